@@ -163,7 +163,7 @@ class Exploration(Part):
     may have a memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
-        samples: Whether samples are drawn in every round; a hint that speeds this up.
+        samples: Whether samples are drawn in every round; this hint makes them faster.
         ties: Which of several tying arms of a grid :meth:`choose` takes.
 
     Example:
@@ -184,7 +184,7 @@ class Exploration(Part):
     def score(self, candidates: Candidates) -> Tensor:
         """The score of each candidate, `batch_shape x M`; on a box differentiable by the points.
 
-        On a box it is called for groups of trials, flattened to one dimension.
+        On a box the method is called for groups of trials, flattened to one dimension.
 
         Args:
             candidates: The candidates.
@@ -373,7 +373,7 @@ def log_expected_excess(u: Tensor) -> Tensor:
     With a = |u| the value at -a is φ(a) g with g = 1 - a √(π/2) erfcx(a / √2). For large a the two
     terms cancel, and g = (1 - 3 / a²) / a² is used. The value at a is the value at -a plus a.
     """
-    # At this a both forms of g are equally exact, to the power 2/3 of the machine's precision.
+    # At this |u| both forms of g are equally exact, to the power 2/3 of the machine's precision.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
     # Not |u|, whose derivative at 0 is 0: searches start at the incumbent, where u is 0.
     a = torch.where(u > 0, u, -u)

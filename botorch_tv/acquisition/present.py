@@ -237,10 +237,10 @@ def at_present(
             if not torch.equal(points, place(points)):
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points of another time than the "
-                    "present, whose values differ; move the points to the present, with outputs "
-                    "drawn there (candidate_set: train_inputs, too), set pending points by "
-                    "set_X_pending() of the result of at_present, or use "
-                    "qLogNoisyExpectedImprovementAtPresent, which moves a baseline.",
+                    "present, whose values differ. Move these points to the present, and draw "
+                    "their outputs there (with a candidate_set move train_inputs, too); set "
+                    "pending points by set_X_pending() of the result of at_present; or use "
+                    "qLogNoisyExpectedImprovementAtPresent, which moves its baseline.",
                     InputDataWarning,
                     stacklevel=2,
                 )
@@ -272,9 +272,10 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
 
 
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
-    """Pending points of incremental improvement, which appends them to the observed points.
+    """Pending points of an incremental improvement, which holds them among the observed points.
 
-    Its ``X_pending`` is None, so BoTorch would lose them when it appends sequential candidates.
+    Its ``X_pending`` is None, so BoTorch would lose these points when it appends sequential
+    candidates.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
     return pending if pending.shape[-2] else None
@@ -308,8 +309,8 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
     def X_pending(self) -> Tensor | None:
         """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with their times.
 
-        BoTorch appends sequential candidates to them, which have no times if it searches the
-        columns other than time.
+        BoTorch appends sequential candidates to these points. The candidates have no times if
+        BoTorch searches only the columns other than time.
         """
         X: Tensor | None = getattr(self.acq_function, "X_pending", None)
         for part in _parts(self.acq_function):

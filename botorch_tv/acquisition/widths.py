@@ -91,8 +91,8 @@ class ClosedForm(InformationGain):
     """The asymptotic order of the maximum gain, with constant 1, [C17] §3.1.
 
     After n = t - 1 rounds: (ln n)^(d+1) for the squared exponential kernel, n^c ln n with
-    c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. An order, not a bound: it is 0 after a single
-    observation, and ignores lengthscale and noise.
+    c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. The value is an order, not a bound: it is 0
+    after a single observation, and ignores lengthscale and noise.
 
     Args:
         kernel: ``"se"`` or ``"matern"``.
@@ -273,7 +273,7 @@ class _Checked(Width):
 class Logarithmic(_Checked):
     """The width of the papers' experiments: √(c1 ln(c2 t)), [B16] §5.
 
-    [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data, [ET] c1 = 0.4,
+    [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data; [ET] uses c1 = 0.4,
     c2 = 4. With c2 < 1 the logarithm is negative in the first rounds; it is set to 0 there, so
     those rounds do not explore.
 
