@@ -156,8 +156,8 @@ class ConfirmedTrigger(EventTrigger):
 
         Args:
             log: The log after the observation, or before a choice.
-            observed: Number of observations since the last reset, `batch_shape`; 0 where the
-                newest observation caused it.
+            observed: Number of observations since the last reset, `batch_shape`; 0 where the newest
+                observation caused the reset.
         """
         number, first = log.memory
         number = number.masked_fill(first < log.rounds - observed, 0)
