@@ -5,7 +5,7 @@ at once; each trial has its own points and its own Q. There are two samplers.
 
 The exact sampler draws one point at a time. A point lies in the subset with probability
 Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ), where λ and v are the eigenvalues and eigenvectors of
-K (Kulesza and Taskar 2012, section 5.2). Given this point, the others are a (k - 1)-DPP of K
+K (Kulesza and Taskar 2012, section 5.2). Given this point, the other points are a (k - 1)-DPP of K
 conditioned on it. The result is equal on all processors, because eigenvectors of equal eigenvalues,
 which are not unique, have equal weights. Algorithm 1 of Kulesza and Taskar (2011) is cheaper, but
 its draws depend on the choice of eigenvectors. With a factor K = L Lᵀ of r columns the cost is
