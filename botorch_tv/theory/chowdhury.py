@@ -99,7 +99,7 @@ def igp_ucb_order(
 ) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
-    An order up to ``constant``, which includes R.
+    This is an order up to ``constant``, which includes R.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -190,7 +190,7 @@ def gp_ts_order(
 ) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
-    An order up to ``constant``, which includes R, L and r.
+    This is an order up to ``constant``, which includes R, L and r.
 
     Args:
         T: Rounds, at least 1, with B d T at least 1; any shape.

@@ -86,8 +86,8 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
 def rexp3_period(horizon: int, arms: int, budget: float) -> int:
     """Δ = min(T, ⌈(K ln K)^(1/3) (T / V_T)^(2/3)⌉), the period of RExp3.
 
-    Besbes, Gur, Zeevi (NeurIPS 2014), whose text this was not compared with; regret is then of the
-    order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
+    After Besbes, Gur, Zeevi (NeurIPS 2014); the rule has not been compared with the text of the
+    paper. With this period regret is of the order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
 
     Args:
         horizon: Rounds T, at least 1.
