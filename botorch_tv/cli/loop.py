@@ -255,8 +255,8 @@ def _warn_if_ahead(loop: Loop) -> None:
     newest = max(loop.history.times, key=_seconds, default=None)
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
         print(
-            f"botorch-tv: the newest measurement is at {newest.isoformat(' ', 'seconds')}, in the "
-            "future of this computer's clock; until then suggestions are for that time.",
+            f"botorch-tv: the newest measurement is at {newest.isoformat(' ', 'seconds')}, later "
+            "than this computer's clock; until then suggestions are for that time.",
             file=sys.stderr,
         )
 
