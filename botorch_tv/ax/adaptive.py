@@ -182,7 +182,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         )
         self.time_parameter = time_parameter
         self.initialization_trials = require_integer(
-            "initialization_trials", initialization_trials, 2, "a spread takes two."
+            "initialization_trials", initialization_trials, 2, "a standard deviation needs two."
         )
         self.seed = require_integer("seed", seed, 0, "give an integer.")
         self._model: tuple[MeasurementLog, TrialSpace] | None = None

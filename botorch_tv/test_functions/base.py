@@ -142,7 +142,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
 
 class SearchedFunction(TimeVaryingTestFunction):
-    """A function with a numerical search for the optimum of a time, on demand and cached."""
+    """A function whose optimum at a time is found by a numerical search, on demand, and cached."""
 
     def optimizers_at(self, t: float) -> Tensor:
         time = self._times(t)

@@ -185,8 +185,9 @@ class CartPole(TimeVaryingTestFunction):
     and 2.18; the gain that is best before the change costs 2.81 after it.
 
     Gains that cost more than ``limit``, or let the pole fall, cost ``limit``. With the standard
-    system and limit this applies to no gain in the box before the change, and to an eighth of the
-    gains after it; a quarter of these let the pole fall. The cost is constant for these gains.
+    system and limit, no gain in the box costs ``limit`` before the change, and an eighth of the
+    gains cost ``limit`` after the change; a quarter of this eighth let the pole fall. The cost is
+    constant among such gains.
 
     Args:
         system: The machine and its cost.
