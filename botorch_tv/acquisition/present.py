@@ -509,7 +509,7 @@ def upper_confidence_bound(
 def _register(
     kind: type[AcquisitionFunction], construct_inputs: Callable[..., dict[str, Any]]
 ) -> None:
-    """Register a class with BoTorch, whose constructor then accepts ``now`` and ``time_dim``.
+    """Register a class with BoTorch; its input constructor accepts ``now`` and ``time_dim``, too.
 
     Args:
         kind: The class.

@@ -188,7 +188,7 @@ def swap_chain(
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
     # Between two equal points every proposal is accepted, so a chain of fixed length alternates and
-    # never forgets its start. A random number beyond those of the proposals randomises the length.
+    # never forgets its start. A random number that no proposal uses randomises the length.
     coin = uniforms(key.unsqueeze(-1), 3 * steps.long().unsqueeze(-1)).squeeze(-1) < 0.5
     steps = steps - ((size == 1) & (number == 1) & (steps > 0) & coin).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
@@ -307,7 +307,7 @@ def require_steps(name: str, steps: Steps) -> Steps:
 
 
 def default_steps(points: Tensor, size: Tensor) -> Tensor:
-    """Length of the swap chain: ⌈8 n ln n⌉, or ⌈n Q ln n⌉ if the former exceeds 2^15.
+    """Length of the swap chain: ⌈8 n ln n⌉, or ⌈n Q ln n⌉ if 8 n ln n exceeds 2^15.
 
     Args:
         points: Number n of points, `batch_shape`.

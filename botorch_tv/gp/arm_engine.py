@@ -2,8 +2,8 @@
 
 Time passes (:meth:`~RunningPosterior.move`), an observation is added (``observe``) or removed
 (``observe`` with ``remove``), and trials are reset to the prior (``clear``). All operations take
-tensors of fixed shape, read no value on the host and treat trials alike. Therefore ``ask`` and
-``tell``, the rounds of a study and a recorded CUDA graph call the same functions.
+tensors of fixed shape, read no value on the host, and do the same work for every trial. Therefore
+``ask`` and ``tell``, the rounds of a study and a recorded CUDA graph call the same functions.
 
 Let D be the prior covariance minus the posterior covariance. Time multiplies D by a², where a is
 the attenuation; an observation adds the outer product of one step. This file represents D by the
@@ -91,7 +91,7 @@ class RunningPosterior(ABC):
         return made
 
     def move(self, basis: Basis, attenuation: Tensor, square: Tensor, grown: Tensor) -> None:
-        """Let time pass over a moving objective: mean a m, D a².
+        """Let time pass over a moving objective: multiply the mean by a, and D by a².
 
         Args:
             basis: The basis of the kernel over the arms.
@@ -183,7 +183,8 @@ class PlayedArms(RunningPosterior):
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm in slot j makes the same step whether the arm is new or not:
     P + z zᵀ / s with z = v e_j - P k_A(x), where v is the factor on the prior covariance and
-    s = var(x) + noise (Sherman-Morrison, or bordering). The step holds for any attenuation of D.
+    s = var(x) + noise (Sherman-Morrison, or bordering). The step is also valid after D has been
+    attenuated.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
@@ -200,7 +201,7 @@ class PlayedArms(RunningPosterior):
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> PlayedArms:
-        """The posterior by one regression, with one slot for each observation.
+        """The posterior from one regression, with a slot for each observation.
 
         Args:
             basis: The basis of the kernel over the arms.

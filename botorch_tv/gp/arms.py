@@ -281,10 +281,10 @@ class Recursion(Inference):
         """The posterior at time ``now``, of all arms or of some; valid until the next call.
 
         Returns:
-            The mean minus the estimated constant, `batch_shape x q`; the factors on D and on the
-            prior covariance, and the new prior variance as a share of the kernel's, each
-            `batch_shape`, None for a static objective; and the estimated constant, `batch_shape`,
-            None where the prior mean is given.
+            Five values. The mean minus the estimated constant, `batch_shape x q`. The factor on D,
+            the factor on the prior covariance, and the new part of the prior variance as a share of
+            the kernel's variance, each `batch_shape`, or None for a static objective. The estimated
+            constant, `batch_shape`, or None if the prior mean is given.
         """
         running = data.running
         assert isinstance(running, RunningPosterior)
@@ -309,8 +309,9 @@ class Recursion(Inference):
         """The change of the prior from ``then`` to ``now``, each result `batch_shape`.
 
         Returns:
-            The factor a on covariances; a²; the prior variance now minus a² times the earlier one,
-            as a share of the kernel's; and the prior variance now, None for 1.
+            The factor a on covariances; a²; the prior variance now minus a² times the earlier prior
+            variance, as a share of the kernel's variance; and the factor on the prior variance now,
+            None for 1.
         """
         decay, dtype = self.process.decay, basis_of(early).variance.dtype
         if decay.stationary:  # before the first observation there is nothing to attenuate

@@ -34,7 +34,7 @@ above rounding fade to 0."""
 
 
 class Basis(ABC):
-    """How covariances of one point with all arms are stored: as r coordinates.
+    """A form in which covariances of one point with all arms are stored: r coordinates.
 
     Attributes:
         arms: Number M of arms.
@@ -253,7 +253,7 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # In the frame, since the Cholesky factor depends on the coordinates.
+        # The factor is computed in the frame, since a Cholesky factor depends on coordinates.
         identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
         covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
         root: Tensor = torch.linalg.cholesky_ex(covariance).L

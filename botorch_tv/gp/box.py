@@ -179,8 +179,8 @@ class PointBasis(Basis):
     def root(self, reduction: Tensor, prior_factor: Tensor | None) -> Tensor:
         """R, lower triangular, with R Rᵀ the posterior covariance of the coordinates.
 
-        Arguments are as for :meth:`draw`. The smallest noise variance of a basis bounds the
-        eigenvalues of the covariance far above rounding.
+        Arguments are as for :meth:`draw`. The smallest noise variance of a basis keeps the
+        eigenvalues of the covariance far above rounding errors.
         """
         posterior = -reduction
         posterior.diagonal(dim1=-2, dim2=-1).add_(

@@ -116,7 +116,7 @@ class Factor(OfTrials):
 
     Attributes:
         base: L⁻¹ of the first b rows, whole blocks, `trials x b x b`.
-        rows: L⁻¹ of the other m, `trials x m x n`.
+        rows: L⁻¹ of the other m rows, `trials x m x n`.
         diagonal: The diagonal of L, `trials x n`.
     """
 
@@ -154,8 +154,9 @@ class Factor(OfTrials):
 class GrowingFactor:
     """A cache of the whole blocks of the newest factor, shared by the states of a history.
 
-    The cache never changes a result. Two futures of one state share their common blocks; a copy or
-    a file starts with an empty cache. A lock protects the shared memory between threads.
+    The cache never changes a result. Two successors of one state share their common blocks; a
+    copied or loaded state starts with an empty cache. A lock protects the shared memory between
+    threads.
     """
 
     def __init__(self) -> None:

@@ -323,7 +323,7 @@ class Data(NamedTuple):
 
 
 def _either(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    """The union of two masks, None for an empty mask."""
+    """The union of two masks; None stands for an empty mask."""
     if first is None or second is None:
         return second if first is None else first
     return first | second

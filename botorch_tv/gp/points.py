@@ -1,7 +1,7 @@
 """The posterior of a batch of regressions, at any points.
 
-The formulas are those of :mod:`botorch_tv.gp.regression` with points instead of arms: with
-S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
+The formulas of :mod:`botorch_tv.gp.regression` apply, with points instead of arms: with S =
+diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
 
     mean(x) = k~ᵀ S L⁻ᵀ L⁻¹ S y,   var(x) = v k(x, x) - ‖L⁻¹ S k~‖².
 """
@@ -44,8 +44,8 @@ from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
 FAMILIAR = 256
-"""Number of observations from which a search of a box starts: the newest for a constant cost per
-round, otherwise those with the best means."""
+"""A search of a box starts from this many observations: the newest if the cost per round must be
+constant, otherwise the observations with the best means."""
 POSTERIOR_MATRICES = 6
 """Matrices of a block of observations against all, in memory while a posterior is computed."""
 DECAY_MATRICES = 2
@@ -359,7 +359,8 @@ def _path(
     """A sample of the posterior, by Matheron's rule.
 
     A sample f of the prior becomes f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e) with e a sample of the
-    noise. With the temporal factors d between rows and now, and v of now, the past is
+    noise. With d the temporal factors between rows and now, and v the temporal factor of now, the
+    past is
 
         f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)),
 

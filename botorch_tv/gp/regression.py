@@ -73,7 +73,7 @@ class Regression(NamedTuple):
     is_posterior: bool = False
     """Whether ΣᵢHᵢHᵢᵀ is the posterior covariance."""
     trend: Trend | None = None
-    """The regression that estimated the prior mean, in coordinates; None if the mean is given."""
+    """The regression that estimated the prior mean, in coordinates; None for a given mean."""
 
     def variance_reduction(self, basis: Basis) -> Tensor:
         """Prior minus posterior variance of every arm, `batch_shape x M`."""

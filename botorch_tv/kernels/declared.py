@@ -66,8 +66,8 @@ class Declared(Module):  # type: ignore[misc]
             priors: Priors of values per unit of the input, None for no prior; declared priors
                 apply by default.
             bounds: Bounds of values per unit of the input; declared bounds apply by default.
-            unit: Initial unit of time as for :meth:`measure`, for initial values that are within
-                bounds in that unit only.
+            unit: Initial unit of time, as for :meth:`measure`; required if initial values are
+                within the bounds only in this unit.
             learn: Whether to register parameters; otherwise the formula is fixed.
 
         Raises:

@@ -355,8 +355,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     def _aged(self, base: Tensor, X: Tensor, power: float = 1.0) -> Tensor:
         """Variances, `... x n`, from variances at lag 0; lags count back from ``now``.
 
-        A cap on the growth keeps variances finite. It is reached only for observations whose weight
-        is negligible next to the weight of the newest observation.
+        A cap on the growth keeps variances finite. The cap is reached only for observations whose
+        weight is negligible next to the weight of the newest observation.
         """
         times = X[..., self.time_dim]
         reference = times.amax(-1) if self.now is None else like(self.now, times)

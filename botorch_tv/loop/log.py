@@ -504,7 +504,7 @@ def oldest_for(late: int) -> int:
 EVERY = 10
 """One of so many trials tries a category that is due."""
 PATIENCE = 30
-"""Trials without a category after which it is due; doubled after each isolated trial."""
+"""A category is due after this many trials without it; doubled after each isolated trial."""
 MOST_PATIENCE = 240
 """Upper limit of the doubled patience."""
 
@@ -542,7 +542,7 @@ def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
 
 
 def _patience(when: Tensor) -> int:
-    """Number of trials without a category after which it is due.
+    """Number of trials without a category after which the category is due.
 
     Args:
         when: The indices of the trials with the category, `n`, in order.

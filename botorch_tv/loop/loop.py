@@ -130,9 +130,9 @@ class Loop:
     several suggestions may be open at once, and answers may arrive in any order, late, or never.
     :meth:`save` and :meth:`load` resume a loop exactly where it stopped.
 
-    **Several suggestions at once.** While suggestions are open, the next is chosen as if each had
-    been answered with its predicted mean (GP-BUCB, Desautels et al., 2014). The prediction printed
-    with a suggestion uses real answers only.
+    **Several suggestions at once.** While suggestions are open, the next suggestion is chosen as if
+    each open suggestion had been answered with its predicted mean (GP-BUCB, Desautels et al.,
+    2014). The prediction printed with a suggestion uses real answers only.
 
     **Failures.** ``tell(ok=False)`` carries no value of the objective, but lowers the probability
     that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. Points less than

@@ -233,8 +233,8 @@ OUTSIDE = 1e-6
 BEYOND = 0.25
 """Fraction of the range by which test points may lie outside the bounds.
 
-BoTorch evaluates up to a tenth of the baseline's range beyond it to bound an objective from below.
-Points further outside indicate wrong bounds or units.
+To bound an objective from below, BoTorch evaluates points that lie outside the baseline's range by
+up to a tenth of this range. Points further outside indicate wrong bounds or units.
 """
 MOST_NUMBERS = 2**28
 """Maximum number of covariance entries, 2 GiB; each trial and fantasy has a matrix per member."""

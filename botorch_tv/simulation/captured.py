@@ -27,7 +27,7 @@ ROUNDING = 1e-8
 """Largest difference between a graph and its operations, absolute and relative."""
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
-"""Records work without executing it; the returned function executes it."""
+"""Records work without executing it; the returned function executes the work."""
 
 
 class Player:
@@ -76,7 +76,7 @@ class Player:
         self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
     def play_round(self, step: int) -> None:
-        """Play round number ``step``, counted from 0, after the decisions that Python makes."""
+        """Make the decisions that need Python, then play round ``step``, counted from 0."""
         period, posterior = self._rules.period, self.posterior
         if period and step > 0 and step % period == 0:
             self._forget(torch.ones_like(self.since, dtype=torch.bool))
@@ -149,7 +149,7 @@ class Player:
         self.since.masked_fill_(trials, 1)
 
     def _record(self, written: Sequence[Tensor] = ()) -> None:
-        """Record rounds; without ``written`` a graph is not compared with its operations."""
+        """Record rounds; a graph is compared with its operations only if ``written``."""
         self.posterior.used = self.posterior.arms.shape[-1] - 1
         self._round = Replayed(self.play, self._recorder, written)
 

@@ -34,7 +34,7 @@ field or the constant changes; otherwise Numba would reuse code that reads the w
 FIRST_SLOTS = 48
 """Initial number of slots for played arms, a multiple of three."""
 AT_ONCE = 4
-"""Vectors over all arms per trial that buffer objectives until they are played."""
+"""A trial buffers its objectives in this many vectors over all arms until they are played."""
 UNINTERRUPTED = 2**24
 """Numbers processed between two checks for an interruption, some tenths of a second."""
 SLOTS, SINCE, ELAPSED = range(3)
@@ -52,7 +52,7 @@ class Factors(NamedTuple):
 
     Φ₁ C Φ₂ᵀ are the values on the arms for coordinates C in the features of the groups. The
     features are padded with zeros, Φ₁ to a multiple of six columns and Φ₂ to a multiple of three. A
-    matrix without product structure is K₂, with K₁ = 1, and its rows are values on the arms.
+    matrix without product structure is stored as K₂, with K₁ = 1; its rows are values on the arms.
     """
 
     left: np.ndarray
@@ -137,7 +137,7 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 @_compiled
 def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A matrix product whose left factor has columns even about the middle row, then odd columns.
+    """A matrix product; columns of the left factor are first even about the middle row, then odd.
 
     A row is the sum of the products with even and odd columns, and its mirror image is their
     difference. The image of the middle row is written to an unused last row.

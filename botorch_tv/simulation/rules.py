@@ -175,8 +175,9 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
     # Without product structure, a row of the covariance has one entry per arm.
     if basis.arms > MOST_ARMS and not isinstance(basis, ProductBasis):
         return None
-    # With a static objective or resets, a strategy plays few different arms, so their number is
-    # checked only when it is exceeded. A GPU allocates all slots, and graphs support no windows.
+    # With a static objective or with resets, a strategy plays few different arms. Their number is
+    # therefore not bounded here; if it grows too large, the recursion takes over. On a GPU all
+    # slots are allocated in advance, and graphs do not support windows.
     gpu = basis.variance.device.type != "cpu"
     if (gpu and process.slides) or ((gpu or process.moves) and slots > MOST_SLOTS):
         return None

@@ -313,7 +313,7 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
 
     Args:
         device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
-        elsewhere: Whether the device may be that of another machine.
+        elsewhere: Whether the device may be on another machine.
 
     Raises:
         ValueError: If PyTorch or this machine has no such device.

@@ -72,7 +72,7 @@ class Stream:
         return self._normal.leading(count, room).to(self.dtype)
 
     def leading_normals_ahead(self, count: int, room: int) -> Tensor:
-        """The variates of the next calls of :meth:`leading_normals`, as many as one draw computes.
+        """The variates of the next calls of :meth:`leading_normals` that one draw serves.
 
         Returns:
             `trials x calls x count`, at least one call.

@@ -29,7 +29,7 @@ class Domain(ABC):
     dim: int
     """Dimension d of the points chosen."""
     columns: int
-    """Number of coordinates the kernel sees: d plus those of the context."""
+    """Number of coordinates of the kernel: d plus the number of context coordinates."""
     device: torch.device
     """The device of the domain's tensors."""
 

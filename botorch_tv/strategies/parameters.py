@@ -404,7 +404,7 @@ SWEEPS = ((12, 3), (30, 1))
 EDGES = 1.3
 """Factor by which points are spread from the centre, to reach the ends of ranges."""
 BLOCK = 2**20
-"""Most points times observations scored together."""
+"""Largest product of the numbers of points and observations that are scored together."""
 
 
 @dataclass(frozen=True, eq=False)

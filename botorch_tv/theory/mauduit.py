@@ -1,10 +1,10 @@
 """Orders of regret under uncertainty injection, with and without an expert, and numbers of side
 queries, [M] §2, §3 and §5.
 
-All are orders for the squared exponential kernel, for functions of bounded norm whose change gives
-an observation of age a the noise σ²(1 + a^α), and for the width of
-:class:`botorch_tv.acquisition.Heteroscedastic`. The ``constant`` is not specified by the paper.
-Upper orders hold with probability 1 - δ. The paper's γ_T is twice an information gain.
+All functions are orders for the squared exponential kernel and for the width of
+:class:`botorch_tv.acquisition.Heteroscedastic`. The objective has a bounded norm, and its change
+gives an observation of age a the noise variance σ²(1 + a^α). The ``constant`` is not specified by
+the paper. Upper orders hold with probability 1 - δ. The paper's γ_T is twice an information gain.
 """
 
 from __future__ import annotations

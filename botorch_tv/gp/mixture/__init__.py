@@ -5,5 +5,5 @@ scale s and the constant m are integrated out. Between observations Δ apart, g 
 (1 - ε)^(Δ/2), or jumps to a new sample with probability 1 - (1 - h)^Δ. A member that jumps retains
 its most probable histories, which differ in the time of the newest jump (Adams and MacKay, 2007);
 later observations decide whether a deviation was a jump. Members are weighted by their marginal
-likelihoods, and predictions are those of the mixture. No regret bound is proved for it.
+likelihoods, and predictions are those of the mixture. No regret bound is proved for the mixture.
 """

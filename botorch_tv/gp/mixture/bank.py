@@ -230,7 +230,8 @@ class BankPrior:
         """Points of the unit cube, `T x q x (d + c)`.
 
         A context has no bounds; a sigmoid maps it to (0, 1). Half of the interval covers values
-        within about one standard deviation of the mean context of the starts.
+        within about one standard deviation of the mean context of the first measurements (the
+        starts).
 
         Args:
             X: Points with their context, `T x q x (d + c)`.

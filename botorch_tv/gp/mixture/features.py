@@ -38,7 +38,7 @@ class Products:
 
     The kernel is a product over coordinates, and so are its Karhunen-Loève functions over a cube.
     For one axis, ψ_n(x) = Σ_m A_nm exp(-(x - z_m)² / 2ℓ²) comes from quadrature (Nyström). The
-    kernel minus the product of its features is a covariance, as for any projection.
+    features are a projection, so the kernel minus φ(u)ᵀφ(u') is a covariance again.
 
     Args:
         number: Indices n of every feature, from 0 on, `r x d`, int64.
@@ -203,7 +203,8 @@ def directions(table: Tensor, tolerance: float) -> Tensor:
         Orthonormal columns in descending order of variance, `r x s`.
     """
     _, vectors = torch.linalg.eigh(table.T @ table)
-    # In ascending order: columns from the first whose cumulative loss exceeds the tolerance.
+    # Columns ascend by variance. Retain them from the first whose cumulative loss exceeds the
+    # tolerance.
     needed = (table @ vectors).square().cumsum(-1).amax(0) > tolerance
     worthy: Tensor = vectors[:, needed].flip(-1).contiguous()
     return worthy

@@ -159,7 +159,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """Flat trials, with the trials ``where`` reset to the prior; units stay."""
+    """The posterior of flat trials after a reset of the trials ``where``; units stay."""
     fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
@@ -198,8 +198,8 @@ def observed(
     Every history continues without a jump. With probability r the observation is an outlier without
     information; a single Gaussian with the moments of both cases replaces them. If a member may
     jump, all its histories also merge, by their moments, into a new history whose newest jump is
-    now. This history retains only the constant. It replaces the least probable history, except for
-    the two newest, whose evidence is still to come.
+    now. This history retains only the constant. The new history replaces the least probable
+    history. The two newest histories are not replaced, because their evidence is still to come.
 
     Args:
         prior: The prior of the members.

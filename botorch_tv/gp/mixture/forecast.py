@@ -157,7 +157,7 @@ class Forecast:
         return total
 
     def _mixed(self, means: list[Tensor]) -> Tensor:
-        """The mean of the mixture, `T x N x q`, from the members' per lengthscale."""
+        """The mean of the mixture, `T x N x q`, from the members' means per lengthscale."""
         weights = self.weight.unbind(-2)
         return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
 

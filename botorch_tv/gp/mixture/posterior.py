@@ -180,10 +180,10 @@ class StackedMoments:
 def drawn(
     running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
 ) -> tuple[Tensor, ...]:
-    """A sample per trial: a member first, then its function with the mean of its scale.
+    """A sample per trial: a random member, then a random function of the mean scale of this member.
 
-    A jump since the last observation enters by the mean and variance of both cases, as in
-    predictions.
+    A possible jump since the last observation is included by the mean and variance over both cases,
+    as in predictions.
 
     Args:
         running: The posterior of flat trials after the newest observation.
