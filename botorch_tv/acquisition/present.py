@@ -1,9 +1,10 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
-when they are constructed, and have classes here: noisy expected improvement, whose incumbents are
-current values, and the knowledge gradient, which also optimises fantasies. Importing this module
-registers both with ``get_acqf_input_constructor``, for BoTorch and Ax.
+when they are constructed, so they have classes here. Noisy expected improvement needs it because
+its incumbents are current values; the knowledge gradient needs it because it also optimises
+fantasies. Importing this module registers both with ``get_acqf_input_constructor``, for BoTorch and
+Ax.
 """
 
 from __future__ import annotations
@@ -186,11 +187,11 @@ def at_present(
 ) -> AcquisitionFunction:
     """Evaluate an acquisition function at the present.
 
-    The input of the result is either the columns other than time, `b x q x (d - 1)`, when
-    ``optimize_acqf`` searches these columns only, or all columns, `b x q x d`. In the second case
-    the present replaces the time in the input, as with ``fixed_features``.
-    Analytic and Monte Carlo acquisition functions are supported, and ``qKnowledgeGradient``, which
-    BoTorch's ``FixedFeatureAcquisitionFunction`` does not support.
+    The result accepts two inputs. If ``optimize_acqf`` searches only the columns other than time,
+    the input is `b x q x (d - 1)`. If it searches all columns, the input is `b x q x d`, and the
+    present replaces the time in the input, as with ``fixed_features``. Analytic and Monte Carlo
+    acquisition functions are supported, and ``qKnowledgeGradient``, which BoTorch's
+    ``FixedFeatureAcquisitionFunction`` does not support.
 
     Args:
         acq_function: The acquisition function.

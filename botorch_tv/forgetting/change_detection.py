@@ -105,8 +105,8 @@ class ConfirmedTrigger(EventTrigger):
     ``confirm`` rounds later.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
-    contradictions so far, and the number of rounds before the first of them (arbitrary if there are
-    none).
+    contradictions so far, and the number of rounds before the first of these contradictions. The
+    second number is arbitrary if there is no contradiction.
 
     Args:
         delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,

@@ -1,9 +1,9 @@
 """Numerical checks of a custom decay or inflation and of the parameters it declares.
 
-Wrong formulas or declarations would silently give wrong numbers: a formula may not be a covariance,
-may not be Markovian as claimed, or may depend on the unit of time in another way than declared.
-Strategies, kernels and likelihoods therefore evaluate each formula once, at a few times, when they
-are constructed.
+Wrong formulas or declarations would silently give wrong numbers: a formula may fail to be a
+covariance, may not be Markovian although it claims to be, or may depend on the unit of time in
+another way than it declares. Strategies, kernels and likelihoods therefore evaluate each formula
+once, at a few times, when they are constructed.
 """
 
 from __future__ import annotations

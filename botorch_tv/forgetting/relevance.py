@@ -26,11 +26,11 @@ class WassersteinRemoval(Retention):
 
     The worth of an observation is a ratio of two distances: the distance between the posteriors
     with and without the observation, divided by the distance between the posterior and the prior.
-    This distance is an upper bound on the 2-Wasserstein distance between predictions, (mean -
-    mean')² + |var - var'|, integrated over the future t > now and over space [Bardou, Thiran,
-    Ranieri, NeurIPS 2024]. With P = (K + N)⁻¹, w = P (y - mean), and the integral C_ij of k(x, x_i)
-    k(x, x_j) over future and space, removing row i changes the weights by P_i w_i / P_ii and the
-    inverse by P_i P_iᵀ / P_ii. Hence
+    The distance between two posteriors is (mean - mean')² + |var - var'|, integrated over the
+    future t > now and over space; it is an upper bound on the 2-Wasserstein distance between
+    predictions [Bardou, Thiran, Ranieri, NeurIPS 2024]. With P = (K + N)⁻¹, w = P (y - mean), and
+    the integral C_ij of k(x, x_i) k(x, x_j) over future and space, removing row i changes the
+    weights by P_i w_i / P_ii and the inverse by P_i P_iᵀ / P_ii. Hence
 
         worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ P ∘ C).
 

@@ -233,9 +233,10 @@ class ParameterLayout:
         """Decode the vectors of m problems, `m x p`.
 
         Returns:
-            Lengthscales, `m x lengthscales`; the kernel's output scale, `m`, 1 without any; noise,
-            `m`; natural values of the decay's parameters in the unit of time of the vector,
-            `m x k`, and their derivatives by the entries of the vector, `m x k`.
+            Five tensors: lengthscales, `m x lengthscales`; the kernel's output scale, `m`, or 1 for
+                a kernel without; noise, `m`; natural values of the decay's parameters in the
+                vector's unit of time, `m x k`; and derivatives of these values by the entries of
+                the vector, `m x k`.
         """
         natural, slope = self._natural(vector)
         n, head = self._lengthscales, self._head

@@ -200,8 +200,8 @@ SMALLEST_LEARNED_NOISE = 1e-4
 class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     """Noise variances of observations by their age at ``now``.
 
-    There are three kinds of rows: training data, whose times (and given variances at lag 0) are
-    stored; other inputs with times; and rows with variances given in the call.
+    There are three kinds of rows. The times and the given variances at lag 0 of training data are
+    stored here. Other inputs have times in the call. Other rows have variances in the call.
 
     Args:
         aging: How noise grows with the lag.
@@ -379,9 +379,9 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     is that of the data at ``now``.
 
     Args:
-        inflation: The inflation with initial values of γ, or α and κ, which are learned under
-            default priors; or an :class:`Aging` with other priors, or ``FixedAging`` for a fixed
-            inflation.
+        inflation: An inflation, whose parameters (γ, or α and κ) are initial values and are learned
+            under default priors. An :class:`Aging` has other priors, a ``FixedAging`` is not
+            learned.
         time_dim: Index of the column of time; it must reach the likelihood untransformed.
         now: Time at lag 0, a number or `batch_shape`; None for the newest of the given inputs.
         noise: Given variance of each training observation at lag 0, `batch_shape x n`, NaN for the

@@ -170,9 +170,9 @@ class MeasurementLog(NamedTuple):
     arrival. A late answer is inserted at its time: the log returns to a retained state before that
     time and replays all later answers. If no state is old enough, all answers are replayed.
 
-    A trigger compares an answer with the prediction stored with this answer, also in a replay. In
-    two cases the state before the answer makes a new prediction: if no prediction is stored, or if
-    an answer that arrived later reset the model that made the prediction.
+    A trigger compares an answer with the prediction stored with this answer, also in a replay. A
+    new prediction is made from the state before the answer in two cases: no prediction is stored,
+    or the model that made the prediction has been reset by an answer that arrived later.
 
     A question to an expert refers to all answers that are older, or that have the same time and
     have already arrived. The replies replace these answers, and also older answers that arrive
@@ -480,8 +480,8 @@ def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -
 def is_retained(count: int, newest: int, oldest: int) -> bool:
     """Whether to retain a state after ``count`` of ``newest`` answers.
 
-    States may be large, so old states are sparse: the state after a multiple of 2^j answers is
-    retained until it is 2^(j + 1) answers old. An answer that is L answers late then finds a state
+    States may be large, so few old states are retained: the state after a multiple of 2^j answers
+    is dropped once it is 2^(j + 1) answers old. An answer that is L answers late then finds a state
     at most L - 1 + 2^j answers old, for the smallest 2^j ≥ L - 1; this is less than 3 L.
 
     Args:

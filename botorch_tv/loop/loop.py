@@ -142,15 +142,15 @@ class Loop:
     **Late answers.** An answer measured before the newest answer is inserted at its time, and all
     later answers are replayed. This is fast for up to 2 ``pending`` later answers.
 
-    **Triggers.** An event trigger compares an answer with the prediction made with its suggestion
-    or, for a measurement that was not suggested, with the prediction at its arrival. Replayed
+    **Triggers.** An event trigger compares an answer with the prediction made with its suggestion.
+    A measurement that was not suggested is compared with the prediction at its arrival. In a replay
     answers are compared with the same predictions. If the trigger fired after a suggestion was
     made, a prediction from the remaining data replaces it.
 
-    **Corrections.** :meth:`amend` and :meth:`remove` take a measurement by its number: the number
-    of the suggestion, or -1, -2, ... in order of arrival for measurements that were not suggested.
-    The loop then continues as if the wrong reading had never been made. A file that was changed by
-    hand is loaded with a warning, as if its rows had been amended.
+    **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. This is the
+    number of the suggestion; measurements that were not suggested have the numbers -1, -2, ... in
+    order of arrival. The loop then continues as if the wrong reading had never been made. A file
+    that was changed by hand is loaded with a warning, as if its rows had been amended.
 
     **Times** are all numbers, all datetimes with a time zone, or all datetimes without.
 
@@ -725,9 +725,8 @@ class Loop:
         """Plot observations and choices over time, and the predicted objective now.
 
         The upper panel shows the observations with the prediction before each, plus and minus two
-        standard deviations. Below, each parameter has a panel with its chosen values over time and
-        a panel with a slice of the posterior through the current best point, once there are
-        predictions.
+        standard deviations. Below, each parameter has two panels: its chosen values over time and,
+        once there are predictions, a slice of the posterior through the current best point.
 
         Args:
             path: Where to write the figure; its extension selects the format.

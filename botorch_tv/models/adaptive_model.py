@@ -532,8 +532,8 @@ def adaptive_model(
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
     Observations may be in any units. y and time are standardised by the first four observations in
-    time, and any others made at the time of the fourth; more observations are used if these are
-    equal. ``adaptive_gp_ucb()`` has the same posterior given the same data.
+    time, and by others made at the time of the fourth. If these observations are equal, more
+    observations are used. ``adaptive_gp_ucb()`` has the same posterior given the same data.
 
     Predictions start at the newest observation, so fix the time with
     :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an objective

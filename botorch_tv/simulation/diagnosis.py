@@ -36,8 +36,9 @@ def _deviations(data: xr.Dataset, strategy: str) -> tuple[np.ndarray, ...]:
         strategy: Label of the strategy.
 
     Returns:
-        Three arrays: |f_t(x_t) − mean| in units of sd; |y_t − mean| in units of sqrt(sd² + σ²),
-        with the model's noise variance σ²; and half the width of the band played, in units of sd.
+        Three arrays. First, |f_t(x_t) − mean| in units of sd. Second, |y_t − mean| in units of
+        sqrt(sd² + σ²), where σ² is the model's noise variance. Third, half the width of the band
+        played, in units of sd.
     """
     y, f, mean, sd, sqrt_beta, noise = (recorded(data, name, strategy) for name in NEEDED)
     with np.errstate(divide="ignore", invalid="ignore"):  # sd may be 0
@@ -202,10 +203,10 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     The deviation is the sum of the model's error and the noise: y − mean = (f_t(x_t) − mean) +
     (y − f_t(x_t)). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd for the model's error
     (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). At a triggered reset the error, the noise or
-    both exceed their part, in the direction of the deviation. The cause is "objective" if f_t(x_t)
-    left the model's band, as after a change of the world; "noise" if f_t(x_t) was inside, which is
-    a false trigger in a static world; or "both". Other bands are divided in the same proportion, sd
-    to σ.
+    both exceed their part, in the direction of the deviation. The cause is "objective" if only the
+    model's error exceeded its part, as after a change of the world. It is "noise" if only the noise
+    exceeded its part, which is a false trigger in a static world. Otherwise it is "both". Other
+    bands are divided in the same proportion, sd to σ.
 
     Args:
         data: A diagnosed study.

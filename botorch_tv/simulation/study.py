@@ -57,8 +57,8 @@ def run_study(
 
     With ``save_to`` every finished block of trials of a strategy is saved to a file. After an
     interruption of any kind the same call resumes the study: saved blocks are read back bit by bit,
-    and the other trials make the choices that they would have made. Their numbers agree up to
-    rounding, which depends on the number of threads, ``chunk``, processor and device. More
+    and the other trials make the same choices as without the interruption. Their numbers agree up
+    to rounding, which depends on the number of threads, ``chunk``, processor and device. More
     ``trials`` extend the study; fewer return the first trials. Only added strategies are computed;
     a warning names omitted strategies, which stay in the folder. Several processes may run the same
     study in the same folder and share the work. A killed process loses the blocks in progress, so a
@@ -106,8 +106,9 @@ def run_study(
             age, and one rule of retention, in float64 on a CPU, without recorders; other strategies
             run without compilation. By default True if Numba is installed and the study is large
             enough to benefit. On a CUDA device True captures the rounds of the same strategies,
-            except windows, as CUDA graphs, which Python launches as a whole; if that fails, a
-            warning is issued and the study runs without graphs. By default False on a CUDA device.
+            except windows, as CUDA graphs. Python launches a graph as a whole. If a capture fails,
+            a warning is issued and the study runs without graphs. By default False on a CUDA
+            device.
         progress: Whether to show a progress bar; a log file gets a line per minute.
 
     Returns:

@@ -287,9 +287,9 @@ class GPStrategy(KernelStrategy):
         mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant found by
             generalised least squares from the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N. The
             variance does not include the uncertainty of the estimate.
-        inference: ``"features"`` (factor the kernel once; with constant noise each observation is a
-            rank-one update), ``"exact"`` (regression on the log in every round), or ``"auto"``, the
-            faster of the two that makes the same choices. On a box features are approximate.
+        inference: ``"features"`` factors the kernel once, and with constant noise each observation
+            is a rank-one update. ``"exact"`` is a regression on the log in every round. ``"auto"``
+            is the faster of the two; the choices are the same. On a box features are approximate.
             :class:`~botorch_tv.strategies.Features` bounds their error; a kernel that cannot meet
             the bound is refused. With features the cost of a round does not grow. If the kernel is
             learned, or an expert's answers replace data, only ``"exact"`` is available.

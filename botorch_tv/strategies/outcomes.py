@@ -2,8 +2,9 @@
 
 A failure carries no value of the objective. Either measurements fail at that point, or the machine
 fails anywhere from time to time. Several hypotheses are weighted by how well each predicts every
-outcome from the earlier outcomes: failures that do not depend on the point, and Gaussian processes
-of success over the domain, which differ in lengthscale and in the rate at which they forget.
+outcome from the earlier outcomes. Under one hypothesis failures do not depend on the point. Under
+the others success is a Gaussian process over the domain; they differ in lengthscale and in the rate
+of forgetting.
 """
 
 from __future__ import annotations
@@ -234,9 +235,9 @@ def elsewhere(
 ) -> Suggestion:
     """A strategy's choice, or another point where success is likely enough.
 
-    A strategy that draws random numbers draws again. For other strategies it is the point with the
-    highest product of upper confidence bound and probability of success, among the arms or among
-    points that fill the box.
+    A strategy that draws random numbers draws again. For other strategies the result is the point
+    with the highest product of upper confidence bound and probability of success, among the arms or
+    among points that fill the box.
 
     Args:
         strategy: The strategy that chooses.

@@ -3,9 +3,9 @@
 Each preset composes a strategy of parts (decay, inflation, retention, exploration, width). Its
 entry in the list holds its names, its row of the README's table and its line style in plots. Every
 preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
-its own parameters by the paper's names, and optionally ``width``, its confidence schedule,
-``maximize`` (False to minimise), ``mean``, the prior mean (a number or ``"estimated"``), and
-``inference``.
+and its own parameters by the paper's names. Optional arguments are the confidence schedule
+``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number or ``"estimated"``),
+and ``inference``.
 
 Default widths are the papers' and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB
 and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and SW-GP-UCB,
@@ -306,8 +306,8 @@ def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
     ``width=Constant(beta)`` is the algorithm of Mandl and Kekkonen (2026). Their paper was not
-    available, so their rule for beta is not implemented; on the world of their figure 1, for
-    ε = 0.001, 0.01 and 0.1, a beta of 6.36, 4.34 and 2.12 was best. With ``ask(now=)`` and
+    available, so their rule for beta is not implemented. On the world of their figure 1, the best
+    beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1. With ``ask(now=)`` and
     ``tell(time=)`` the covariance depends on the actual times, (1 - ε)^(Δt / 2). Imamura et al.
     (2020) study this setting, in which evaluations take different times.
 
@@ -628,9 +628,9 @@ def w_sparq_gp_ucb(
 ) -> SparQ:
     """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
 
-    Within a window ordinary observations are added. Windows grow slowly: with α = 2 and α~ = 1/4
-    all windows that start up to round 255 last two rounds, and the first window of three rounds
-    starts in round 257.
+    Within a window ordinary observations are added. Windows grow slowly. With α = 2 and α~ = 1/4,
+    windows that start up to round 255 last two rounds, and the first window of three rounds starts
+    in round 257.
 
     Args:
         alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the

@@ -131,8 +131,9 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
         batch_dims: Dimensions of the batch shape.
 
     Returns:
-        Two tensors `batch_shape x n`: whether a row differs from all earlier rows, bool; and the
-        indices of all rows, rows that differ first, each group in order, int64.
+        Two tensors `batch_shape x n`. First, whether a row differs from all earlier rows, bool.
+        Second, the indices of all rows, int64: rows that differ come before the other rows, and
+        each group is in order.
     """
     key = choice if choice.dim() == batch_dims + 1 else _hashed(choice)
     # Sorting makes equal hashes neighbours, the oldest first.
@@ -266,8 +267,8 @@ class SparQ(KernelStrategy):
     regression uses them with all later observations. It may answer some of the points only
     (``ok``), different points in each trial. A trial without any answer continues with its data.
     :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round but no
-    answers have been absorbed since: :meth:`consult` and :meth:`absorb` were not called, or the
-    expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
+    answers have been absorbed since. Either :meth:`consult` and :meth:`absorb` were not called, or
+    the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
 
     Args:
         decay: How covariance falls with the time between measurements.
@@ -338,8 +339,9 @@ class SparQ(KernelStrategy):
     ) -> Consultation | None:
         """The points to ask the expert about, after :meth:`tell` and before :meth:`ask`.
 
-        The points are drawn from the distinct points chosen so far by a k-DPP of the kernel, with
-        k = min(their number, the numerical rank of K on them, ⌈c_Q ln^d(t + 1)⌉).
+        The points are drawn from the distinct points chosen so far by a k-DPP of the kernel, where
+        k is the smallest of three numbers: the number of these points, the numerical rank of K on
+        these points, and ⌈c_Q ln^d(t + 1)⌉.
 
         Args:
             state: The current state.
