@@ -408,8 +408,8 @@ class Forced(Exploration):
     """Another exploration, mixed with occasional uniformly random choices.
 
     A detector finds changes only where the bandit measures, and a bandit that is certain of its
-    optimum measures nowhere else. Forced exploration finds changes everywhere [Liu, Lee, Shroff,
-    AAAI 2018].
+    optimum measures only there. Forced exploration finds changes everywhere [Liu, Lee, Shroff, AAAI
+    2018].
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].

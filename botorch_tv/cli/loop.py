@@ -357,7 +357,8 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
 def _changed(path: Path) -> Iterator[Loop]:
     """Load the loop of a file, and save it unless the block raises; other processes wait.
 
-    Prints to stderr if the loop had no unit and its first time is a date, which sets the unit.
+    If the loop had no unit and its first time is a date, this date sets the unit, and a line on
+    stderr states the unit.
     """
     _require_there(path)
     with alone(path):

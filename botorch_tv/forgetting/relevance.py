@@ -36,10 +36,10 @@ class WassersteinRemoval(Retention):
 
     The budget b starts at 1 and grows by the factor (1 + alpha)^(Δt / l_T). After every round,
     while 1 + worth < b for the row of least worth, this row is removed and b is divided by 1 +
-    worth. The objective is a Markov process of rate ε, in the paper's terms a Matérn-1/2 kernel of
-    time with l_T = -2 / ln(1 - ε). Integrals are over unbounded space, as in the paper's closed
-    forms; the authors' package caps them at 1, the volume of their domain. At most 8 rows are
-    removed per round, and at least 2 rows remain.
+    worth. The objective is a Markov process of rate ε; the paper describes it by a Matérn-1/2
+    kernel of time with l_T = -2 / ln(1 - ε). Integrals are over unbounded space, as in the paper's
+    closed forms; the authors' package caps them at 1, the volume of their domain. At most 8 rows
+    are removed per round, and at least 2 rows remain.
 
     The memory holds Σ ln(1 + worth) of all removed rows, `batch_shape`, and the rows to remove
     before the next choice, `batch_shape x n`, bool.

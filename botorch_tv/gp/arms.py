@@ -28,11 +28,11 @@ from botorch_tv.gp.tensors import room_for
 SMALL_RANK = 64
 """Up to this many features, a step in features is cheaper than a step on the arms played."""
 LEAST_NOISE = 1 / 64
-"""Smallest noise variance, as a share of the largest prior variance k, for which rounding stays
-small in steps that amplify it by (k / noise)²: the removal of an observation from a window, and
-the inverse over the arms played. For smaller noise a window is recomputed in every round, and a
-filter replaces the inverse. Errors measured: at most 500 eps (k / noise)² for windows and
-1,800 eps (k / noise)² for the inverse."""
+"""Smallest noise variance, as a share of the largest prior variance k, for which two steps are used
+that amplify rounding errors by (k / noise)²: the removal of an observation from a window, and the
+inverse over the arms played. For smaller noise a window is recomputed in every round, and a filter
+replaces the inverse. Errors measured: at most 500 eps (k / noise)² for windows and 1,800 eps (k /
+noise)² for the inverse."""
 FINEST_SHARE = 128
 """Smallest posterior variance that a recursion may reach, as a multiple of rounding. On a static
 objective, n observations of noise σ² reduce the variance to σ² / n."""
@@ -158,8 +158,8 @@ class Recursion(Inference):
         """Whether one rank-one step per round gives the exact posterior of a process.
 
         Noise that ages changes every row in every round. The newest posterior is sufficient for a
-        Markov process only. A row dropped by time, or from a window over a moving prior, requires
-        a recomputation, which is as expensive as a regression.
+        Markov process only. If a row is dropped by time, or from a window over a moving prior, the
+        posterior must be recomputed, which is as expensive as a regression.
         """
         slides_while_moving = process.slides and process.moves
         enough = not (process.expires or slides_while_moving)

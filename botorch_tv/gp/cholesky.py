@@ -5,8 +5,8 @@ A row with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
 Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). The
-same operations compute a block for a growing log and for a long stored log: forward substitution
-in the factor, which is backward stable. The result depends on the log only.
+same operations, forward substitution in the factor, compute a block for a growing log and for a
+long stored log. They are backward stable. The result depends on the log only.
 """
 
 from __future__ import annotations
@@ -283,8 +283,9 @@ def pivoted_cholesky(
         tolerance: Stop when no diagonal entry of the residual exceeds this.
 
     Returns:
-        C, `M x r`, columns in the order of their pivots; the residual at each pivot before its
-        column was added, `r`; the diagonal of K - C Cᵀ, `M`; and the indices of pivots, `r`.
+        Four tensors. C, `M x r`, with columns in the order of their pivots. The residual at each
+        pivot before its column was added, `r`. The diagonal of K - C Cᵀ, `M`. The indices of
+        pivots, `r`.
     """
     residual = diagonal.clone()
     factor = residual.new_empty(max_rank, len(residual))

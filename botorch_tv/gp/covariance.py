@@ -403,8 +403,8 @@ def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Ascending eigenvalues and eigenvectors, even or odd if the matrix is its own mirror image.
 
     A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
-    points, has even and odd eigenvectors. They are computed separately among even and among odd
-    vectors, and are exactly even or odd even if their eigenvalues are equal up to rounding.
+    points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately. They
+    are therefore exactly even or odd, although eigenvalues may be equal up to rounding.
 
     Args:
         matrix: `n x n`.

@@ -246,8 +246,8 @@ class Data(NamedTuple):
             all_good: Right after an observation, whether it is certain that no trial failed.
 
         Returns:
-            The data, whose running posterior is not yet updated; the change; and the trials that
-            were reset, `batch_shape`, bool, None for none.
+            Three results: the data, in which the running posterior is not yet updated; the change;
+                and the trials that were reset, `batch_shape`, bool, or None for none.
         """
         looks, length = _looks(self), self.rounds - self.dropped
         newest, rule_mask, any_rows = length, self.rule_mask, False

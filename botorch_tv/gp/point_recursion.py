@@ -27,10 +27,10 @@ from botorch_tv.gp.regression import numbers_of_regression
 from botorch_tv.validation import settle_number
 
 KERNEL_SHARE = 1 / 100
-"""Largest error of the approximated kernel, as a share of the tolerance times the noise standard
-deviation, in units of the prior. Measured errors of means are at most 15 times the error of the
-kernel divided by the noise standard deviation, and errors of standard deviations at most 4 times
-this ratio."""
+"""The error of the approximated kernel is at most this share of the product of tolerance and noise
+standard deviation, in units of the prior. Measured errors of means are at most 15 times the error
+of the kernel divided by the noise standard deviation, and errors of standard deviations at most 4
+times this ratio."""
 NOISE_SHARE = 1 / 16
 """Smallest noise variance of an observation that the functions support, as a share of the
 strategy's noise variance."""
@@ -47,7 +47,8 @@ class Features:
     """Inference with constant cost per round: few features of the kernel, with rank-one updates.
 
     On a grid, features are exact up to rounding. On a box, a coarser tolerance requires fewer
-    features: for lengthscale 0.2 on the unit square 195 by default, and 108 for 1e-2.
+    features. For lengthscale 0.2 on the unit square, the default tolerance requires 195 features,
+    and a tolerance of 1e-2 requires 108.
 
     Args:
         tolerance: Largest error of a posterior mean or standard deviation on a box, in (0, 1),

@@ -431,11 +431,11 @@ class PointInference(Inference):
 class PointRegression(PointInference):
     """Regression at points of a box, for any process.
 
-    A round on n observations costs O(n²) while the log only grows, for any decay, since the factor
-    grows too; see :class:`GrowingFactor`. A change of old rows requires a new factor from the first
-    changed row on. This costs O(n³) in every round for noise that ages and for rows dropped by
-    relevance or from a window, and once for a reset or for new hyperparameters. A sample of a
-    moving objective also costs O(n³).
+    While rows are only added to the log, a round on n observations costs O(n²) for any decay, since
+    the factor grows too; see :class:`GrowingFactor`. A change of old rows requires a new factor
+    from the first changed row on, which costs O(n³). Old rows change in every round if noise ages,
+    or if rows are dropped by relevance or from a window. They change once at a reset or with new
+    hyperparameters. A sample of a moving objective also costs O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:

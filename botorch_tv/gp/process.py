@@ -145,7 +145,7 @@ class Inference(ABC):
     """Computation of the posterior of a process from its data.
 
     By default, every round computes from the log alone. :meth:`ArmInference.predict` returns the
-    posterior at all arms, and :meth:`PointRegression.predict` a posterior for any points.
+    posterior at all arms, and :meth:`PointRegression.predict` returns a posterior for any points.
 
     Args:
         process: The kernel, its noise and mean, and the rules of forgetting.

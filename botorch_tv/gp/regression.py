@@ -111,9 +111,10 @@ def regress_on_arms(
         normal: Standard normal variates for a sample, `batch_shape x p`; None for no sample.
 
     Returns:
-        Mean and prior minus posterior variance, each `batch_shape x M`; the information gain,
-        `batch_shape`; the estimated prior mean, `batch_shape`, None if the mean is given; and the
-        sample, `batch_shape x M`, None without ``normal``.
+        Five results: the mean, `batch_shape x M`; the prior variance minus the posterior variance,
+            `batch_shape x M`; the information gain, `batch_shape`; the estimated prior mean,
+            `batch_shape`, or None if the mean is given; and the sample, `batch_shape x M`, or None
+            without ``normal``.
     """
     parts = []
     for some, block in _blocks(basis, observations):

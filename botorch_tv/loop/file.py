@@ -107,8 +107,9 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     """The content of the file of a loop.
 
     Returns:
-        The content, with rows as :class:`Measurement` and :class:`Question`; and the numbers of the
-        answers and open suggestions whose predictions used rows that were changed by hand.
+        The content, with rows as :class:`Measurement` and :class:`Question`. Also the numbers of
+        the answers and open suggestions for which the prediction used rows that were changed by
+        hand.
 
     Raises:
         ValueError: If the file is damaged, of another version, or not the file of a loop.

@@ -179,8 +179,8 @@ class TimeVaryingGP(AgingGP):
     ``spatial_module=RBFKernel(active_dims=[0]) * CategoricalKernel(active_dims=[1])``; optimise
     the acquisition function with ``optimize_acqf_mixed``.
 
-    The priors of ``SingleTaskGP`` apply: scale the spatial columns to the unit cube, using
-    ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. If a decay
+    The priors are those of ``SingleTaskGP``. Therefore scale the spatial columns to the unit cube
+    by ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. If a decay
     is learned from standardised outcomes, the default kernel also has an output scale and the noise
     prior is wider; see :mod:`botorch_tv.models.time_varying_gp`. Rates are learned per median time
     between observations, in any unit of time.

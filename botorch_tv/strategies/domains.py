@@ -122,7 +122,8 @@ class Grid(Domain):
 
         Returns:
             A grid of ``points ** dim`` arms in float64, on the device of a tensor of bounds. In two
-            dimensions arm ``points * i + j`` lies at (i, j) / (points - 1) of the ranges.
+            dimensions the position of arm ``points * i + j``, as fractions of the ranges, is (i, j)
+            / (points - 1).
 
         Raises:
             ValueError: If ``points`` or ``dim`` is below 1.

@@ -233,10 +233,11 @@ class Choice:
     """A categorical parameter: a set of values without an order.
 
     The k values are the corners of a regular simplex of side 1, in k - 1 columns of the unit cube.
-    Any two values are at distance 1, like the ends of a range. A kernel of the distance, k(r),
-    becomes k(sqrt(r² + [different])); the Gaussian kernel becomes exp(-r²/2l²)
-    exp(-[different]/2l²), a product with the overlap kernel. A single column would impose an order
-    on the values; one-hot columns give the same distances in k columns.
+    Any two values are at distance 1, like the ends of a range. A kernel k(r) of the distance r
+    becomes k(sqrt(r² + [different])), where [different] is 1 for different values and 0 for equal
+    values. The Gaussian kernel becomes exp(-r²/2l²) exp(-[different]/2l²), a product with the
+    overlap kernel. A single column would impose an order on the values; one-hot columns give the
+    same distances in k columns.
 
     Args:
         choices: The values; a box needs two or more, all different.

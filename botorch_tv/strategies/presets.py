@@ -1,11 +1,11 @@
 """The algorithms of the papers, and later algorithms, by name: the list :data:`PRESETS`.
 
-Each preset composes a strategy of parts (decay, inflation, retention, exploration, width). Its
-entry in the list holds its names, its row of the README's table and its line style in plots. Every
-preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
-and its own parameters by the paper's names. Optional arguments are the confidence schedule
-``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number or ``"estimated"``),
-and ``inference``.
+Each preset composes a strategy of parts (decay, inflation, retention, exploration, width). The
+entry of a preset in the list holds its names, its row of the README's table and its line style in
+plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the
+``noise`` variance, and its own parameters by the paper's names. Optional arguments are the
+confidence schedule ``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number
+or ``"estimated"``), and ``inference``.
 
 Default widths are the papers' and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB
 and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and SW-GP-UCB,
@@ -636,8 +636,8 @@ def w_sparq_gp_ucb(
         alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the
             windows, see :class:`~botorch_tv.experts.Windows`.
         alpha_tilde: See :class:`~botorch_tv.experts.Windows`.
-        inflate: Whether the noise of an answer or observation is σ² (1 + lag^alpha), [M] §2, or
-            σ², another reading of "standard GP-UCB" in [M] §3.3.
+        inflate: Whether the noise of an answer or observation is σ² (1 + lag^alpha), as in [M] §2.
+            If False it is σ², another interpretation of "standard GP-UCB" in [M] §3.3.
         c_Q: As in :func:`sparq_gp_ucb`.
         steps: As in :func:`sparq_gp_ucb`.
     """

@@ -90,8 +90,8 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
 
     Args:
         state: A state after at least one round.
-        size: Number of points to draw; fewer are drawn if there are fewer, or if their covariance
-            has a lower rank.
+        size: Number of points to draw. Fewer points are drawn if there are fewer choices, or if
+            their covariance has a lower rank.
         draws: Random numbers of the trials.
         steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
 

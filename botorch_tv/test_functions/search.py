@@ -26,8 +26,8 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, 
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
     Coordinates at a bound are fixed if the gradient points outward. In the other coordinates a step
-    divides the gradient by the absolute curvature along each principal direction, which escapes
-    saddle points. The damping grows until the value rises, so no point ends below its start.
+    divides the gradient by the absolute curvature along each principal direction, so that ascents
+    leave saddle points. The damping grows until the value rises, so no point ends below its start.
 
     Args:
         derivatives: Derivatives of the function; each value depends only on its own point.

@@ -315,9 +315,9 @@ class TailConstants(NamedTuple):
 def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) -> TailConstants:
     """Constants for exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
 
-    For d = 1, by Rice's formula a stationary process g of variance 1 crosses u upwards
-    (r/2π) s exp(-u²/2) times on average, s² = Var(g'), so that
-    P(sup |g| > u) <= (1 + (r/π) s) exp(-u²/2). Here g is f, with s = 1/l, and l f', with s = √3/l.
+    For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula g
+    crosses u upwards (r/2π) s exp(-u²/2) times on average, so that P(sup |g| > u) <= (1 + (r/π) s)
+    exp(-u²/2). Here g is f, with s = 1/l, and l f', with s = √3/l.
 
     For d > 1, the variance of f(x) - f(x') is at most the sum over coordinates of the variances of
     independent processes g_j in one dimension, so that E sup f <= d m(1/l) (Sudakov, Fernique) and

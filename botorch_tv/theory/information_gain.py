@@ -32,7 +32,8 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
 
     Args:
         covariance: Kernel on all pairs of the points observed, in their order,
-            `batch_shape x n x n`; with temporal decay multiplied in, the gain is [B16] (14).
+            `batch_shape x n x n`; if the covariance includes a temporal decay, the gain is that of
+            [B16] (14).
         noise: Noise variances of the observations, a positive number or `batch_shape x n`.
 
     Returns:
@@ -162,9 +163,9 @@ def markov_information_gain(
 ) -> Tensor:
     """Upper bounds on γ~_0, ..., γ~_T of the Markov model, [B16] (14)-(15), over finite arms.
 
-    The bound is twice the gain of playing the most uncertain arm of f_t in each round: a greedy
-    choice over successive sets reaches half of the maximum of a monotone submodular function
-    (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
+    The bound is twice the gain of playing the most uncertain arm of f_t in each round. A greedy
+    choice over successive sets reaches at least half of the maximum of a monotone submodular
+    function (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
     :func:`greedy_information_gain`.
 
     Args:

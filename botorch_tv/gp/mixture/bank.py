@@ -46,8 +46,8 @@ CANDIDATES = 1024
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""Measurements at the same time as the last start also count towards the units, and all
-measurements are then processed again; beyond this number of measurements this is not done."""
+"""Among this many measurements, those at the same time as the last start count towards the units,
+too; all measurements are then processed again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, equal to the ratio
 of neighbouring rates of a bank."""
@@ -68,8 +68,8 @@ class Bank:
         noise_ratios: Noise ratios ρ, positive.
         outliers: Probability that a measurement is an outlier, independent of the objective, in
             [0, 1).
-        histories: Number of histories retained for a member that jumps, at least 4: the two with
-            the newest jumps and the most probable others.
+        histories: Number of histories retained for a member that jumps, at least 4: the two
+            histories with the newest jumps, and the most probable of the other histories.
         features: Largest number of features per lengthscale, at least 8. The prior variance that
             the features do not represent counts as noise and as uncertainty.
         tolerance: Largest error of the kernel, in [1e-10, 0.1]. The error is larger if ``features``
@@ -406,9 +406,9 @@ def units_now(
         least: Number of measurements required.
 
     Returns:
-        The units (the standardisation of y, time and context); whether the units of all trials are
-        final; and which trials must process all measurements again because their units have
-        changed, `T`, bool.
+        Three results: the units (the standardisation of y, time and context); whether the units of
+            all trials are final; and which trials have other units than before and must process all
+            measurements again, `T`, bool.
     """
     y, good, time, context = measured
     n, anew = y.shape[-1], torch.zeros_like(units.ready)

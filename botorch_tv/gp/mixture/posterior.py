@@ -1,16 +1,17 @@
 """The posterior of a bank at any point, and the bank as an inference on grids and boxes.
 
 Members with the same lengthscale share their features, so one mean and one covariance represent
-their mixture, and the cost of a point does not depend on their number. With features φ_l of
-lengthscale l, its weight w_l, mean m_l and covariance C_l (with the constant), and a prior variance
-of 1 that φ_l captures in part,
+their mixture, and the cost of a point does not depend on their number. Lengthscale l has features
+φ_l, weight w_l, mean m_l and covariance C_l (with the constant). The features capture a part of the
+prior variance, which is 1. Then
 
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
 
-The derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l); the
-derivative of the standard deviation is the second divided by twice the standard deviation. A search
-of a box evaluates few points many times, where automatic differentiation would dominate the time.
+The derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l); the second
+divided by twice the standard deviation is the derivative of the standard deviation. These
+derivatives are explicit because a search of a box evaluates few points many times, and automatic
+differentiation would dominate the time.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ class SineWorld(GridWorld):
 
     Because the centers are evenly spaced, f is a wave that travels along the line at a constant
     speed, ``frequency`` times their distance per round. Measurements therefore lose their value at
-    a constant rate. At the paper's speed a memory of two rounds works well, so this world does not
+    a constant rate. At the paper's speed a window of two rounds works well, so this world does not
     test whether a strategy detects outdated data.
 
     Args:
