@@ -138,7 +138,7 @@ class Placement:
         present, columns = like(now, inputs), inputs.shape[-1]
         require(
             bool(present.isfinite().all()),
-            f"now is {present.tolist()}, but it must be finite; without observations it has no "
+            f"now is {present.tolist()}, but it must be finite; without observations now has no "
             "default, so give a time.",
         )
         task = first._task_feature if isinstance(first, MultiTaskGP) else None

@@ -68,7 +68,7 @@ def require_sound(decay: Decay) -> None:
         numbers = " and ".join(f"{value[at].item():.6g}" for value in values)
         raise ValueError(
             f"{decay!r}: {problem}, but at s = {s[at]:.4g} and t = {s.mT[at]:.4g} since the origin "
-            f"it gives {numbers}; correct the formula."
+            f"the results are {numbers}; correct the formula."
         )
 
     def agree(formulas: str, first: Tensor, second: Tensor) -> None:

@@ -106,9 +106,9 @@ def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
         if values.shape != (2, *wanted.shape) or not bool((values - wanted).abs().max() <= limit):
             raise InputDataError(
                 f"the kernel {describe_kernel(kernel)} gives other covariances for a batch of "
-                "trials, or other variances with diag=True, than in its matrix of the same points; "
-                "compute elementwise over x1 `... x n x d` and x2 `... x m x d`, return the "
-                "diagonal for diag=True, and change neither inputs nor stored tensors."
+                "trials, or other variances with diag=True, than in its matrix of the same points. "
+                "Compute elementwise over x1 `... x n x d` and x2 `... x m x d`, return the "
+                "diagonal for diag=True, and do not change inputs or stored tensors."
             )
 
 

@@ -251,7 +251,7 @@ class Declared(Module):  # type: ignore[misc]
         if not bool(good.all()):
             raise OutOfBoundsError(
                 f"{type(self).__name__}: {name} is {checked[~good].flatten()[0].item():g} over "
-                f"{held:g} units of time, its unit of learning, which is out of bounds of its "
+                f"{held:g} units of time, its unit of learning. This value is out of bounds of its "
                 f"current constraints, {low.min():g} to {high.min():g}; start within these bounds, "
                 "or give other bounds."
             )

@@ -244,9 +244,9 @@ class Adaptive(ProcessStrategy):
     def _default_noise(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(
-                f"noise is {shown(noise)}, but the adaptive strategy estimates the noise in units "
-                "of a scale that it estimates as well. Omit it and pass repeated readings "
-                "separately; or use a strategy with a given kernel, such as tv_gp_ucb."
+                f"noise is {shown(noise)}, but the adaptive strategy estimates the noise itself, "
+                "relative to the scale of y. Omit noise, and pass repeated readings separately; "
+                "or use a strategy with a given kernel, such as tv_gp_ucb."
             )
         return self.process.noise
 

@@ -430,6 +430,6 @@ def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
     if float(bounds.abs().max()) > most or bool((upper - lower < least).any()):
         raise InputDataError(
             f"Box: bounds are {bounds.tolist()}, but in {dtype} bounds must be at most {most:g} in "
-            f"size, and ranges at least {least.tolist()} long, 64 rounding errors; choose another "
+            f"size, and ranges at least {least.tolist()} long (64 rounding errors); choose another "
             "unit, count from an origin of your own, or use float64."
         )

@@ -548,8 +548,8 @@ class _SomeTrials(BoxCandidates):
 
 def _unlisted(name: str) -> InputDataError:
     return InputDataError(
-        f"the points of a box cannot be listed, so there is no {name} of all of them; write a "
-        f"score of candidates, candidates.argmax(lambda at: at.mean), or look at a choice, "
+        f"the points of a box cannot be listed, so there is no {name} of all points; use a score, "
+        f"candidates.argmax(lambda at: at.mean), or the posterior at a choice, "
         "candidates.at(choice)."
     )
 

@@ -86,7 +86,7 @@ def warn_of_observation(
     about = "the prior mean is" if given is not None else "the mean of earlier observations is"
     _warn(
         f"an observation is {first:.4g}, but {about} {centre:.4g} and the standard deviation of "
-        f"kernel and noise is {sd:.2g}. Such a strategy plays the same point forever: give "
+        f"kernel and noise is {sd:.2g}. With these values every choice is the same point: give "
         'mean="estimated", and the outputscale of the kernel and the noise in the squared unit of '
         "y; or standardise y."
     )
