@@ -60,7 +60,7 @@ class Candidates(ABC):
     def incumbent(self) -> Tensor:
         """Best posterior mean, in the sense of ``sign``, among points observed, `batch_shape x 1`.
 
-        0 without data; no choice depends on it then.
+        Without data the value is 0, and no choice depends on the value.
         """
 
     @property

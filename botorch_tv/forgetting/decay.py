@@ -46,9 +46,9 @@ class RatePrior(Prior):  # type: ignore[misc]
 
     .. math:: p(r) \propto \exp\left(-\frac{(\ln(r + c) - \ln m)^2}{2 s^2}\right)
 
-    on [0, upper), with mode m - c. The offset c admits rate 0. Under a flatter prior, a fit to a
-    few dozen observations of a slow drift often gives the rate 0. If the lengthscale is wrong, such
-    a fit gives a far too high rate.
+    on [0, upper), with mode m - c. With the offset c the density is positive at rate 0. Under a
+    flatter prior, a fit to a few dozen observations of a slow drift often gives the rate 0. If the
+    lengthscale is wrong, such a fit gives a far too high rate.
 
     Args:
         mode: m, positive.

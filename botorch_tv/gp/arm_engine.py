@@ -27,7 +27,7 @@ from botorch_tv.gp.tensors import room_for
 FIRST_SLOTS = 16
 """Number of slots allocated at first."""
 LOOK = 8
-"""Rounds between two readings of the counts on a CPU, where a reading does not wait."""
+"""On a CPU, where a reading does not wait, the counts are read every so many rounds."""
 
 
 class RunningPosterior(ABC):

@@ -41,9 +41,9 @@ REFRESH_ROUNDS = 16
 JOINTLY = 512
 """Number of arms in one block of joint covariances."""
 AT_ONCE = 8
-"""Vectors over all arms in memory during a round."""
+"""Number of vectors over all arms in memory during a round."""
 DECAYS_AT_ONCE = 4
-"""Matrices of all pairs of observations in memory while temporal factors are computed."""
+"""Number of matrices of all pairs of observations in memory when temporal factors are computed."""
 
 
 class ArmPosterior(NamedTuple):

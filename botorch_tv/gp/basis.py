@@ -149,7 +149,7 @@ class Basis(ABC):
         """Sum of squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
-        # In blocks of trials: all rows on all arms may exceed the memory.
+        # Blocks of trials, because all rows on all arms may exceed the memory.
         together = max(1, CACHED_NUMBERS // max(1, count * self.arms))
         sums = [self.expand(block).square().sum(-2) for block in torch.split(flat, together)]
         return torch.cat(sums).view(*batch_shape, self.arms)
@@ -396,7 +396,7 @@ class ProductBasis(FeatureBasis):
             points, rank = factor.shape
             rest //= rank
             product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
-            # Not matmul, which copies its result into ``out``.
+            # matmul would copy its result into ``out``.
             wide = factor.expand(done, points, rank)
             tensor = torch.bmm(wide, tensor.view(done, rank, rest), out=product)
             done *= points

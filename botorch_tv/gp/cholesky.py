@@ -26,11 +26,11 @@ FACTOR_BLOCK = 64
 FACTOR_GROWTH = 1.25
 """Capacity of a growing factor, as a multiple of its rows."""
 STRIP = 256
-"""Rows of a triangle in one product: larger strips multiply more zeros, smaller strips are
-slower."""
+"""Number of rows of a triangle in one product: larger strips multiply more zeros, smaller strips
+are slower."""
 
 Gram = Callable[[int, int], Tensor]
-"""Rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``, `trials x q x last`."""
+"""Returns rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``, `trials x q x last`."""
 
 PIVOT_TIE = 1 / 16
 """Pivots that differ by less than this share of the largest are equal."""

@@ -54,7 +54,7 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         matrix = kernel.detach().to(device=X.device, dtype=torch.float64)
         require_symmetric(matrix)
         return matrix
-    # The matrix, an intermediate of its size, and its symmetric part.
+    # Memory for the matrix, an intermediate matrix of its size, and its symmetric part.
     needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
     if needed > free:
         raise InputDataError(

@@ -85,7 +85,7 @@ class Filter(RunningPosterior):
         if rounds < most:
             older = capacity // 2 if capacity > first else 0  # while they are copied
             return (capacity + older) * size
-        # Rows, weighted rows and their sum; later two matrices and few rows.
+        # Memory for rows, weighted rows and their sum; later for two matrices and few rows.
         absorbing = (capacity + most + size) * size
         return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 
@@ -101,7 +101,7 @@ class Filter(RunningPosterior):
         rows = self.rows.tensor()
         reduction = rows.mT @ (self.weights.unsqueeze(-1) * rows)
         if self.absorbed is not None:
-            # In place: the system zeroes every page of new memory.
+            # In place, because the operating system zeroes every page of new memory.
             reduction.addcmul_(self.absorbed, self.absorbed_weight[..., None, None])
         return reduction
 

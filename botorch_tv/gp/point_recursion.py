@@ -37,9 +37,9 @@ strategy's noise variance."""
 LEAST_SHARE = 1e-13
 """Smallest error of a kernel above rounding."""
 ROOT_MATRICES = 5
-"""Matrices of all pairs of functions in memory while a posterior is computed."""
+"""Number of matrices of all pairs of functions in memory while a posterior is computed."""
 FEATURE_SCORING = 3
-"""Matrices of points against functions in memory while a score is computed."""
+"""Number of matrices of points against functions in memory while a score is computed."""
 
 
 @dataclass(frozen=True)

@@ -47,11 +47,12 @@ FAMILIAR = 256
 """A search of a box starts from this many observations: the newest if the cost per round must be
 constant, otherwise the observations with the best means."""
 POSTERIOR_MATRICES = 6
-"""Matrices of a block of observations against all, in memory while a posterior is computed."""
+"""Number of matrices of a block of observations against all observations in memory while a
+posterior is computed."""
 DECAY_MATRICES = 2
-"""Further matrices if covariances decay with time."""
+"""Number of further matrices if covariances decay with time."""
 WAVES = 4
-"""Numbers per frequency in memory while a sample is evaluated."""
+"""Number of stored numbers per frequency while a sample is evaluated."""
 
 SMALLEST_VARIANCE = 1e-18
 """Smallest variance, as a share of the prior variance, so that its root has a derivative."""

@@ -31,7 +31,7 @@ from botorch_tv.gp.mixture.filter import RunningMixture
 from botorch_tv.gp.regression import Observations
 
 SCORING = 4
-"""Matrices of points against observations in memory while a score is computed."""
+"""Number of matrices of points against observations in memory while a score is computed."""
 
 BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
 """Rules that do not depend on observed values."""
@@ -136,7 +136,7 @@ class Looks(NamedTuple):
     compared: int
     """Number of observations, or functions, that a point is compared with."""
     matrices: int = SCORING
-    """Number of matrices of points against these in memory while a score is computed."""
+    """Number of matrices of points against observations or functions in memory during a score."""
     besides: int = 0
     """Further numbers in memory per point."""
 

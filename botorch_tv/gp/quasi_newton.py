@@ -4,7 +4,7 @@ A projected BFGS method. Coordinates that the gradient pushes against a bound ar
 other coordinates move by the current inverse Hessian. The step is shortened until the function
 falls enough (Armijo). Every problem has its own matrix and step length, so the result of a problem
 does not depend on the batch. All problems are evaluated together, and finished problems are
-removed. A GPU is waited for only to detect finished problems.
+removed. The method waits for a GPU only to detect finished problems.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CURVATURE = 1e-10
 FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
-"""Smallest number of evaluations between two checks for finished problems on a GPU; later a third
-of the evaluations so far."""
+"""On a GPU there are at least this many evaluations between two checks for finished problems, and
+later a third of the evaluations so far."""
 SHORTEST_STEP = 1e-12
 """A line search that has shortened a step to this share of its length ends the problem."""
 

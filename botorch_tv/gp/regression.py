@@ -16,7 +16,7 @@ from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis
 from botorch_tv.gp.cholesky import cholesky, inverted, log_diagonal
 
 BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
-"""Numbers in the largest matrix of a block of trials, by the size of the cache or memory."""
+"""Number of entries in the largest matrix of a block of trials, for the size of cache or memory."""
 GROWTH_STEPS = 64
 """Number of points at which a maximum over the number of observations is evaluated."""
 
@@ -173,7 +173,7 @@ def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
         # The features of the rows, and either scaled features or a product, its factor and its
         # root.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
-    # The Cholesky factor, and the kernel or three matrices of the columns.
+    # The Cholesky factor, and either the kernel or three matrices of the columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 

@@ -21,9 +21,9 @@ from botorch_tv.gp.tensors import DeviceCopies, Scratch
 from botorch_tv.validation import settle_integer
 
 SEARCH_NUMBERS = 2**22
-"""Numbers in the largest matrix of a block of raw samples."""
+"""Number of entries in the largest matrix of a block of raw samples."""
 CLIMBING = 12
-"""Matrices of points against observations in memory while a score is differentiated."""
+"""Number of matrices of points against observations in memory while a score is differentiated."""
 
 AROUND = 4
 """Number of candidates for the nearest points, as a multiple of the points required."""
@@ -402,7 +402,7 @@ def slopes_of(sought: Sought) -> Climbed:
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             values = sought.score(X, trials)
-            # A sum instead of weights as a tensor, for which autograd would import SymPy.
+            # A sum, because a tensor of weights would make autograd import SymPy.
             (gradient,) = torch.autograd.grad(factor * values.sum(), X)
         return values.detach() * factor, gradient
 

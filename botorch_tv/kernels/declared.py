@@ -239,7 +239,7 @@ class Declared(Module):  # type: ignore[misc]
             self._put(name, self._declared[name].counted(value, factor, learned))
 
     def _set_over(self, name: str, duration: Tensor, value: Tensor) -> None:
-        """Set a value over a duration of time."""
+        """Set the value of a parameter for a duration."""
         parameter, bounds = self._declared[name], self._bounds(name)
         learned = {key: value.detach() for key, value in self.learned().items()}
         checked, held = value, self.unit.median()

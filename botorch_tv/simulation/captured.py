@@ -24,7 +24,8 @@ from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 ROUNDING = 1e-8
-"""Largest difference between a graph and its operations, absolute and relative."""
+"""Largest accepted difference between a graph's results and its operations' results, absolute and
+relative."""
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
 """Records work without executing it; the returned function executes the work."""

@@ -36,7 +36,8 @@ FIRST_SLOTS = 48
 AT_ONCE = 4
 """A trial buffers its objectives in this many vectors over all arms until they are played."""
 UNINTERRUPTED = 2**24
-"""Numbers processed between two checks for an interruption, some tenths of a second."""
+"""Play checks for an interruption whenever it has processed this many numbers, which takes some
+tenths of a second."""
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of the counts: slots used, rounds since the reset, time since the origin."""
 Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -108,7 +109,7 @@ def _compiled(loop: Loop) -> Loop:
 
 
 LANES = 16
-"""Independent running maxima, which a core compares in parallel."""
+"""Number of independent running maxima, which a core compares in parallel."""
 
 
 @_compiled
@@ -425,7 +426,7 @@ def play(
         given: Objectives: values on the arms, `rounds x trials x M`; or coordinates in
             ``features``, `rounds x trials x r`.
         noise: Observation noise, `rounds x trials`.
-        features: Features of the objectives; without places if values are given.
+        features: Features of the objectives; their ``places`` are empty if values are given.
         factors: Factors of the strategy's kernel.
         rules: The strategy's settings as numbers and arrays.
         trials: Posterior and records, updated in place.

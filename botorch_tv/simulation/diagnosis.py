@@ -61,7 +61,8 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         share with f_t(x_t) in the band played, mean ± √beta · sd; `played_level` is that band's
         nominal level averaged over rounds. `throughout` (`strategy`): share of trials with f_t(x_t)
         in the band played in every round, which the theorems guarantee with probability 1 − δ.
-        Strategies that explore without a band, such as GP-EI, use the band of their width here.
+        For strategies that explore without a band, such as GP-EI, the band played is mean ± √beta ·
+        sd with the √beta of their ``width``.
 
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).

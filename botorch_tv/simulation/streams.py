@@ -122,7 +122,7 @@ class _Sequence:
         self._ahead = torch.empty(stream.trials, 0, device=stream.device)
         self._until = 0  # index after the last variate drawn ahead
         self._blocks = torch.empty(stream.trials, 0, 0, device=stream.device)
-        self._begins: dict[int, int] = {}  # index of a block's first variate to that block
+        self._begins: dict[int, int] = {}  # block by the index of its first variate
         self._room = 0
 
     def following(self, event_shape: tuple[int, ...]) -> Tensor:

@@ -33,7 +33,7 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_integer
 
 WORKERS_ELSEWHERE = 16
-"""Number of workers assumed for an executor, which does not report it."""
+"""Number of workers assumed for an executor, because executors do not report theirs."""
 
 
 def run_study(

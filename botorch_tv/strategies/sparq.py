@@ -264,11 +264,12 @@ class SparQ(KernelStrategy):
     candidates for the next consultation. Answers and observations age from their own times.
 
     The expert may be slow: answers absorbed rounds later have the time of their question, and
-    regression uses them with all later observations. It may answer some of the points only
-    (``ok``), different points in each trial. A trial without any answer continues with its data.
-    :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round but no
-    answers have been absorbed since. Either :meth:`consult` and :meth:`absorb` were not called, or
-    the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
+    regression uses them with all later observations. The expert may answer only some of the points
+    (``ok``), and different points in each trial. A trial without any answer continues with its
+    data. :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round
+    but no answers have been absorbed since. Either :meth:`consult` and :meth:`absorb` were not
+    called, or the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)``
+    silences it.
 
     Args:
         decay: How covariance falls with the time between measurements.

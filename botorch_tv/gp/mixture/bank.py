@@ -323,7 +323,7 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
 
 
 def filling(U: Tensor) -> Tensor:
-    """Numbers of points, `M x d`, that fill the unit cube: each is far from its predecessors.
+    """Indices of points, among `M x d`, that fill the cube: each is far from its predecessors.
 
     The first point is closest to the middle. A face of the cube counts as a point at twice its
     distance.

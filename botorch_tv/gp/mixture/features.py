@@ -114,7 +114,7 @@ def features(
     return Products(number, found.nodes.to(like), found.inverse.to(like), lengthscale)
 
 
-@functools.lru_cache(maxsize=16)  # shared by all loops with as many parameters
+@functools.lru_cache(maxsize=16)  # shared by all loops with the same number of parameters
 def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Products:
     nodes, inverse, variance = axis_features(lengthscale)
     every = Products(_largest(variance, columns, most), nodes, inverse, lengthscale)
@@ -127,7 +127,7 @@ def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Pro
 def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
     """Nodes z of an axis, `M`, weights A, `N x M`, and the variances of its N features, descending.
 
-    The measure of points is uniform with a share at the ends.
+    Points have a uniform weight along the axis, and a share of the weight is at the ends.
     """
     inner, weight = _legendre(min(MOST_NODES, 16 + math.ceil(4 / lengthscale)))
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64, device="cpu")
@@ -263,7 +263,8 @@ class StackedProducts:
         def pull(by: Tensor) -> Tensor:
             slopes = ((steep * kernel) @ self._inverse).gather(-1, place)
             axis, products = axes.unbind(-2), [by.reshape(len(away), -1)]
-            # Derivatives by each axis: first times the later axes, then times the earlier axes.
+            # The derivative by each axis times the features of the later axes, then of the earlier
+            # axes.
             for factor in axis[:0:-1]:
                 products.append(products[-1] * factor)
             before = axis[0]

@@ -282,7 +282,7 @@ def _after_jump(
     Args:
         prior: The prior of the members; entries for the histories of one member are consecutive.
         running: The posterior before.
-        H: Probabilities of a jump since, `T x K`.
+        H: Probabilities of a jump since the last observation, `T x K`.
         own: Variance of the observation without the variance of the features, `T x L x K`.
         features: Features per lengthscale, `T x 1 x (r + 1)`.
         y: The observation, `T x 1 x 1`.

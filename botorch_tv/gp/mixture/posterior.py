@@ -42,9 +42,9 @@ from botorch_tv.gp.process import Inference, Joint, Normal, Process
 NEWEST = 128
 """Number of newest measurements from which a search starts, for a constant cost per round."""
 AT_ONCE = 2**20
-"""Numbers in a block of products of features and matrices."""
+"""Number of entries in a block of products of features and matrices."""
 PASSES = 5
-"""Copies of a covariance in memory during a step."""
+"""Number of copies of a covariance in memory during a step."""
 
 
 class Moments(NamedTuple):
@@ -134,7 +134,7 @@ class StackedMoments:
         by_weight = zip(parts.covariance, parts.weight.unbind(-1))
         shared = [part * share[:, None, None] for part, share in by_weight]
         owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
-        # 1 for the lengthscale of every feature, `r x L`.
+        # 1 where a feature has the lengthscale, else 0, `r x L`.
         self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
         own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
         levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
@@ -181,7 +181,7 @@ class StackedMoments:
 def drawn(
     running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
 ) -> tuple[Tensor, ...]:
-    """A sample per trial: a random member, then a random function of the mean scale of this member.
+    """A sample per trial: a random member, then a random function of it with the mean scale.
 
     A possible jump since the last observation is included by the mean and variance over both cases,
     as in predictions.

@@ -2,8 +2,8 @@
 
 ε is fitted by marginal likelihood, [B16] App. B. The model is y = vec(F) + noise with covariance
 K_time ⊗ K_arms + σ² I, where K_time is the Markov kernel (1 - ε)^(|t - t'| / 2). In the
-eigenvectors of K_arms it decouples into a series per eigenvalue λ, each with covariance
-λ K_time + σ² I. Diagonalising K_time as well would cost rounds³ for every ε. Each series is a
+eigenvectors of K_arms the model decouples into a series per eigenvalue λ, each with covariance λ
+K_time + σ² I. Diagonalising K_time as well would cost rounds³ for every ε. Each series is a
 first-order autoregression observed with noise, so a scalar Kalman filter gives its likelihood
 exactly in a single pass over the rounds, for many ε at once.
 """
