@@ -277,7 +277,8 @@ class _Improves(_BreaksTies):
         return 1.0
 
     def improvement(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        """U = (mean(x) - m) / sd(x) and a positive standard deviation, both `batch_shape x M`."""
+        """The u = (mean(x) - m) / sd(x), and a positive standard deviation, both `batch_shape x
+        M`."""
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent
         sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
@@ -287,8 +288,8 @@ class _Improves(_BreaksTies):
 class ExpectedImprovement(_Improves):
     """The largest E[max(f(x) - m, 0)], m the incumbent.
 
-    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Logarithms are compared, because the
-    value itself falls below any tolerance once the posterior is narrow.
+    With u = (mean(x) - m) / sd(x) this expectation is sd(x) (φ(u) + u Φ(u)). Logarithms are
+    compared, because the value itself falls below any tolerance once the posterior is narrow.
 
     Args:
         ties: See :class:`UpperConfidence`.

@@ -156,9 +156,9 @@ LOOKAHEAD_NUMBERS = {"cpu": 2**14, "cuda": 2**20}
 """Maximum number of coefficients of the proposals that are evaluated together, by device."""
 MOST_TOGETHER = 32
 RENEW_TURNS = 64
-"""Iterations between recomputations of the inverse, because rank-one updates lose digits."""
+"""Number of iterations between recomputations of the inverse: rank-one updates lose digits."""
 GLANCE_TURNS = {"cpu": 1, "cuda": 32}
-"""Iterations between checks whether all chains have ended; a check synchronises a GPU."""
+"""Number of iterations between checks for the end of all chains; a check synchronises a GPU."""
 
 
 def swap_chain(

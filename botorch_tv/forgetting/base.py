@@ -210,7 +210,7 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
 
 
 class Observation(NamedTuple):
-    """An observation with its prediction; every tensor leads with `batch_shape`.
+    """An observation with its prediction; the shape of every tensor starts with `batch_shape`.
 
     Attributes:
         X: The point with its context, if any, `batch_shape x d`.

@@ -27,7 +27,7 @@ from botorch_tv.validation import require, shown
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Lengths of the time intervals, from the origin, in which a decay is evaluated."""
 ORDINARY = 4
-"""Number of the first spans in which the covariance must be finite."""
+"""The covariance must be finite in this many of the first intervals."""
 TIMES = 12
 TOLERANCE = 1e-8
 """Tolerance relative to the standard deviations at both times."""
@@ -35,7 +35,7 @@ GOLDEN = 0.6180339887498949
 TRIED = (0.3, 0.4)
 """Natural values of parameters at which a formula is evaluated, over ten units of time."""
 LONGER = 1.7
-"""Another unit of time, in which the formula must agree."""
+"""Another unit of time, in which the formula must give the same results."""
 
 
 @torch.no_grad()

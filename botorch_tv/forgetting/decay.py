@@ -38,7 +38,7 @@ USUAL = 0.02
 SPREAD = 1.0
 """Standard deviation of the logarithm: a 95 % interval from 1/7 to 7 times the median."""
 OFFSET = 1e-4
-"""Rates below it are practically zero; the density is flat there, and positive at 0."""
+"""Rates below this rate are practically zero; the density is flat there, and positive at 0."""
 
 
 class RatePrior(Prior):  # type: ignore[misc]

@@ -502,7 +502,7 @@ def oldest_for(late: int) -> int:
 # ---------------- exploration of categories that have not been tried for long
 
 EVERY = 10
-"""One of so many trials tries a category that is due."""
+"""A category that is due is tried in one of this many trials."""
 PATIENCE = 30
 """A category is due after this many trials without it; doubled after each isolated trial."""
 MOST_PATIENCE = 240

@@ -613,8 +613,8 @@ class Loop:
 
         When minimising, it is the point with the best upper bound, mean + sd / 2. Points more
         likely to fail than to succeed are excluded. While the adaptive strategy makes no
-        predictions yet, it is the best point measured. A warning is issued if no measurement
-        supports the point.
+        predictions yet, the result is the best point measured. A warning is issued if no
+        measurement supports the point.
 
         Args:
             now: As in :meth:`ask`.
@@ -891,9 +891,10 @@ class Loop:
         which depends on processor and threads. If rows of the file were changed, added or deleted
         by hand, a warning names them, and the loop continues from the changed rows.
 
-        With ``snapshot``, loading takes the same time for any number of answers. The state after
-        most answers is stored beside the file, in 10 to 100 MB, from time to time. A snapshot that
-        is damaged, or belongs to other answers, another strategy or other versions, is ignored.
+        With ``snapshot``, loading takes the same time for any number of answers. From time to time
+        the state after most answers is stored beside the file; it takes 10 to 100 MB. A snapshot
+        that is damaged, or belongs to other answers, another strategy or other versions, is
+        ignored.
 
         Args:
             path: The file.

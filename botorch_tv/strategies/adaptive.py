@@ -225,7 +225,7 @@ class Adaptive(ProcessStrategy):
     def _best(
         self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
     ) -> Tensor:
-        """The best posterior mean's point; before the units are set, the best observation's."""
+        """The point of the best mean; before the units are set, that of the best observation."""
         best, running = super()._best(state, now, context, caution), running_mixture(state.data)
         if running.settled or not state.rounds:
             return best

@@ -254,7 +254,7 @@ class RoundCandidates(Candidates):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest value in use, times the sign; 0 if no value is in use."""
+    """The largest of the values in use, times the sign; 0 if no value is in use."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
@@ -506,7 +506,7 @@ class BoxCandidates(RoundCandidates):
         return values.reshape(X.shape[:-1])
 
     def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
-        """The bound factor (±mean + width sd), `trials x q`, and its gradient, `trials x q x d`."""
+        """The bound, factor * (±mean + width * sd), `trials x q`, and its gradient by points."""
         by_mean, by_sd = factor * self.sign, width
         mean, sd, pull = self.posterior.slopes(with_context(X, self.context))
         if isinstance(by_sd, Tensor):

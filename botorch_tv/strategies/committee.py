@@ -172,7 +172,7 @@ class Committee(Strategy):
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
-        """Check an observation as the first member does; all members accept the same."""
+        """Check an observation as the first member does; the other members accept the same."""
         self.members[0]._check(state.members[0], measured)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:

@@ -47,7 +47,7 @@ NEWEST = 200
 CAUTION = 0.5
 """Standard deviations by which the lower bound of a recommendation lies below the mean."""
 DRAWS = 8
-"""Most choices drawn from a randomised strategy in search of an allowed point."""
+"""Largest number of choices drawn from a randomised strategy to find an allowed point."""
 STARTS, POINTS = 64, 1024
 
 
