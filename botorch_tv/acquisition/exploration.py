@@ -277,8 +277,7 @@ class _Improves(_BreaksTies):
         return 1.0
 
     def improvement(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        """The u = (mean(x) - m) / sd(x), and a positive standard deviation, both `batch_shape x
-        M`."""
+        """The u = (mean(x) - m) / sd(x) and a positive sd(x), both `batch_shape x M`."""
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent
         sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)

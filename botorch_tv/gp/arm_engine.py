@@ -171,8 +171,8 @@ class RunningPosterior(ABC):
         """Add ± the outer product of a step to D.
 
         Returns:
-            Three tensors. First, ± the posterior variance v of the arm, `batch_shape`. Second, r =
-            (noise ± v)^(-1/2), `batch_shape`. Third, the step: r times the arm's posterior
+            Three tensors. First, ± the posterior variance v of the arm, `batch_shape`. Second,
+            r = (noise ± v)^(-1/2), `batch_shape`. Third, the step: r times the arm's posterior
             covariance with all arms, `batch_shape x M`.
         """
 

@@ -31,8 +31,8 @@ LEAST_NOISE = 1 / 64
 """Smallest noise variance, as a share of the largest prior variance k, for which two steps are used
 that amplify rounding errors by (k / noise)²: the removal of an observation from a window, and the
 inverse over the arms played. For smaller noise a window is recomputed in every round, and a filter
-replaces the inverse. Errors measured: at most 500 eps (k / noise)² for windows and 1,800 eps (k /
-noise)² for the inverse."""
+replaces the inverse. The measured errors are at most 500 eps (k / noise)² for windows and
+1,800 eps (k / noise)² for the inverse."""
 FINEST_SHARE = 128
 """Smallest posterior variance that a recursion may reach, as a multiple of rounding. On a static
 objective, n observations of noise σ² reduce the variance to σ² / n."""

@@ -1,7 +1,7 @@
 """The posterior of a batch of regressions, at any points.
 
-The formulas of :mod:`botorch_tv.gp.regression` apply, with points instead of arms: with S =
-diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
+The formulas of :mod:`botorch_tv.gp.regression` apply, with points instead of arms: with
+S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
 
     mean(x) = k~ᵀ S L⁻ᵀ L⁻¹ S y,   var(x) = v k(x, x) - ‖L⁻¹ S k~‖².
 """

@@ -122,8 +122,8 @@ class Grid(Domain):
 
         Returns:
             A grid of ``points ** dim`` arms in float64, on the device of a tensor of bounds. In two
-            dimensions the position of arm ``points * i + j``, as fractions of the ranges, is (i, j)
-            / (points - 1).
+            dimensions the position of arm ``points * i + j``, as fractions of the ranges, is
+            (i, j) / (points - 1).
 
         Raises:
             ValueError: If ``points`` or ``dim`` is below 1.

@@ -23,8 +23,8 @@ def frequencies_of(
 
     By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential, ω is
     normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω has Student's t
-    distribution with 2ν degrees of freedom on the same scale: a normal variate divided by √(χ²_{2ν}
-    / 2ν).
+    distribution with 2ν degrees of freedom on the same scale: a normal variate divided by
+    √(χ²_{2ν} / 2ν).
 
     Args:
         lengthscale: Of each coordinate, `d`.

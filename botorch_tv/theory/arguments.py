@@ -145,8 +145,8 @@ def block_regret(
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
     """The smallest factor for which an order lies above a measured curve everywhere.
 
-    Used for orders without a published constant. Since the constant is fitted, a plot compares
-    shapes, not levels.
+    It is used for orders without a published constant. Since the constant is fitted, a plot
+    compares shapes, not levels.
 
     Args:
         order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.

@@ -161,7 +161,7 @@ def model_mismatch(
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     """τ̄ = ⌈min(T, E[τ]/δ)⌉: the trigger fires sooner with probability 1 - δ, [ET] Lemma 4.
 
-    By Markov's inequality, rounded up, since τ̄ counts observations in Theorem 1.
+    This is Markov's inequality, rounded up because τ̄ counts observations in Theorem 1.
 
     Args:
         horizon: T, at least 1.

@@ -1,8 +1,8 @@
 """Regret of IGP-UCB and GP-TS on a static function, [C17] §4, and the noise bound behind it.
 
 The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise and regression with
-λ = 1 + 2/T, also in γ_T. They cover all rounds of a run with the λ of its horizon. The theorems are
-orders; the constants are those of their proofs in Appendices D and E.
+λ = 1 + 2/T, also in γ_T. They hold in all rounds of a run whose λ is computed from its horizon. The
+theorems are orders; the constants are those of their proofs in Appendices D and E.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 For noise variances N the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] has no factor ½ and is
 twice this gain. Every regret bound contains γ_n, the maximum over sets of n observations. Computing
-it is hard; a greedy choice gives a lower and an upper bound.
+this maximum is hard; a greedy choice gives a lower and an upper bound.
 
 [W22] §6 bounds weighted gains by the decay of a kernel's eigenvalues. The kernel is
 Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1
