@@ -243,7 +243,8 @@ class Data(NamedTuple):
 
         Args:
             answers: The answer of each rule; answers of users' rules must be :func:`checked`.
-            all_good: Right after an observation, whether it is certain that no trial failed.
+            all_good: Whether the call directly follows an observation that certainly failed in no
+                trial.
 
         Returns:
             Three results: the data, in which the running posterior is not yet updated; the change;

@@ -32,7 +32,7 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     if score.device.type != "cpu" or score.numel() < FEW_NUMBERS:
         near_best = score >= score.amax(-1, keepdim=True) - tolerance
         return near_best.view(torch.uint8).argmax(-1)
-    # Ranks decrease with the index, so the lowest index wins; short integers are fastest.
+    # Ranks decrease with the index, so the lowest index wins. Short integers are the fastest type.
     short = torch.int16 if arms < 2**15 else torch.int32
     near = scratch.take("near", score.shape, score, torch.bool)
     rank = scratch.take("rank", score.shape, score, short)

@@ -30,7 +30,7 @@ class Parameters(Space, Mapping[str, Parameter]):
     """Named parameters, mapped in the given order to the coordinates of a unit cube.
 
     Args:
-        bounds: By name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
+        bounds: For each name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
             ``(low, high)`` for a float.
 
     Attributes:

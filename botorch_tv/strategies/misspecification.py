@@ -190,7 +190,7 @@ def _share(between: Tensor, variance: Tensor) -> float:
 
 
 def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
-    """Parts, and whether each forgets everything between successive times, `batch_shape x 2`."""
+    """Pairs of a part and whether it forgets everything between two times, `batch_shape x 2`."""
     gap, decay, rules = times.diff(dim=-1), process.decay, process.retention
     # An oscillating decay may be uncorrelated at a single lag, so two lags are checked.
     both = torch.stack([gap, 0.97 * gap])

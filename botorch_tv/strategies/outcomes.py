@@ -45,7 +45,7 @@ LEAST = 0.02
 NEWEST = 200
 """Number of newest outcomes that are used."""
 CAUTION = 0.5
-"""Standard deviations by which the lower bound of a recommendation lies below the mean."""
+"""The lower bound of a recommendation is the mean minus this many standard deviations."""
 DRAWS = 8
 """Largest number of choices drawn from a randomised strategy to find an allowed point."""
 STARTS, POINTS = 64, 1024

@@ -376,7 +376,7 @@ def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
 
 
 def _scaled(P: Tensor, attenuations: Tensor, fresh: Tensor, *, consume: bool) -> Tensor:
-    """P after a decay of coordinates and an increase of their variances.
+    """The covariances P after coordinates have decayed and their variances have increased.
 
     Args:
         P: The covariances, `T x K x (r + 1) x (r + 1)`.
