@@ -243,8 +243,8 @@ class Data(NamedTuple):
 
         Args:
             answers: The answer of each rule; answers of users' rules must be :func:`checked`.
-            all_good: Whether the call directly follows an observation that certainly failed in no
-                trial.
+            all_good: After an observation, whether it certainly failed in no trial; None before a
+                choice.
 
         Returns:
             Three results: the data, in which the running posterior is not yet updated; the change;
