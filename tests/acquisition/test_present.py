@@ -339,7 +339,7 @@ def test_optima_of_the_past_are_pointed_out(kind):
     best = torch.ones(len(X), 1, dtype=torch.float64)
     make, match = {
         "MES": (lambda X: qMaxValueEntropy(model, X, train_inputs=X), "candidate_set .* train_inp"),
-        "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* draw their outputs"),
+        "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* their outputs"),
         "PES": (lambda X: qPredictiveEntropySearch(model, X), "pareto_sets .* to the present"),
         "noisy EI": (
             lambda X: LogNoisyExpectedImprovement(model, X, num_fantasies=4),
