@@ -109,7 +109,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Replace a file atomically at the end of the block, as :func:`write_whole`.
 
-    For libraries that need the name of a file.
+    This is for libraries that need the name of a file.
 
     Args:
         path: The file.
@@ -160,7 +160,7 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Exclude other processes from such blocks for the same file, by a lock.
+    """Hold a lock of a file during the block: one process at a time runs such a block.
 
     The lock is a hidden file beside the file. It is never deleted, and is released if a process is
     killed.

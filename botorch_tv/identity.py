@@ -51,11 +51,11 @@ FIXED = (Number, str, bytes, range, tuple, frozenset, Enum, Path, torch.dtype, t
 def describe(value: object, path: str) -> Description:
     """Describe a value as JSON; values with different results have different descriptions.
 
-    Objects are described by their class and public attributes, arrays by a digest of their bytes
-    and by weighted sums, which allow for rounding. For functions and classes of users, the
-    description contains digests of their source and of all code and constants that it refers to by
-    name. Cached properties and attributes with a leading ``_`` are excluded, unless a constructor
-    argument has that name.
+    Objects are described by their class and public attributes. Arrays are described by a digest of
+    their bytes, and by weighted sums, so that rounding can be ignored. For functions and classes of
+    users, the description contains digests of their source and of all code and constants that it
+    refers to by name. Cached properties and attributes with a leading ``_`` are excluded, unless a
+    constructor argument has that name.
 
     Args:
         value: The value, of any type.

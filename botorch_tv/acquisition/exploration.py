@@ -60,7 +60,7 @@ class Candidates(ABC):
     def incumbent(self) -> Tensor:
         """Best posterior mean, in the sense of ``sign``, among points observed, `batch_shape x 1`.
 
-        0 without data; no choice depends on it then.
+        Without data the value is 0, and no choice depends on the value.
         """
 
     @property
@@ -163,7 +163,7 @@ class Exploration(Part):
     may have a memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
-        samples: Whether samples are drawn in every round; a hint that speeds this up.
+        samples: Whether samples are drawn in every round; this hint makes them faster.
         ties: Which of several tying arms of a grid :meth:`choose` takes.
 
     Example:
@@ -184,7 +184,7 @@ class Exploration(Part):
     def score(self, candidates: Candidates) -> Tensor:
         """The score of each candidate, `batch_shape x M`; on a box differentiable by the points.
 
-        On a box it is called for groups of trials, flattened to one dimension.
+        On a box the method is called for groups of trials, flattened to one dimension.
 
         Args:
             candidates: The candidates.
@@ -277,7 +277,7 @@ class _Improves(_BreaksTies):
         return 1.0
 
     def improvement(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        """U = (mean(x) - m) / sd(x) and a positive standard deviation, both `batch_shape x M`."""
+        """The u = (mean(x) - m) / sd(x) and a positive sd(x), both `batch_shape x M`."""
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent
         sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
@@ -287,8 +287,8 @@ class _Improves(_BreaksTies):
 class ExpectedImprovement(_Improves):
     """The largest E[max(f(x) - m, 0)], m the incumbent.
 
-    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Logarithms are compared, because the
-    value itself falls below any tolerance once the posterior is narrow.
+    With u = (mean(x) - m) / sd(x) this expectation is sd(x) (φ(u) + u Φ(u)). Logarithms are
+    compared, because the value itself falls below any tolerance once the posterior is narrow.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -373,7 +373,7 @@ def log_expected_excess(u: Tensor) -> Tensor:
     With a = |u| the value at -a is φ(a) g with g = 1 - a √(π/2) erfcx(a / √2). For large a the two
     terms cancel, and g = (1 - 3 / a²) / a² is used. The value at a is the value at -a plus a.
     """
-    # At this a both forms of g are equally exact, to the power 2/3 of the machine's precision.
+    # At this |u| both forms of g are equally exact, to the power 2/3 of the machine's precision.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
     # Not |u|, whose derivative at 0 is 0: searches start at the incumbent, where u is 0.
     a = torch.where(u > 0, u, -u)
@@ -408,8 +408,8 @@ class Forced(Exploration):
     """Another exploration, mixed with occasional uniformly random choices.
 
     A detector finds changes only where the bandit measures, and a bandit that is certain of its
-    optimum measures nowhere else. Forced exploration finds changes everywhere [Liu, Lee, Shroff,
-    AAAI 2018].
+    optimum measures only there. Forced exploration finds changes everywhere [Liu, Lee, Shroff, AAAI
+    2018].
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].

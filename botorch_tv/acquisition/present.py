@@ -1,9 +1,10 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
-when they are constructed, and have classes here: noisy expected improvement, whose incumbents are
-current values, and the knowledge gradient, which also optimises fantasies. Importing this module
-registers both with ``get_acqf_input_constructor``, for BoTorch and Ax.
+when they are constructed, so they have classes here. Noisy expected improvement needs it because
+its incumbents are current values; the knowledge gradient needs it because it also optimises
+fantasies. Importing this module registers both with ``get_acqf_input_constructor``, for BoTorch and
+Ax.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class Placement:
         present, columns = like(now, inputs), inputs.shape[-1]
         require(
             bool(present.isfinite().all()),
-            f"now is {present.tolist()}, but it must be finite; without observations it has no "
+            f"now is {present.tolist()}, but it must be finite; without observations now has no "
             "default, so give a time.",
         )
         task = first._task_feature if isinstance(first, MultiTaskGP) else None
@@ -186,11 +187,11 @@ def at_present(
 ) -> AcquisitionFunction:
     """Evaluate an acquisition function at the present.
 
-    The input of the result is either the columns other than time, `b x q x (d - 1)`, when
-    ``optimize_acqf`` searches these columns only, or all columns, `b x q x d`. In the second case
-    the present replaces the time in the input, as with ``fixed_features``.
-    Analytic and Monte Carlo acquisition functions are supported, and ``qKnowledgeGradient``, which
-    BoTorch's ``FixedFeatureAcquisitionFunction`` does not support.
+    The result accepts two inputs. If ``optimize_acqf`` searches only the columns other than time,
+    the input is `b x q x (d - 1)`. If it searches all columns, the input is `b x q x d`, and the
+    present replaces the time in the input, as with ``fixed_features``. Analytic and Monte Carlo
+    acquisition functions are supported, and ``qKnowledgeGradient``, which BoTorch's
+    ``FixedFeatureAcquisitionFunction`` does not support.
 
     Args:
         acq_function: The acquisition function.
@@ -237,10 +238,10 @@ def at_present(
             if not torch.equal(points, place(points)):
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points of another time than the "
-                    "present, whose values differ; move the points to the present, with outputs "
-                    "drawn there (candidate_set: train_inputs, too), set pending points by "
-                    "set_X_pending() of the result of at_present, or use "
-                    "qLogNoisyExpectedImprovementAtPresent, which moves a baseline.",
+                    "present, whose values differ. Move these points to the present, and draw "
+                    "their outputs there (with a candidate_set move train_inputs, too); set "
+                    "pending points by set_X_pending() of the result of at_present; or use "
+                    "qLogNoisyExpectedImprovementAtPresent, which moves its baseline.",
                     InputDataWarning,
                     stacklevel=2,
                 )
@@ -272,9 +273,10 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
 
 
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
-    """Pending points of incremental improvement, which appends them to the observed points.
+    """Pending points of an incremental improvement, which holds them among the observed points.
 
-    Its ``X_pending`` is None, so BoTorch would lose them when it appends sequential candidates.
+    Its ``X_pending`` is None, so BoTorch would lose these points when it appends sequential
+    candidates.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
     return pending if pending.shape[-2] else None
@@ -308,8 +310,8 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
     def X_pending(self) -> Tensor | None:
         """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with their times.
 
-        BoTorch appends sequential candidates to them, which have no times if it searches the
-        columns other than time.
+        BoTorch appends sequential candidates to these points. The candidates have no times if
+        BoTorch searches only the columns other than time.
         """
         X: Tensor | None = getattr(self.acq_function, "X_pending", None)
         for part in _parts(self.acq_function):
@@ -508,7 +510,7 @@ def upper_confidence_bound(
 def _register(
     kind: type[AcquisitionFunction], construct_inputs: Callable[..., dict[str, Any]]
 ) -> None:
-    """Register a class with BoTorch, whose constructor then accepts ``now`` and ``time_dim``.
+    """Register a class with BoTorch; its input constructor accepts ``now`` and ``time_dim``, too.
 
     Args:
         kind: The class.

@@ -5,8 +5,8 @@ score is ``mean + √beta * sd``, and ``beta`` is the square of ``sqrt_beta``, a
 ``UpperConfidenceBound``. Logarithms are natural.
 
 The information gain of n observations is g = ½ ln det(I + N^(-½) K N^(-½)), in nats. Round t is
-decided given t - 1 observations, so every source returns the gain *after t - 1 rounds*, 0 in the
-first round: [C17] Algorithm 1 uses γ_{t-1}, and [W22] eq. (4) uses β_{t-1} in the same sense.
+decided given t - 1 observations, so every source returns the gain *after t - 1 rounds*, which is 0
+in the first round. [C17] Algorithm 1 uses γ_{t-1} and [W22] eq. (4) uses β_{t-1} in this sense.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class ClosedForm(InformationGain):
     """The asymptotic order of the maximum gain, with constant 1, [C17] §3.1.
 
     After n = t - 1 rounds: (ln n)^(d+1) for the squared exponential kernel, n^c ln n with
-    c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. An order, not a bound: it is 0 after a single
-    observation, and ignores lengthscale and noise.
+    c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. The value is an order, not a bound: it is 0
+    after a single observation, and ignores lengthscale and noise.
 
     Args:
         kernel: ``"se"`` or ``"matern"``.
@@ -148,9 +148,9 @@ class Fixed(InformationGain):
 class Greedy(InformationGain):
     """An upper bound on the maximum gain γ of [C17] §3.1: the greedy value / (1 - 1/e).
 
-    The factor is the guarantee of Nemhauser, Wolsey and Fisher (1978) for greedy choice. Noise
-    that grows with age, windows and resets only lower the gain, so the bound covers them; decay of
-    covariance (Markov, Wiener) can raise it, and is not covered.
+    The factor is the guarantee of Nemhauser, Wolsey and Fisher (1978) for greedy choice. Noise that
+    grows with age, windows and resets only lower the gain, so the bound also holds with them. Decay
+    of covariance (Markov, Wiener) can raise the gain, so the bound does not hold with decay.
 
     Args:
         values: The bound after 0, 1, 2, ... rounds; see :meth:`of`.
@@ -273,7 +273,7 @@ class _Checked(Width):
 class Logarithmic(_Checked):
     """The width of the papers' experiments: √(c1 ln(c2 t)), [B16] §5.
 
-    [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data, [ET] c1 = 0.4,
+    [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data; [ET] uses c1 = 0.4,
     c2 = 4. With c2 < 1 the logarithm is negative in the first rounds; it is set to 0 there, so
     those rounds do not explore.
 

@@ -129,10 +129,11 @@ def adaptive_generation_strategy(
 ) -> GenerationStrategy:
     """A generation strategy for Ax without prior knowledge, which discounts old trials.
 
-    It is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats, also on
-    logarithmic scales, integers and choices, up to 20 columns; a choice among k has k - 1 columns.
-    Time is a range parameter, as in :func:`time_varying_generation_strategy`. The noise is learned,
-    so standard errors of measurements are not used.
+    It is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also on
+    logarithmic scales), integers and choices. They may have up to 20 columns; a choice among k
+    values has k - 1 columns. Time is a range parameter, as in
+    :func:`time_varying_generation_strategy`. The noise is learned, so standard errors of
+    measurements are not used.
 
     Args:
         time_parameter: Name of the time parameter.
@@ -182,7 +183,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         )
         self.time_parameter = time_parameter
         self.initialization_trials = require_integer(
-            "initialization_trials", initialization_trials, 2, "a spread takes two."
+            "initialization_trials", initialization_trials, 2, "a standard deviation needs two."
         )
         self.seed = require_integer("seed", seed, 0, "give an integer.")
         self._model: tuple[MeasurementLog, TrialSpace] | None = None

@@ -55,7 +55,7 @@ def time_varying_generation_strategy(
     """A generation strategy for Ax: Sobol points, then a ``TimeVaryingGP`` at each trial's time.
 
     Time is a range parameter of the experiment, fixed for each trial:
-    ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. The model gets it
+    ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. The model receives time
     untransformed, so rates of change are per unit of time; other parameters are scaled as in Ax.
 
     Args:

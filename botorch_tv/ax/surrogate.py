@@ -179,9 +179,9 @@ def construct_time_varying_inputs(
 ) -> dict[str, Any]:
     """The arguments of the model, from Ax's config and data.
 
-    The arguments are those of Ax's own models, except for the time column: the option
-    ``time_parameter`` (a name) or ``time_dim`` (an index) selects it, and Ax's default scaling to
-    the unit cube excludes it.
+    The arguments are the same as for Ax's own models, except for the time column. The option
+    ``time_parameter`` (a name) or ``time_dim`` (an index) selects the time column, and Ax's default
+    scaling to the unit cube excludes it.
 
     Args:
         botorch_model_class: The class of the model.

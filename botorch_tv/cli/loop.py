@@ -255,8 +255,8 @@ def _warn_if_ahead(loop: Loop) -> None:
     newest = max(loop.history.times, key=_seconds, default=None)
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
         print(
-            f"botorch-tv: the newest measurement is at {newest.isoformat(' ', 'seconds')}, in the "
-            "future of this computer's clock; until then suggestions are for that time.",
+            f"botorch-tv: the newest measurement is at {newest.isoformat(' ', 'seconds')}, later "
+            "than this computer's clock; until then suggestions are for that time.",
             file=sys.stderr,
         )
 
@@ -357,7 +357,8 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
 def _changed(path: Path) -> Iterator[Loop]:
     """Load the loop of a file, and save it unless the block raises; other processes wait.
 
-    Prints to stderr if the loop had no unit and its first time is a date, which sets the unit.
+    If the loop had no unit and its first time is a date, this date sets the unit, and a line on
+    stderr states the unit.
     """
     _require_there(path)
     with alone(path):

@@ -5,7 +5,7 @@ at once; each trial has its own points and its own Q. There are two samplers.
 
 The exact sampler draws one point at a time. A point lies in the subset with probability
 Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ), where λ and v are the eigenvalues and eigenvectors of
-K (Kulesza and Taskar 2012, section 5.2). Given this point, the others are a (k - 1)-DPP of K
+K (Kulesza and Taskar 2012, section 5.2). Given this point, the other points are a (k - 1)-DPP of K
 conditioned on it. The result is equal on all processors, because eigenvectors of equal eigenvalues,
 which are not unique, have equal weights. Algorithm 1 of Kulesza and Taskar (2011) is cheaper, but
 its draws depend on the choice of eigenvectors. With a factor K = L Lᵀ of r columns the cost is
@@ -156,9 +156,9 @@ LOOKAHEAD_NUMBERS = {"cpu": 2**14, "cuda": 2**20}
 """Maximum number of coefficients of the proposals that are evaluated together, by device."""
 MOST_TOGETHER = 32
 RENEW_TURNS = 64
-"""Iterations between recomputations of the inverse, because rank-one updates lose digits."""
+"""Number of iterations between recomputations of the inverse: rank-one updates lose digits."""
 GLANCE_TURNS = {"cpu": 1, "cuda": 32}
-"""Iterations between checks whether all chains have ended; a check synchronises a GPU."""
+"""Number of iterations between checks for the end of all chains; a check synchronises a GPU."""
 
 
 def swap_chain(
@@ -188,7 +188,7 @@ def swap_chain(
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
     # Between two equal points every proposal is accepted, so a chain of fixed length alternates and
-    # never forgets its start. A random number beyond those of the proposals randomises the length.
+    # never forgets its start. A random number that no proposal uses randomises the length.
     coin = uniforms(key.unsqueeze(-1), 3 * steps.long().unsqueeze(-1)).squeeze(-1) < 0.5
     steps = steps - ((size == 1) & (number == 1) & (steps > 0) & coin).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
@@ -307,7 +307,7 @@ def require_steps(name: str, steps: Steps) -> Steps:
 
 
 def default_steps(points: Tensor, size: Tensor) -> Tensor:
-    """Length of the swap chain: ⌈8 n ln n⌉, or ⌈n Q ln n⌉ if the former exceeds 2^15.
+    """Length of the swap chain: ⌈8 n ln n⌉, or ⌈n Q ln n⌉ if 8 n ln n exceeds 2^15.
 
     Args:
         points: Number n of points, `batch_shape`.

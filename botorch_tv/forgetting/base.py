@@ -43,9 +43,9 @@ class Parameter:
         prior: Prior of the value, or of 1 - γ for a fraction retained; None for no prior.
         beside_scale: Prior in models that standardise outcomes and also learn the variance;
             ``prior`` if None.
-        fastest: The bound at the end of fast change in searches by
-            :class:`~botorch_tv.learning.Refit`: a lower bound for a fraction retained, an upper
-            bound for any other parameter. None for ``lower`` or ``upper``.
+        fastest: Bound on fast change in searches by :class:`~botorch_tv.learning.Refit`: the
+            smallest value of a fraction retained, or the largest value of any other parameter. None
+            for ``lower`` or ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
         fast_start: Initial value of the second search of a strategy, and of any search that would
@@ -210,7 +210,7 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
 
 
 class Observation(NamedTuple):
-    """An observation with its prediction; every tensor leads with `batch_shape`.
+    """An observation with its prediction; the shape of every tensor starts with `batch_shape`.
 
     Attributes:
         X: The point with its context, if any, `batch_shape x d`.

@@ -105,8 +105,8 @@ class ConfirmedTrigger(EventTrigger):
     ``confirm`` rounds later.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
-    contradictions so far, and the number of rounds before the first of them (arbitrary if there are
-    none).
+    contradictions so far, and the number of rounds before the first of these contradictions. The
+    second number is arbitrary if there is no contradiction.
 
     Args:
         delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,
@@ -156,8 +156,8 @@ class ConfirmedTrigger(EventTrigger):
 
         Args:
             log: The log after the observation, or before a choice.
-            observed: Number of observations since the last reset, `batch_shape`; 0 where the
-                newest observation caused it.
+            observed: Number of observations since the last reset, `batch_shape`; 0 where the newest
+                observation caused the reset.
         """
         number, first = log.memory
         number = number.masked_fill(first < log.rounds - observed, 0)

@@ -1,9 +1,9 @@
 """Numerical checks of a custom decay or inflation and of the parameters it declares.
 
-Wrong formulas or declarations would silently give wrong numbers: a formula may not be a covariance,
-may not be Markovian as claimed, or may depend on the unit of time in another way than declared.
-Strategies, kernels and likelihoods therefore evaluate each formula once, at a few times, when they
-are constructed.
+Wrong formulas or declarations would silently give wrong numbers: a formula may fail to be a
+covariance, may not be Markovian although it claims to be, or may depend on the unit of time in
+another way than it declares. Strategies, kernels and likelihoods therefore evaluate each formula
+once, at a few times, when they are constructed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from botorch_tv.validation import require, shown
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Lengths of the time intervals, from the origin, in which a decay is evaluated."""
 ORDINARY = 4
-"""Number of the first spans in which the covariance must be finite."""
+"""The covariance must be finite in this many of the first intervals."""
 TIMES = 12
 TOLERANCE = 1e-8
 """Tolerance relative to the standard deviations at both times."""
@@ -35,7 +35,7 @@ GOLDEN = 0.6180339887498949
 TRIED = (0.3, 0.4)
 """Natural values of parameters at which a formula is evaluated, over ten units of time."""
 LONGER = 1.7
-"""Another unit of time, in which the formula must agree."""
+"""Another unit of time, in which the formula must give the same results."""
 
 
 @torch.no_grad()
@@ -68,7 +68,7 @@ def require_sound(decay: Decay) -> None:
         numbers = " and ".join(f"{value[at].item():.6g}" for value in values)
         raise ValueError(
             f"{decay!r}: {problem}, but at s = {s[at]:.4g} and t = {s.mT[at]:.4g} since the origin "
-            f"it gives {numbers}; correct the formula."
+            f"the results are {numbers}; correct the formula."
         )
 
     def agree(formulas: str, first: Tensor, second: Tensor) -> None:

@@ -38,7 +38,7 @@ USUAL = 0.02
 SPREAD = 1.0
 """Standard deviation of the logarithm: a 95 % interval from 1/7 to 7 times the median."""
 OFFSET = 1e-4
-"""Rates below it are practically zero; the density is flat there, and positive at 0."""
+"""Rates below this rate are practically zero; the density is flat there, and positive at 0."""
 
 
 class RatePrior(Prior):  # type: ignore[misc]
@@ -46,9 +46,9 @@ class RatePrior(Prior):  # type: ignore[misc]
 
     .. math:: p(r) \propto \exp\left(-\frac{(\ln(r + c) - \ln m)^2}{2 s^2}\right)
 
-    on [0, upper), with mode m - c. The offset c admits rate 0. Under a flatter prior, a few dozen
-    observations often give a rate of 0 for a slow drift, and far too high a rate under a wrong
-    lengthscale.
+    on [0, upper), with mode m - c. With the offset c the density is positive at rate 0. Under a
+    flatter prior, a fit to a few dozen observations of a slow drift often gives the rate 0. If the
+    lengthscale is wrong, such a fit gives a far too high rate.
 
     Args:
         mode: m, positive.

@@ -22,7 +22,8 @@ SMALLEST_GAMMA = 1e-6
 class ExponentialWeights(Inflation):
     """Noise λ γ^(-lag): the weight of an observation falls by a factor γ per unit of time.
 
-    Equivalent to the weights on the kernel and on y in [W22] eq. (2)-(3), but without overflow.
+    This is equivalent to the weights on the kernel and on y in [W22] eq. (2)-(3), but without
+    overflow.
 
     Args:
         gamma: Discount γ per unit of time, in (0, 1]; 1 forgets nothing.
@@ -46,7 +47,9 @@ class ExponentialWeights(Inflation):
     }
 
     def __post_init__(self) -> None:
-        settle_number(self, "gamma", "(0, 1]", "1 forgets nothing, 0.97 half in 23 units of time.")
+        settle_number(
+            self, "gamma", "(0, 1]", "1 forgets nothing, 0.97 halves a weight in 23 units of time."
+        )
 
     def log_factor(self, lag: Tensor) -> Tensor:
         if isinstance(self.gamma, Tensor):

@@ -26,20 +26,20 @@ class WassersteinRemoval(Retention):
 
     The worth of an observation is a ratio of two distances: the distance between the posteriors
     with and without the observation, divided by the distance between the posterior and the prior.
-    This distance is an upper bound on the 2-Wasserstein distance between predictions, (mean -
-    mean')² + |var - var'|, integrated over the future t > now and over space [Bardou, Thiran,
-    Ranieri, NeurIPS 2024]. With P = (K + N)⁻¹, w = P (y - mean), and the integral C_ij of k(x, x_i)
-    k(x, x_j) over future and space, removing row i changes the weights by P_i w_i / P_ii and the
-    inverse by P_i P_iᵀ / P_ii. Hence
+    The distance between two posteriors is (mean - mean')² + |var - var'|, integrated over the
+    future t > now and over space; it is an upper bound on the 2-Wasserstein distance between
+    predictions [Bardou, Thiran, Ranieri, NeurIPS 2024]. With P = (K + N)⁻¹, w = P (y - mean), and
+    the integral C_ij of k(x, x_i) k(x, x_j) over future and space, removing row i changes the
+    weights by P_i w_i / P_ii and the inverse by P_i P_iᵀ / P_ii. Hence
 
         worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ P ∘ C).
 
     The budget b starts at 1 and grows by the factor (1 + alpha)^(Δt / l_T). After every round,
     while 1 + worth < b for the row of least worth, this row is removed and b is divided by 1 +
-    worth. The objective is a Markov process of rate ε, in the paper's terms a Matérn-1/2 kernel of
-    time with l_T = -2 / ln(1 - ε). Integrals are over unbounded space, as in the paper's closed
-    forms; the authors' package caps them at 1, the volume of their domain. At most 8 rows are
-    removed per round, and at least 2 rows remain.
+    worth. The objective is a Markov process of rate ε; the paper describes it by a Matérn-1/2
+    kernel of time with l_T = -2 / ln(1 - ε). Integrals are over unbounded space, as in the paper's
+    closed forms; the authors' package caps them at 1, the volume of their domain. At most 8 rows
+    are removed per round, and at least 2 rows remain.
 
     The memory holds Σ ln(1 + worth) of all removed rows, `batch_shape`, and the rows to remove
     before the next choice, `batch_shape x n`, bool.

@@ -2,8 +2,8 @@
 
 Time passes (:meth:`~RunningPosterior.move`), an observation is added (``observe``) or removed
 (``observe`` with ``remove``), and trials are reset to the prior (``clear``). All operations take
-tensors of fixed shape, read no value on the host and treat trials alike. Therefore ``ask`` and
-``tell``, the rounds of a study and a recorded CUDA graph call the same functions.
+tensors of fixed shape, read no value on the host, and do the same work for every trial. Therefore
+``ask`` and ``tell``, the rounds of a study and a recorded CUDA graph call the same functions.
 
 Let D be the prior covariance minus the posterior covariance. Time multiplies D by a², where a is
 the attenuation; an observation adds the outer product of one step. This file represents D by the
@@ -27,7 +27,7 @@ from botorch_tv.gp.tensors import room_for
 FIRST_SLOTS = 16
 """Number of slots allocated at first."""
 LOOK = 8
-"""Rounds between two readings of the counts on a CPU, where a reading does not wait."""
+"""On a CPU, where a reading does not wait, the counts are read every so many rounds."""
 
 
 class RunningPosterior(ABC):
@@ -91,7 +91,7 @@ class RunningPosterior(ABC):
         return made
 
     def move(self, basis: Basis, attenuation: Tensor, square: Tensor, grown: Tensor) -> None:
-        """Let time pass over a moving objective: mean a m, D a².
+        """Let time pass over a moving objective: multiply the mean by a, and D by a².
 
         Args:
             basis: The basis of the kernel over the arms.
@@ -171,19 +171,20 @@ class RunningPosterior(ABC):
         """Add ± the outer product of a step to D.
 
         Returns:
-            ± the posterior variance v of the arm, `batch_shape`; r = (noise ± v)^(-1/2),
-            `batch_shape`; and the step, r times the arm's posterior covariance with all arms,
-            `batch_shape x M`.
+            Three tensors. First, ± the posterior variance v of the arm, `batch_shape`. Second,
+            r = (noise ± v)^(-1/2), `batch_shape`. Third, the step: r times the arm's posterior
+            covariance with all arms, `batch_shape x M`.
         """
 
 
 class PlayedArms(RunningPosterior):
-    """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ over a static objective.
+    """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ for a static objective.
 
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm in slot j makes the same step whether the arm is new or not:
-    P + z zᵀ / s with z = v e_j - P k_A(x), where v is the factor of the prior and
-    s = var(x) + noise (Sherman-Morrison, or bordering). The step holds for any attenuation of D.
+    P + z zᵀ / s with z = v e_j - P k_A(x), where v is the factor on the prior covariance and
+    s = var(x) + noise (Sherman-Morrison, or bordering). The step is also valid after D has been
+    attenuated.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
@@ -200,7 +201,7 @@ class PlayedArms(RunningPosterior):
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> PlayedArms:
-        """The posterior by one regression, with one slot for each observation.
+        """The posterior from one regression, with a slot for each observation.
 
         Args:
             basis: The basis of the kernel over the arms.
@@ -241,8 +242,8 @@ class PlayedArms(RunningPosterior):
     def reserve(self, most: int) -> None:
         """Make sure that every trial has a slot for another arm.
 
-        Reading counts makes the host wait for a device. There they are read only when all slots
-        are used or ``used`` exceeds ``most``.
+        Reading counts makes the host wait for a device. On a device counts are therefore read only
+        when all slots are used or ``used`` exceeds ``most``.
         """
         slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1

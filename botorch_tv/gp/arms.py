@@ -28,10 +28,10 @@ from botorch_tv.gp.tensors import room_for
 SMALL_RANK = 64
 """Up to this many features, a step in features is cheaper than a step on the arms played."""
 LEAST_NOISE = 1 / 64
-"""Smallest noise variance, as a share of the largest prior variance k, for which rounding stays
-small in steps that amplify it by (k / noise)²: the removal of an observation from a window, and
-the inverse over the arms played. For smaller noise a window is recomputed in every round, and a
-filter replaces the inverse. Errors measured: at most 500 eps (k / noise)² for windows and
+"""Smallest noise variance, as a share of the largest prior variance k, for which two steps are used
+that amplify rounding errors by (k / noise)²: the removal of an observation from a window, and the
+inverse over the arms played. For smaller noise a window is recomputed in every round, and a filter
+replaces the inverse. The measured errors are at most 500 eps (k / noise)² for windows and
 1,800 eps (k / noise)² for the inverse."""
 FINEST_SHARE = 128
 """Smallest posterior variance that a recursion may reach, as a multiple of rounding. On a static
@@ -41,9 +41,9 @@ REFRESH_ROUNDS = 16
 JOINTLY = 512
 """Number of arms in one block of joint covariances."""
 AT_ONCE = 8
-"""Vectors over all arms in memory during a round."""
+"""Number of vectors over all arms in memory during a round."""
 DECAYS_AT_ONCE = 4
-"""Matrices of all pairs of observations in memory while temporal factors are computed."""
+"""Number of matrices of all pairs of observations in memory when temporal factors are computed."""
 
 
 class ArmPosterior(NamedTuple):
@@ -158,8 +158,8 @@ class Recursion(Inference):
         """Whether one rank-one step per round gives the exact posterior of a process.
 
         Noise that ages changes every row in every round. The newest posterior is sufficient for a
-        Markov process only. A row dropped by time, or from a window over a moving prior, requires
-        a recomputation, which is as expensive as a regression.
+        Markov process only. If a row is dropped by time, or from a window over a moving prior, the
+        posterior must be recomputed, which is as expensive as a regression.
         """
         slides_while_moving = process.slides and process.moves
         enough = not (process.expires or slides_while_moving)
@@ -202,7 +202,8 @@ class Recursion(Inference):
                 among = None if retained is None else retained[..., number - before.dropped]
                 self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
-                # A window without data contains rounding only, and its ratios are arbitrary.
+                # Without data the sums of a window contain rounding only, and their ratios are
+                # arbitrary.
                 running.clear(basis.variance, after.empty)
         return after._replace(running=running)
 
@@ -247,7 +248,7 @@ class Recursion(Inference):
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
-        """Prior variance at a time after the origin, `M` or `batch_shape x M`; None: at it."""
+        """Prior variance at a time since the origin, None for 0; `M` or `batch_shape x M`."""
         if not self.process.moves:
             return basis.variance
         if elapsed is None:
@@ -280,10 +281,10 @@ class Recursion(Inference):
         """The posterior at time ``now``, of all arms or of some; valid until the next call.
 
         Returns:
-            The mean minus the estimated constant, `batch_shape x q`; the factors on D and on the
-            prior covariance, and the new prior variance as a share of the kernel's, each
-            `batch_shape`, None for a static objective; and the estimated constant, `batch_shape`,
-            None where the prior mean is given.
+            Five values. The mean minus the estimated constant, `batch_shape x q`. The factor on D,
+            the factor on the prior covariance, and the new part of the prior variance as a share of
+            the kernel's variance, each `batch_shape`, or None for a static objective. The estimated
+            constant, `batch_shape`, or None if the prior mean is given.
         """
         running = data.running
         assert isinstance(running, RunningPosterior)
@@ -292,7 +293,7 @@ class Recursion(Inference):
         if index is not None:
             mean = mean.gather(-1, index)
         if trend is not None:
-            # Both series decay alike, so the estimate may be subtracted before time passes.
+            # Mean and response decay by the same factor, so subtraction may come before the decay.
             response = trend.response if index is None else trend.response.gather(-1, index)
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * response
@@ -308,8 +309,9 @@ class Recursion(Inference):
         """The change of the prior from ``then`` to ``now``, each result `batch_shape`.
 
         Returns:
-            The factor a on covariances; a²; the prior variance now minus a² times the earlier one,
-            as a share of the kernel's; and the prior variance now, None for 1.
+            The factor a on covariances; a²; the prior variance now minus a² times the earlier prior
+            variance, as a share of the kernel's variance; and the factor on the prior variance now,
+            None for 1.
         """
         decay, dtype = self.process.decay, basis_of(early).variance.dtype
         if decay.stationary:  # before the first observation there is nothing to attenuate
@@ -386,7 +388,7 @@ class ArmRecursion(Recursion, ArmInference):
         if small or self.samples:
             return RootFilter if static else Filter
         # The inverse amplifies rounding too much in single precision, and for a prior that grows
-        # without bound, since its noise becomes relatively small.
+        # without bound, since the noise becomes small relative to the prior.
         grows = process.moves and not process.decay.stationary
         return Filter if grows or amplifies(process.noise, basis) else PlayedArms
 
@@ -410,7 +412,7 @@ def precise_rounds(inference: Inference, prior: Prior) -> float:
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:
-    """Time since the first observation since the last reset, 0 before it, `batch_shape`."""
+    """Time since the first observation after the last reset; 0 if there is none; `batch_shape`."""
     return (time - data.origin).clamp_min(0)
 
 

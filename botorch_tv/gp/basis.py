@@ -18,8 +18,8 @@ from botorch_tv.gp.linalg import ramp, scaled
 from botorch_tv.gp.tensors import Scratch
 
 DENSE_SHARE = 1 / 12
-"""Share of all arms from which a weighted sum of rows of a covariance is computed as a product with
-the whole matrix: fetching a number costs about ten multiplications of such a product."""
+"""A weighted sum of more than this share of the rows of a covariance is computed as a product with
+the whole matrix: fetching a number costs as much as ten multiplications of such a product."""
 CACHED_NUMBERS = 2**17
 """Target size of intermediate results in numbers: one megabyte in float64."""
 
@@ -27,13 +27,14 @@ CACHED_NUMBERS = 2**17
 Frame = tuple[Tensor, Tensor]
 """Coordinates of draws: T, `r x p`, and a weight in [0, 1] for each normal variate, `p`.
 
-Draws must be the same on every processor. Eigenvectors are not: equal eigenvalues have arbitrary
-ones, and rounding decides how many eigenvalues are retained. Draws therefore use the columns
-C = Φ T of a pivoted factor, which the matrix determines; weights fade out near rounding."""
+Draws must be the same on every processor. Eigenvectors differ: those of equal eigenvalues are
+arbitrary, and rounding decides how many eigenvalues are retained. Draws therefore use the columns
+C = Φ T of a pivoted factor, which the matrix determines; the weights of columns that are hardly
+above rounding fade to 0."""
 
 
 class Basis(ABC):
-    """How covariances of one point with all arms are stored: as r coordinates.
+    """A form in which covariances of one point with all arms are stored: r coordinates.
 
     Attributes:
         arms: Number M of arms.
@@ -108,7 +109,7 @@ class Basis(ABC):
         """
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
-        """A function over the arms, `batch_shape x M`, at one arm per trial, `batch_shape`."""
+        """Values of functions over the arms, `batch_shape x M`, at an arm each, `batch_shape`."""
         return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
     def alone(self, index: Tensor) -> Tensor:
@@ -145,10 +146,10 @@ class Basis(ABC):
         return arms * self.size
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
-        """Σᵢ of the squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
+        """Sum of squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
-        # In blocks of trials: all rows on all arms may exceed the memory.
+        # Blocks of trials, because all rows on all arms may exceed the memory.
         together = max(1, CACHED_NUMBERS // max(1, count * self.arms))
         sums = [self.expand(block).square().sum(-2) for block in torch.split(flat, together)]
         return torch.cat(sums).view(*batch_shape, self.arms)
@@ -201,7 +202,7 @@ class ArmBasis(Basis):
         # covariance, so rounding changes the sample by little.
         values, vectors = torch.linalg.eigh(scaled(self.covariance, prior_factor) - reduction)
         # The root of an eigenvalue at the level of rounding is far above that level. Such roots
-        # fade out gradually; at a threshold, rounding would decide.
+        # fade out gradually; with a threshold, rounding would decide which roots count.
         rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
         root = values.clamp_min(0).sqrt() * ramp(values, rounding, 10 * rounding)
         rotated = vectors.mT @ normal.unsqueeze(-1)
@@ -252,7 +253,7 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # In the frame, since the Cholesky factor depends on the coordinates.
+        # The factor is computed in the frame, since a Cholesky factor depends on coordinates.
         identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
         covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
         root: Tensor = torch.linalg.cholesky_ex(covariance).L
@@ -395,7 +396,7 @@ class ProductBasis(FeatureBasis):
             points, rank = factor.shape
             rest //= rank
             product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
-            # Not matmul, which copies its result into ``out``.
+            # matmul would copy its result into ``out``.
             wide = factor.expand(done, points, rank)
             tensor = torch.bmm(wide, tensor.view(done, rank, rest), out=product)
             done *= points

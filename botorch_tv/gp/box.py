@@ -95,7 +95,7 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
 
 @torch.no_grad()
 def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
-    """Raise if a user's kernel gives other values for batches, rectangles or ``diag=True``."""
+    """Raise if a user's kernel gives other values for batches, part matrices or ``diag=True``."""
     asked = point_kernel(copy.deepcopy(kernel).to(points).requires_grad_(False))
     if not isinstance(asked, General):
         return
@@ -106,9 +106,9 @@ def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
         if values.shape != (2, *wanted.shape) or not bool((values - wanted).abs().max() <= limit):
             raise InputDataError(
                 f"the kernel {describe_kernel(kernel)} gives other covariances for a batch of "
-                "trials, or other variances with diag=True, than in its matrix of the same points; "
-                "compute elementwise over x1 `... x n x d` and x2 `... x m x d`, return the "
-                "diagonal for diag=True, and change neither inputs nor stored tensors."
+                "trials, or other variances with diag=True, than in its matrix of the same points. "
+                "Compute elementwise over x1 `... x n x d` and x2 `... x m x d`, return the "
+                "diagonal for diag=True, and do not change inputs or stored tensors."
             )
 
 
@@ -119,7 +119,7 @@ PASSES = 6
 
 
 class PointBasis(Basis):
-    """Functions on a box in coordinates of nodes; an index is the φ of a point, `r`.
+    """Functions φ on a box, one per node; an index of the basis is the φ of a point, `r`.
 
     Args:
         box_prior: The prior with the exact kernel.
@@ -179,8 +179,8 @@ class PointBasis(Basis):
     def root(self, reduction: Tensor, prior_factor: Tensor | None) -> Tensor:
         """R, lower triangular, with R Rᵀ the posterior covariance of the coordinates.
 
-        Arguments are as for :meth:`draw`. The smallest noise variance of a basis bounds the
-        eigenvalues of the covariance far above rounding.
+        Arguments are as for :meth:`draw`. The smallest noise variance of a basis keeps the
+        eigenvalues of the covariance far above rounding errors.
         """
         posterior = -reduction
         posterior.diagonal(dim1=-2, dim2=-1).add_(
@@ -215,7 +215,7 @@ def point_basis(
 
     few = in_box(scattered(dim, PASSES))[: 2 * most]
     if len(_pivoted(kernel, few, most + 1, limit)[1]) > most:
-        return most  # few points show it sooner
+        return most  # few points suffice to show that the tolerance requires more nodes
     some = in_box(regular(dim))
     for number in range(PASSES):
         columns, places = _pivoted(kernel, some, most + 1, limit)

@@ -5,8 +5,8 @@ A row with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
 Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). The
-same operations compute a block for a growing log and for a long stored log: forward substitution
-in the factor, which is backward stable. The result depends on the log only.
+same operations, forward substitution in the factor, compute a block for a growing log and for a
+long stored log. They are backward stable. The result depends on the log only.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ FACTOR_BLOCK = 64
 FACTOR_GROWTH = 1.25
 """Capacity of a growing factor, as a multiple of its rows."""
 STRIP = 256
-"""Rows of a triangle in one product: larger strips multiply more zeros, smaller are slower."""
+"""Number of rows of a triangle in one product: larger strips multiply more zeros, smaller strips
+are slower."""
 
 Gram = Callable[[int, int], Tensor]
-"""Rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``, `trials x q x last`."""
+"""Returns rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``, `trials x q x last`."""
 
 PIVOT_TIE = 1 / 16
 """Pivots that differ by less than this share of the largest are equal."""
@@ -115,7 +116,7 @@ class Factor(OfTrials):
 
     Attributes:
         base: L⁻¹ of the first b rows, whole blocks, `trials x b x b`.
-        rows: L⁻¹ of the other m, `trials x m x n`.
+        rows: L⁻¹ of the other m rows, `trials x m x n`.
         diagonal: The diagonal of L, `trials x n`.
     """
 
@@ -153,8 +154,9 @@ class Factor(OfTrials):
 class GrowingFactor:
     """A cache of the whole blocks of the newest factor, shared by the states of a history.
 
-    The cache never changes a result. Two futures of one state share their common blocks; a copy or
-    a file starts with an empty cache. A lock protects the shared memory between threads.
+    The cache never changes a result. Two successors of one state share their common blocks; a
+    copied or loaded state starts with an empty cache. A lock protects the shared memory between
+    threads.
     """
 
     def __init__(self) -> None:
@@ -238,7 +240,7 @@ def numbers_of_factor(rows: int) -> int:
     needed = [
         rows for rows in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _capacity(rows) < capacity
     ]
-    # Two triangles, and two smaller triangles while they grow or a copy for a solve.
+    # Two triangles, and either two smaller triangles while they grow, or a copy for a solve.
     return 2 * capacity**2 + max(2 * _capacity(needed[-1]) ** 2 if needed else 0, whole**2)
 
 
@@ -281,8 +283,9 @@ def pivoted_cholesky(
         tolerance: Stop when no diagonal entry of the residual exceeds this.
 
     Returns:
-        C, `M x r`, columns in the order of their pivots; the residual at each pivot before its
-        column was added, `r`; the diagonal of K - C Cᵀ, `M`; and the indices of pivots, `r`.
+        Four tensors. C, `M x r`, with columns in the order of their pivots. The residual at each
+        pivot before its column was added, `r`. The diagonal of K - C Cᵀ, `M`. The indices of
+        pivots, `r`.
     """
     residual = diagonal.clone()
     factor = residual.new_empty(max_rank, len(residual))

@@ -54,7 +54,7 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         matrix = kernel.detach().to(device=X.device, dtype=torch.float64)
         require_symmetric(matrix)
         return matrix
-    # The matrix, an intermediate of its size, and its symmetric part.
+    # Memory for the matrix, an intermediate matrix of its size, and its symmetric part.
     needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
     if needed > free:
         raise InputDataError(
@@ -156,8 +156,8 @@ def describe_kernel(kernel: Kernel | Tensor) -> str:
 INDEFINITE_TOLERANCE = 1e-8
 """Largest negative eigenvalue that is accepted, as a share of the largest eigenvalue."""
 EVALUATED_TOLERANCE = 1e-6
-"""Largest asymmetry of an evaluated kernel, as a share of its largest entry. A distance is the root
-of a square, so rounding in the square becomes its root in the distance of equal points."""
+"""Largest asymmetry of an evaluated kernel, as a share of its largest entry. A distance is computed
+as the root of its square: for equal points, an error δ in the square is an error √δ."""
 
 
 def checked(covariance: Tensor) -> Tensor:
@@ -400,11 +400,11 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, ascending, and eigenvectors, each even or odd if the matrix is symmetric so.
+    """Ascending eigenvalues and eigenvectors, even or odd if the matrix is its own mirror image.
 
     A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
-    points, has even and odd eigenvectors. They are computed separately among even and among odd
-    vectors, and are exactly even or odd even if their eigenvalues are equal up to rounding.
+    points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately. They
+    are therefore exactly even or odd, although eigenvalues may be equal up to rounding.
 
     Args:
         matrix: `n x n`.

@@ -62,8 +62,8 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
         )
     if (where is not None and newest is None) or (newest is not None and retained.rows is not None):
         raise InputDataError(
-            "a retention answered with rows= beside newest=, or with where= alone; return rows= or "
-            "newest=, and newest= beside where=, for example newest=0 to forget all rows there."
+            "a retention answered with rows= and newest=, or with where= but no newest=; return "
+            "either rows= or newest=, and with where= also newest=, such as newest=0 to forget all."
         )
     return retained
 
@@ -92,9 +92,10 @@ class History(NamedTuple):
 
 
 Change = tuple[range, Tensor | None, bool]
-"""The change of the retained rows: the numbers of the oldest rows, which all trials drop; the
-trials that were reset and retain only the newest row, `batch_shape`, bool, None for none; and
-whether other rows may have been dropped, or a clock restarted with older rows retained."""
+"""The change of the retained rows, in three parts. First, the numbers of the oldest rows, which all
+trials drop. Second, the trials that were reset and retain only the newest row, `batch_shape`, bool;
+None for none. Third, whether other rows may have been dropped, or a clock may have been restarted
+while older rows are retained."""
 
 
 class Data(NamedTuple):
@@ -116,7 +117,7 @@ class Data(NamedTuple):
     first_time: Tensor
     """Time of the first observation ever, `batch_shape`, float64."""
     origin: Tensor
-    """Time of the first observation since the last reset, infinite before it, `batch_shape`."""
+    """Time of the first observation after the last reset; infinite without one; `batch_shape`."""
     began: Tensor
     """Rounds before the last reset, 0 without a reset, `batch_shape`, int64."""
     least_noise: float
@@ -174,7 +175,7 @@ class Data(NamedTuple):
 
     @property
     def retained(self) -> Tensor:
-        """As :attr:`mask`, but a tensor in any case."""
+        """As :attr:`mask`, but a tensor even if all rows are in use."""
         mask = self.mask
         if mask is not None:
             return mask
@@ -242,11 +243,12 @@ class Data(NamedTuple):
 
         Args:
             answers: The answer of each rule; answers of users' rules must be :func:`checked`.
-            all_good: Right after an observation, whether it is certain that no trial failed.
+            all_good: After an observation, whether it certainly failed in no trial; None before a
+                choice.
 
         Returns:
-            The data, whose running posterior is not yet updated; the change; and the trials that
-            were reset, `batch_shape`, bool, None for none.
+            Three results: the data, in which the running posterior is not yet updated; the change;
+                and the trials that were reset, `batch_shape`, bool, or None for none.
         """
         looks, length = _looks(self), self.rounds - self.dropped
         newest, rule_mask, any_rows = length, self.rule_mask, False
@@ -322,7 +324,7 @@ class Data(NamedTuple):
 
 
 def _either(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    """The union of two masks, None for an empty mask."""
+    """The union of two masks; None stands for an empty mask."""
     if first is None or second is None:
         return second if first is None else first
     return first | second

@@ -1,8 +1,8 @@
 """The posterior over all arms, or in functions on a box, by a filter in features of the kernel.
 
 It has the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over the arms
-played in single precision, for noise so small that the inverse amplifies rounding, for more arms
-played than features, on a box, and for samples.
+played in five cases: in single precision, for noise so small that the inverse amplifies rounding,
+if more arms are played than there are features, on a box, and for samples.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_arms(cls, basis: Basis, of: PlayedArms) -> Filter:
-        """Convert a posterior over more arms than coordinates."""
+        """Convert a posterior in terms of the arms played, which are more than the coordinates."""
         made = cls(basis, of.count.shape, basis.variance, trend=False)
         made.mean, made.variance, made.trend = of.mean, of.variance, of.trend
         made.information_gain = of.information_gain
@@ -85,7 +85,7 @@ class Filter(RunningPosterior):
         if rounds < most:
             older = capacity // 2 if capacity > first else 0  # while they are copied
             return (capacity + older) * size
-        # Rows, weighted rows and their sum; later two matrices and few rows.
+        # Memory for rows, weighted rows and their sum; later for two matrices and few rows.
         absorbing = (capacity + most + size) * size
         return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 
@@ -101,7 +101,7 @@ class Filter(RunningPosterior):
         rows = self.rows.tensor()
         reduction = rows.mT @ (self.weights.unsqueeze(-1) * rows)
         if self.absorbed is not None:
-            # In place: the system zeroes every page of new memory.
+            # In place, because the operating system zeroes every page of new memory.
             reduction.addcmul_(self.absorbed, self.absorbed_weight[..., None, None])
         return reduction
 

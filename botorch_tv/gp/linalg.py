@@ -32,7 +32,7 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     if score.device.type != "cpu" or score.numel() < FEW_NUMBERS:
         near_best = score >= score.amax(-1, keepdim=True) - tolerance
         return near_best.view(torch.uint8).argmax(-1)
-    # Ranks decrease with the index, so the lowest index wins; short integers are fastest.
+    # Ranks decrease with the index, so the lowest index wins. Short integers are the fastest type.
     short = torch.int16 if arms < 2**15 else torch.int32
     near = scratch.take("near", score.shape, score, torch.bool)
     rank = scratch.take("rank", score.shape, score, short)
@@ -82,7 +82,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         The tensor.
     """
     if tensor.device.type == "cpu":
-        # Indices instead of a mask, with which PyTorch would pass over the whole tensor.
+        # Indices instead of a mask: with a mask PyTorch would pass over the whole tensor.
         some = trials.view(trials.shape or (1,)).nonzero(as_tuple=True)
         whole = tensor if trials.dim() > 0 else tensor.unsqueeze(0)
         whole[some] = torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)

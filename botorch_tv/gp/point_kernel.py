@@ -237,7 +237,7 @@ FREQUENCIES = 512
 
 
 def spectral_normals(kernel: PointKernel) -> int:
-    """Additional standard normal variates per frequency, after one per coordinate.
+    """Number of standard normal variates that a frequency needs besides one per coordinate.
 
     Raises:
         ValueError: If the spectrum of the kernel is not available.

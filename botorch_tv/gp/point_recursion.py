@@ -27,18 +27,19 @@ from botorch_tv.gp.regression import numbers_of_regression
 from botorch_tv.validation import settle_number
 
 KERNEL_SHARE = 1 / 100
-"""Largest error of the approximated kernel, as a share of the tolerance times the noise standard
-deviation, in units of the prior. Measured errors of means are at most 15 times the error of the
-kernel over the noise standard deviation, and errors of standard deviations 4 times."""
+"""The error of the approximated kernel is at most this share of the product of tolerance and noise
+standard deviation, in units of the prior. Measured errors of means are at most 15 times the error
+of the kernel divided by the noise standard deviation, and errors of standard deviations at most 4
+times this ratio."""
 NOISE_SHARE = 1 / 16
 """Smallest noise variance of an observation that the functions support, as a share of the
 strategy's noise variance."""
 LEAST_SHARE = 1e-13
 """Smallest error of a kernel above rounding."""
 ROOT_MATRICES = 5
-"""Matrices of all pairs of functions in memory while a posterior is computed."""
+"""Number of matrices of all pairs of functions in memory while a posterior is computed."""
 FEATURE_SCORING = 3
-"""Matrices of points against functions in memory while a score is computed."""
+"""Number of matrices of points against functions in memory while a score is computed."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Features:
     """Inference with constant cost per round: few features of the kernel, with rank-one updates.
 
     On a grid, features are exact up to rounding. On a box, a coarser tolerance requires fewer
-    features: for lengthscale 0.2 on the unit square 195 by default, and 108 for 1e-2.
+    features. For lengthscale 0.2 on the unit square, the default tolerance requires 195 features,
+    and a tolerance of 1e-2 requires 108.
 
     Args:
         tolerance: Largest error of a posterior mean or standard deviation on a box, in (0, 1),
@@ -75,7 +77,7 @@ def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
     if dtype != torch.float64:
         return f"{dtype} is too coarse for them; use float64."
     if context:
-        return "its context has no bounds; if it has bounds, add it to the coordinates of the box."
+        return "a context has no bounds; if yours has bounds, make it coordinates of the box."
     if not Recursion.serves(process):
         return (
             "noise that ages, a decay that is not Markovian, rows dropped by time, and rows "

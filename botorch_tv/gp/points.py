@@ -1,6 +1,6 @@
 """The posterior of a batch of regressions, at any points.
 
-The formulas are those of :mod:`botorch_tv.gp.regression` with points instead of arms: with
+The formulas of :mod:`botorch_tv.gp.regression` apply, with points instead of arms: with
 S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
 
     mean(x) = k~ᵀ S L⁻ᵀ L⁻¹ S y,   var(x) = v k(x, x) - ‖L⁻¹ S k~‖².
@@ -44,14 +44,15 @@ from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
 FAMILIAR = 256
-"""Number of observations from which a search of a box starts: the newest for a constant cost per
-round, otherwise those with the best means."""
+"""A search of a box starts from this many observations: the newest if the cost per round must be
+constant, otherwise the observations with the best means."""
 POSTERIOR_MATRICES = 6
-"""Matrices of a block of observations against all, in memory while a posterior is computed."""
+"""Number of matrices of a block of observations against all observations in memory while a
+posterior is computed."""
 DECAY_MATRICES = 2
-"""Further matrices if covariances decay with time."""
+"""Number of further matrices if covariances decay with time."""
 WAVES = 4
-"""Numbers per frequency in memory while a sample is evaluated."""
+"""Number of stored numbers per frequency while a sample is evaluated."""
 
 SMALLEST_VARIANCE = 1e-18
 """Smallest variance, as a share of the prior variance, so that its root has a derivative."""
@@ -359,7 +360,8 @@ def _path(
     """A sample of the posterior, by Matheron's rule.
 
     A sample f of the prior becomes f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e) with e a sample of the
-    noise. With the temporal factors d between rows and now, and v of now, the past is
+    noise. With d the temporal factors between rows and now, and v the temporal factor of now, the
+    past is
 
         f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)),
 
@@ -430,11 +432,11 @@ class PointInference(Inference):
 class PointRegression(PointInference):
     """Regression at points of a box, for any process.
 
-    A round on n observations costs O(n²) while the log only grows, for any decay, since the factor
-    grows too; see :class:`GrowingFactor`. A change of old rows requires a new factor from the first
-    changed row on. This costs O(n³) in every round for noise that ages and for rows dropped by
-    relevance or from a window, and once for a reset or for new hyperparameters. A sample of a
-    moving objective also costs O(n³).
+    While rows are only added to the log, a round on n observations costs O(n²) for any decay, since
+    the factor grows too; see :class:`GrowingFactor`. A change of old rows requires a new factor
+    from the first changed row on, which costs O(n³). Old rows change in every round if noise ages,
+    or if rows are dropped by relevance or from a window. They change once at a reset or with new
+    hyperparameters. A sample of a moving objective also costs O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:

@@ -31,7 +31,7 @@ from botorch_tv.gp.mixture.filter import RunningMixture
 from botorch_tv.gp.regression import Observations
 
 SCORING = 4
-"""Matrices of points against observations in memory while a score is computed."""
+"""Number of matrices of points against observations in memory while a score is computed."""
 
 BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
 """Rules that do not depend on observed values."""
@@ -136,7 +136,7 @@ class Looks(NamedTuple):
     compared: int
     """Number of observations, or functions, that a point is compared with."""
     matrices: int = SCORING
-    """Number of matrices of points against these in memory while a score is computed."""
+    """Number of matrices of points against observations or functions in memory during a score."""
     besides: int = 0
     """Further numbers in memory per point."""
 
@@ -145,7 +145,7 @@ class Inference(ABC):
     """Computation of the posterior of a process from its data.
 
     By default, every round computes from the log alone. :meth:`ArmInference.predict` returns the
-    posterior at all arms, and :meth:`PointRegression.predict` a posterior for any points.
+    posterior at all arms, and :meth:`PointRegression.predict` returns a posterior for any points.
 
     Args:
         process: The kernel, its noise and mean, and the rules of forgetting.
@@ -197,7 +197,7 @@ class Inference(ABC):
 
     @abstractmethod
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        """The information gain with the factor on the noise squared, `batch_shape`."""
+        """The information gain if the factor on the noise is squared, `batch_shape`."""
 
     @abstractmethod
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:

@@ -1,10 +1,10 @@
 """Batched minimisation of many small problems within bounds.
 
-A projected BFGS method: coordinates that the gradient pushes against a bound are fixed, the others
-move by the current inverse Hessian, and the step is shortened until the function falls enough
-(Armijo). Every problem has its own matrix and step length, so the result of a problem does not
-depend on the batch. All problems are evaluated together, and finished problems are removed. A GPU
-is waited for only to detect finished problems.
+A projected BFGS method. Coordinates that the gradient pushes against a bound are fixed, and the
+other coordinates move by the current inverse Hessian. The step is shortened until the function
+falls enough (Armijo). Every problem has its own matrix and step length, so the result of a problem
+does not depend on the batch. All problems are evaluated together, and finished problems are
+removed. The method waits for a GPU only to detect finished problems.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ groups, `m`, to values, `m` or `m x k`, and gradients of the shape of the points
 
 SUFFICIENT_DECREASE = 1e-4
 CURVATURE = 1e-10
-"""Smallest cosine between a step and its change of gradient for an update of the matrix."""
+"""The matrix is updated if the cosine of a step and its change of gradient is at least this."""
 FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
-"""Smallest number of evaluations between two checks for finished problems on a GPU; later a third
-of the evaluations so far."""
+"""On a GPU there are at least this many evaluations between two checks for finished problems, and
+later a third of the evaluations so far."""
 SHORTEST_STEP = 1e-12
-"""Smallest share of a step; a line search that reaches it ends the problem."""
+"""A line search that has shortened a step to this share of its length ends the problem."""
 
 
 def minimize(
@@ -145,7 +145,7 @@ class Descent:
         self._write_down()
 
     def go_on_with(self, some: Tensor) -> None:
-        """Retain some members of every group, `n x j`, in that order; also in ``x``, ``value``."""
+        """Retain some members of every group, `n x j`, in this order; ``x``, ``value`` follow."""
         self._write_down()
         self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
         own = some.index_select(0, self._rows)

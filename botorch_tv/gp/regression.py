@@ -16,7 +16,7 @@ from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis
 from botorch_tv.gp.cholesky import cholesky, inverted, log_diagonal
 
 BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
-"""Numbers in the largest matrix of a block of trials, by the size of the cache or memory."""
+"""Number of entries in the largest matrix of a block of trials, for the size of cache or memory."""
 GROWTH_STEPS = 64
 """Number of points at which a maximum over the number of observations is evaluated."""
 
@@ -73,7 +73,7 @@ class Regression(NamedTuple):
     is_posterior: bool = False
     """Whether ΣᵢHᵢHᵢᵀ is the posterior covariance."""
     trend: Trend | None = None
-    """The regression that estimated the prior mean, in coordinates; None if the mean is given."""
+    """The regression that estimated the prior mean, in coordinates; None for a given mean."""
 
     def variance_reduction(self, basis: Basis) -> Tensor:
         """Prior minus posterior variance of every arm, `batch_shape x M`."""
@@ -111,9 +111,10 @@ def regress_on_arms(
         normal: Standard normal variates for a sample, `batch_shape x p`; None for no sample.
 
     Returns:
-        Mean and prior minus posterior variance, each `batch_shape x M`; the information gain,
-        `batch_shape`; the estimated prior mean, `batch_shape`, None if the mean is given; and the
-        sample, `batch_shape x M`, None without ``normal``.
+        Five results: the mean, `batch_shape x M`; the prior variance minus the posterior variance,
+            `batch_shape x M`; the information gain, `batch_shape`; the estimated prior mean,
+            `batch_shape`, or None if the mean is given; and the sample, `batch_shape x M`, or None
+            without ``normal``.
     """
     parts = []
     for some, block in _blocks(basis, observations):
@@ -167,11 +168,12 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 
 
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
-    """Numbers per trial in memory in :func:`regress`; ``rows`` and ``moves`` as above."""
+    """Numbers per trial in memory in :func:`regress`; arguments as in :func:`numbers_of_block`."""
     if _is_few(basis, rows) and not moves:
-        # Features of the rows, and the scaled features, or a product with its factor and root.
+        # The features of the rows, and either scaled features or a product, its factor and its
+        # root.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
-    # The Cholesky factor, and the kernel or three matrices of the columns.
+    # The Cholesky factor, and either the kernel or three matrices of the columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 

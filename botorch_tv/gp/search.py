@@ -21,9 +21,9 @@ from botorch_tv.gp.tensors import DeviceCopies, Scratch
 from botorch_tv.validation import settle_integer
 
 SEARCH_NUMBERS = 2**22
-"""Numbers in the largest matrix of a block of raw samples."""
+"""Number of entries in the largest matrix of a block of raw samples."""
 CLIMBING = 12
-"""Matrices of points against observations in memory while a score is differentiated."""
+"""Number of matrices of points against observations in memory while a score is differentiated."""
 
 AROUND = 4
 """Number of candidates for the nearest points, as a multiple of the points required."""
@@ -68,8 +68,9 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
     """The nearest neighbours of each raw point, in any order, `M x wanted`, int64.
 
     On a torus, the raw points of all rounds are translations of each other, and neighbours in the
-    cube are also close on the torus. The candidates are the neighbours on the torus. All points are
-    searched for points whose neighbours may not be among the candidates, and on other devices.
+    cube are also close on the torus. The candidates are the neighbours on the torus. If the
+    neighbours of a point may not be among its candidates, or the device is not a CPU, all points
+    are searched.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -401,7 +402,7 @@ def slopes_of(sought: Sought) -> Climbed:
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             values = sought.score(X, trials)
-            # A sum instead of weights as a tensor, for which autograd would import SymPy.
+            # A sum, because a tensor of weights would make autograd import SymPy.
             (gradient,) = torch.autograd.grad(factor * values.sum(), X)
         return values.detach() * factor, gradient
 

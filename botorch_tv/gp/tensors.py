@@ -166,7 +166,7 @@ class Rows:
         return cls(tensor, tensor.shape[batch_dim], batch_dim)
 
     def replaced(self, tensor: Tensor) -> Rows:
-        """Other rows, `batch_shape x n x event_shape`, with the batch shape of these: a view."""
+        """A view of other rows, `batch_shape x n x event_shape`, with the same batch shape."""
         return Rows.of(tensor, self._batch_dim)
 
     def __len__(self) -> int:

@@ -16,8 +16,8 @@ __all__ = ["WeightedFeatures"]
 class WeightedFeatures:
     """Recursive weighted regression on φ(x), the model of WGP-UCB in m features, [W22] §5.
 
-    After every observation A <- γ A + φφᵀ, b <- γ b + φ y, and doubly weighted D <- γ² D + φφᵀ.
-    Equal to the regression in which an observation of age s has the noise λ γ^(-s), the newest λ.
+    After every observation A <- γ A + φφᵀ, b <- γ b + φ y, and the doubly weighted D <- γ² D + φφᵀ.
+    The result equals a regression in which an observation of age s has the noise variance λ γ^(-s).
 
     Args:
         size: Number m of features, at least 1.

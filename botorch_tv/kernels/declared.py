@@ -36,9 +36,9 @@ class OutOfBoundsError(ValueError, RuntimeError):
 class Declared(Module):  # type: ignore[misc]
     """A module with a raw parameter ``raw_x`` for each parameter ``x`` of its formula.
 
-    A raw parameter is the value over ``unit``; the public value is per unit of the input. Both are
-    equal until :meth:`measure` is called. User-defined priors and bounds apply per unit of the
-    input; user-defined bounds also fix the unit.
+    A raw parameter is the value for a duration of ``unit``; the public value is for one unit of the
+    input. Both are equal until :meth:`measure` is called. User-defined priors and bounds apply per
+    unit of the input; user-defined bounds also fix the unit.
     """
 
     part: Any
@@ -66,8 +66,8 @@ class Declared(Module):  # type: ignore[misc]
             priors: Priors of values per unit of the input, None for no prior; declared priors
                 apply by default.
             bounds: Bounds of values per unit of the input; declared bounds apply by default.
-            unit: Initial unit of time as for :meth:`measure`, for initial values that are within
-                bounds in that unit only.
+            unit: Initial unit of time, as for :meth:`measure`; required if initial values are
+                within the bounds only in this unit.
             learn: Whether to register parameters; otherwise the formula is fixed.
 
         Raises:
@@ -112,7 +112,7 @@ class Declared(Module):  # type: ignore[misc]
             self.set_value(name, getattr(self.part, name))
 
     def learned(self) -> dict[str, Tensor]:
-        """Values over ``unit``, `batch_shape x 1 (x 1)` each."""
+        """Values for a duration of ``unit``, `batch_shape x 1 (x 1)` each."""
         raws = {name: (getattr(self, f"raw_{name}"), self._bounds(name)) for name in self._declared}
         return {name: bounds.transform(raw) for name, (raw, bounds) in raws.items()}
 
@@ -229,7 +229,7 @@ class Declared(Module):  # type: ignore[misc]
         return unit[(..., *[None] * self._trailing)].expand(self.unit.shape).clone()
 
     def _move(self, unit: Tensor, but: str = "") -> None:
-        """Change the unit of time, shortened where a share other than ``but`` would round to 1."""
+        """Change the unit of time, to a shorter unit if a share except ``but`` would round to 1."""
         for name in self._declared:
             if name != but and self._declared[name].share is not None:
                 unit = _no_longer(unit, self.natural(name).detach())
@@ -239,7 +239,7 @@ class Declared(Module):  # type: ignore[misc]
             self._put(name, self._declared[name].counted(value, factor, learned))
 
     def _set_over(self, name: str, duration: Tensor, value: Tensor) -> None:
-        """Set a value over a duration of time."""
+        """Set the value of a parameter for a duration."""
         parameter, bounds = self._declared[name], self._bounds(name)
         learned = {key: value.detach() for key, value in self.learned().items()}
         checked, held = value, self.unit.median()
@@ -251,7 +251,7 @@ class Declared(Module):  # type: ignore[misc]
         if not bool(good.all()):
             raise OutOfBoundsError(
                 f"{type(self).__name__}: {name} is {checked[~good].flatten()[0].item():g} over "
-                f"{held:g} units of time, its unit of learning, which is out of bounds of its "
+                f"{held:g} units of time, its unit of learning. This value is out of bounds of its "
                 f"current constraints, {low.min():g} to {high.min():g}; start within these bounds, "
                 "or give other bounds."
             )

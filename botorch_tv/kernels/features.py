@@ -48,9 +48,9 @@ def _gen_kernel_features_spatio_temporal(
 ) -> FeatureMap:
     """Fourier features of the product: the frequencies of both factors side by side.
 
-    The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2, the characteristic
-    function of a Cauchy distribution of scale c: frequencies in time are drawn from that. A random
-    walk has none.
+    The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2. This is the
+    characteristic function of a Cauchy distribution of scale c, from which frequencies in time are
+    drawn. A random walk has no such distribution.
     """
     if kernel.active_dims is not None:
         num_inputs = len(kernel.active_dims)
@@ -91,10 +91,11 @@ def quadrature_fourier_features(
 ) -> Tensor:
     """Quadrature Fourier features φ of the squared exponential kernel, [W22] §5.
 
-    With the nodes ρ and weights v of the product of Gauss-Hermite rules, v adding up to 1,
-    φ(x)ᵀφ(x') = Σ v cos(√2 ρᵀ(x - x') / l) approximates exp(-|x - x'|² / (2 l²)). A node and its
-    negative have the same cosine, so that half of the nodes suffice. The v printed in the paper are
-    m̄ times too large for one dimension: the denominator must have the square of m̄.
+    Let ρ be the nodes and v the weights of the product of Gauss-Hermite rules, where the weights
+    add up to 1. Then φ(x)ᵀφ(x') = Σ v cos(√2 ρᵀ(x - x') / l) approximates exp(-|x - x'|² / (2 l²)).
+    A node and its negative have the same cosine, so that half of the nodes suffice. The v printed
+    in the paper are m̄ times too large for one dimension: the denominator must have the square of
+    m̄.
 
     Args:
         X: Points, `batch_shape x d`.

@@ -1,8 +1,9 @@
 """Kernels over arms and time: the product of two factors, and weights by age.
 
-``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch index the buffer of ``active_dims``
-as if it had batch dimensions, and index factors without a batch shape before expanding them.
-Kernels of this package use the methods of :class:`BatchedKernel`.
+``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects: they index the
+buffer of ``active_dims`` as if it had batch dimensions, and index factors without a batch shape
+before they expand these factors. Kernels of this package therefore use the methods of
+:class:`BatchedKernel`.
 """
 
 from __future__ import annotations
@@ -206,8 +207,9 @@ class WeightedKernel(BatchedKernel):
 
     Args:
         base_kernel: The kernel k.
-        log_weight: Maps inputs `... x n x d` to ln w, `... x n`; logarithms, since weights such as
-            γ^(-t) exceed every floating-point range. Parameters of a module are learned too.
+        log_weight: Maps inputs `... x n x d` to ln w, `... x n`. Logarithms are used because
+            weights such as γ^(-t) exceed every floating-point range. Parameters of a module are
+            learned too.
         active_dims: Columns of the input for ``base_kernel`` and ``log_weight``; None for all.
     """
 

@@ -53,7 +53,7 @@ def profile_slope(square: Tensor, smoothness: float) -> Tensor:
         return -0.5 * profile(square, smoothness)
     distance, decay = _decayed(square, smoothness)
     if smoothness == 0.5:
-        # Infinite at distance 0; 0 instead, since its factor, a squared difference, is 0.
+        # The derivative is infinite at distance 0; 0 is returned, since a factor of it is 0.
         return torch.where(square > 0, -0.5 * decay / distance, 0.0)
     return -1.5 * decay if smoothness == 1.5 else (-5 / 6) * (1 + distance) * decay
 

@@ -101,7 +101,7 @@ class DecayKernel(Declared, BatchedKernel):
 
     def _covariance(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
         """Correlations of times `... x d` that broadcast."""
-        # Differences first: over the unit, they are the same for any unit of the input.
+        # Differences come first: divided by the unit, they do not depend on the unit of the input.
         if self.is_stationary:
             apart = x1 - x2
             distance = apart.abs().squeeze(-1) if apart.shape[-1] == 1 else apart.norm(dim=-1)
@@ -119,9 +119,10 @@ class MarkovKernel(DecayKernel):
 
     .. math:: k(t, t') = (1 - \varepsilon)^{|t - t'| / 2}
 
-    The formula is exp(log1p(-ε) |t - t'| / 2), and ε is its own raw parameter: exact at ε = 0,
-    where the gradient is -|t - t'| / 2, and finite up to the upper bound of ε. Optimisers with
-    bounds, such as BoTorch's fitting, stay within the bounds of ε.
+    The formula is exp(log1p(-ε) |t - t'| / 2), and ε is its own raw parameter. The formula is exact
+    at ε = 0, where its derivative by ε is -|t - t'| / 2. Formula and derivative are finite up to
+    the upper bound of ε. Optimisers with bounds, such as BoTorch's fitting, stay within the bounds
+    of ε.
 
     ``epsilon`` is per unit of the input, for any unit of learning. If the unit of the input is
     long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter duration.

@@ -31,9 +31,10 @@ from botorch_tv.learning.refit import Refit
 class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters of b loops.
 
-    Age noise gives a row the weight w <= 1: its likelihood is raised to the power w, as a Gaussian
-    of noise σ² ρ / w with the normalisation of w observations. The data do not contain age noise;
-    treating it as observation noise would drive the estimate of σ² to 0.
+    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w.
+    This is a Gaussian of noise variance σ² ρ / w with the normalisation of w observations. The data
+    do not contain age noise: if age noise counted as observation noise, the estimate of σ² would
+    tend to 0.
 
     Args:
         kernel: The spatial kernel.

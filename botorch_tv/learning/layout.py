@@ -129,7 +129,7 @@ class ParameterLayout:
         of_decay = refit.of_decay(decay)
         self._declared = {name: decay.parameters[name] for name in of_decay}
         self.learns_decay = any(of_decay.values())
-        # How each is learned, its initial value, default bounds and default prior.
+        # For each hyperparameter: how it is learned, initial value, default bounds, default prior.
         rows: dict[str, tuple[Free | None, tuple[Tensor, ...], Prior | None]] = {
             "lengthscale": (
                 refit.lengthscale,
@@ -233,9 +233,10 @@ class ParameterLayout:
         """Decode the vectors of m problems, `m x p`.
 
         Returns:
-            Lengthscales, `m x lengthscales`; the kernel's output scale, `m`, 1 without any; noise,
-            `m`; natural values of the decay's parameters in the unit of time of the vector,
-            `m x k`, and their derivatives by the entries of the vector, `m x k`.
+            Five tensors: lengthscales, `m x lengthscales`; the kernel's output scale, `m`, or 1 for
+                a kernel without; noise, `m`; natural values of the decay's parameters in the
+                vector's unit of time, `m x k`; and derivatives of these values by the entries of
+                the vector, `m x k`.
         """
         natural, slope = self._natural(vector)
         n, head = self._lengthscales, self._head

@@ -61,7 +61,8 @@ class Refit:
 
     - lengthscale: the kernel's prior, else log-normal with median 0.2 √d and standard deviation
       0.75 of the logarithm. The median is shorter than BoTorch's 4.1 √d, because a bandit's data
-      cluster around the optimum and cannot rule out a long lengthscale, which stops exploration;
+      cluster around the optimum and cannot rule out a long lengthscale, and a long lengthscale
+      stops exploration;
     - output scale, for a ``ScaleKernel``: the kernel's prior, else log-normal with the given value
       as median and standard deviation 1 of the logarithm, because outcomes are not standardised;
     - noise: BoTorch's prior, log-normal with median e⁻⁴ times the kernel's variance and standard
@@ -110,7 +111,7 @@ class Refit:
         require(
             self.epsilon is None or (self.epsilon.upper or 0) < 1,
             f"Refit: the upper bound of epsilon is {self.epsilon.upper if self.epsilon else None}, "
-            "but it must be below 1, where observations carry no information; 0.999 is the "
+            "but it must be below 1, because at 1 observations carry no information; 0.999 is the "
             "default.",
         )
 

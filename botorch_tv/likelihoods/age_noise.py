@@ -200,8 +200,8 @@ SMALLEST_LEARNED_NOISE = 1e-4
 class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     """Noise variances of observations by their age at ``now``.
 
-    There are three kinds of rows: training data, whose times (and given variances at lag 0) are
-    stored; other inputs with times; and rows with variances given in the call.
+    There are three kinds of rows. The times and the given variances at lag 0 of training data are
+    stored here. Other inputs have times in the call. Other rows have variances in the call.
 
     Args:
         aging: How noise grows with the lag.
@@ -261,7 +261,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     @property
     def fresh(self) -> Tensor:
-        """Variance of a new observation, `batch_shape x 1`: learned, or the given mean."""
+        """Variance of a new observation: learned, or the mean given variance; `batch_shape x 1`."""
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
@@ -355,8 +355,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     def _aged(self, base: Tensor, X: Tensor, power: float = 1.0) -> Tensor:
         """Variances, `... x n`, from variances at lag 0; lags count back from ``now``.
 
-        A cap on the growth keeps variances finite. It is reached only for observations whose weight
-        is negligible next to the weight of the newest observation.
+        A cap on the growth keeps variances finite. The cap is reached only for observations whose
+        weight is negligible next to the weight of the newest observation.
         """
         times = X[..., self.time_dim]
         reference = times.amax(-1) if self.now is None else like(self.now, times)
@@ -379,13 +379,14 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     is that of the data at ``now``.
 
     Args:
-        inflation: The inflation with initial values of γ, or α and κ, which are learned under
-            default priors; or an :class:`Aging` with other priors, or ``FixedAging`` for a fixed
-            inflation.
+        inflation: An inflation, whose parameters (γ, or α and κ) are initial values and are learned
+            under default priors. An :class:`Aging` has other priors, a ``FixedAging`` is not
+            learned.
         time_dim: Index of the column of time; it must reach the likelihood untransformed.
         now: Time at lag 0, a number or `batch_shape`; None for the newest of the given inputs.
         noise: Given variance of each training observation at lag 0, `batch_shape x n`, NaN for the
-            learned variance; a new observation gets their mean. None learns λ.
+            learned variance; a new observation has the mean of the given variances. If None, λ is
+            learned.
         batch_shape: Batch shape of the learned parameters.
         noise_prior: Prior of λ, None for no prior; BoTorch's log-normal by default.
         noise_constraint: Bounds of λ; None for BoTorch's, at least 1e-4.

@@ -28,7 +28,7 @@ from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
 VERSION = 3
-"""Version of the format. A new version cannot read files of another."""
+"""Version of the format. Files of other versions cannot be read."""
 SHORT = 12
 """Digits of a digest."""
 DIGESTS = "digests"
@@ -107,8 +107,9 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     """The content of the file of a loop.
 
     Returns:
-        The content, with rows as :class:`Measurement` and :class:`Question`; and the numbers of the
-        answers and open suggestions whose predictions used rows that were changed by hand.
+        The content, with rows as :class:`Measurement` and :class:`Question`. Also the numbers of
+        the answers and open suggestions for which the prediction used rows that were changed by
+        hand.
 
     Raises:
         ValueError: If the file is damaged, of another version, or not the file of a loop.

@@ -160,8 +160,8 @@ def parameters_of(domain: Domain) -> Parameters | None:
 def check_labels(columns: Mapping[str, Any]) -> None:
     """Refuse columns of pandas with different row labels.
 
-    This package matches rows by position, pandas by label. Sorting or filtering a single column
-    changes the order of its labels.
+    This package matches rows by position, whereas pandas matches rows by label. Sorting or
+    filtering a single column changes the order of its labels.
 
     Args:
         columns: The columns of a table, by the names of the arguments.
@@ -233,8 +233,8 @@ def as_table(X: object, y: object, state: State) -> Tensor:
     """The points of a table, `n x d`.
 
     Raises:
-        InputDataError: If a point is invalid. In one dimension also if X is not `n x 1` or y is not
-            `n`, because swapped arguments would not be detected otherwise.
+        InputDataError: If a point is invalid. In one dimension an error is also raised if X is not
+            `n x 1` or y is not `n`, because otherwise swapped arguments would not be detected.
     """
     line = state.domain.dim == 1 and parameters_of(state.domain) is None
     if line and (np.ndim(X), np.ndim(y)) != (2, 1):  # type: ignore[arg-type]

@@ -167,12 +167,12 @@ class MeasurementLog(NamedTuple):
     The loop, the sampler for Optuna and the node for Ax use it. Each method returns a new log.
 
     The state is always the state after all answers in order of time, whatever their order of
-    arrival. A late answer is inserted at its time: the log returns to a retained state before it
-    and replays all later answers. If no state is old enough, all answers are replayed.
+    arrival. A late answer is inserted at its time: the log returns to a retained state before that
+    time and replays all later answers. If no state is old enough, all answers are replayed.
 
-    A trigger compares an answer with the prediction stored with this answer, also in a replay. In
-    two cases the state before the answer makes a new prediction: if no prediction is stored, or if
-    an answer that arrived later reset the model that made the prediction.
+    A trigger compares an answer with the prediction stored with this answer, also in a replay. A
+    new prediction is made from the state before the answer in two cases: no prediction is stored,
+    or the model that made the prediction has been reset by an answer that arrived later.
 
     A question to an expert refers to all answers that are older, or that have the same time and
     have already arrived. The replies replace these answers, and also older answers that arrive
@@ -455,7 +455,7 @@ def replayed(
 
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
-    """The prediction of a measurement when it was suggested or, without suggestion, arrived."""
+    """The prediction when a measurement was suggested or, if it was not suggested, arrived."""
     when = plan.planned_for
     state = log.before(when) if plan.number < 0 else log.state
     if state.rounds:
@@ -480,8 +480,8 @@ def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -
 def is_retained(count: int, newest: int, oldest: int) -> bool:
     """Whether to retain a state after ``count`` of ``newest`` answers.
 
-    States may be large, so old states are sparse: the state after a multiple of 2^j answers is
-    retained until it is 2^(j + 1) answers old. An answer that is L answers late then finds a state
+    States may be large, so few old states are retained: the state after a multiple of 2^j answers
+    is dropped once it is 2^(j + 1) answers old. An answer that is L answers late then finds a state
     at most L - 1 + 2^j answers old, for the smallest 2^j ≥ L - 1; this is less than 3 L.
 
     Args:
@@ -502,9 +502,9 @@ def oldest_for(late: int) -> int:
 # ---------------- exploration of categories that have not been tried for long
 
 EVERY = 10
-"""Number of trials per trial of a category that is due."""
+"""A category that is due is tried in one of this many trials."""
 PATIENCE = 30
-"""Trials without a category after which it is due; doubled after each isolated trial."""
+"""A category is due after this many trials without it; doubled after each isolated trial."""
 MOST_PATIENCE = 240
 """Upper limit of the doubled patience."""
 
@@ -512,9 +512,9 @@ MOST_PATIENCE = 240
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
     """The category that has not been tried for the longest time, as axis and level, if it is due.
 
-    A category that improves while the others are static shows in no measurement of the others, so
-    it must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static these trials
-    are wasted, so their interval doubles as long as they bring no improvement.
+    Measurements of other categories do not show that a category has improved, so it must be tried
+    again (Liu, Lee, Shroff, AAAI 2018). If the objective is static these trials are wasted, so
+    their interval doubles as long as they bring no improvement.
 
     Args:
         space: The parameters.
@@ -542,7 +542,7 @@ def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
 
 
 def _patience(when: Tensor) -> int:
-    """Number of trials without a category after which it is due.
+    """Number of trials without a category after which the category is due.
 
     Args:
         when: The indices of the trials with the category, `n`, in order.
@@ -552,7 +552,7 @@ def _patience(when: Tensor) -> int:
 
 
 def retried(state: State) -> State:
-    """The state with the search restricted to a category that is due; unchanged if none is.
+    """The state with the search restricted to a category that is due; unchanged if none is due.
 
     Args:
         state: The state of one trial.

@@ -130,9 +130,9 @@ class Loop:
     several suggestions may be open at once, and answers may arrive in any order, late, or never.
     :meth:`save` and :meth:`load` resume a loop exactly where it stopped.
 
-    **Several suggestions at once.** While suggestions are open, the next is chosen as if each had
-    been answered with its predicted mean (GP-BUCB, Desautels et al., 2014). The prediction printed
-    with a suggestion uses real answers only.
+    **Several suggestions at once.** While suggestions are open, the next suggestion is chosen as if
+    each open suggestion had been answered with its predicted mean (GP-BUCB, Desautels et al.,
+    2014). The prediction printed with a suggestion uses real answers only.
 
     **Failures.** ``tell(ok=False)`` carries no value of the objective, but lowers the probability
     that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. Points less than
@@ -142,15 +142,15 @@ class Loop:
     **Late answers.** An answer measured before the newest answer is inserted at its time, and all
     later answers are replayed. This is fast for up to 2 ``pending`` later answers.
 
-    **Triggers.** An event trigger compares an answer with the prediction made with its suggestion
-    or, for a measurement that was not suggested, with the prediction at its arrival. Replayed
+    **Triggers.** An event trigger compares an answer with the prediction made with its suggestion.
+    A measurement that was not suggested is compared with the prediction at its arrival. In a replay
     answers are compared with the same predictions. If the trigger fired after a suggestion was
     made, a prediction from the remaining data replaces it.
 
-    **Corrections.** :meth:`amend` and :meth:`remove` take a measurement by its number: the number
-    of the suggestion, or -1, -2, ... in order of arrival for measurements that were not suggested.
-    The loop then continues as if the wrong reading had never been made. A file that was changed by
-    hand is loaded with a warning, as if its rows had been amended.
+    **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. This is the
+    number of the suggestion; measurements that were not suggested have the numbers -1, -2, ... in
+    order of arrival. The loop then continues as if the wrong reading had never been made. A file
+    that was changed by hand is loaded with a warning, as if its rows had been amended.
 
     **Times** are all numbers, all datetimes with a time zone, or all datetimes without.
 
@@ -609,12 +609,12 @@ class Loop:
 
     @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point with the best lower bound, mean - sd / 2; of the type of ``suggestion.point``.
+        """The point with the best lower bound, mean - sd / 2, in the form of ``suggestion.point``.
 
         When minimising, it is the point with the best upper bound, mean + sd / 2. Points more
         likely to fail than to succeed are excluded. While the adaptive strategy makes no
-        predictions yet, it is the best point measured. A warning is issued if no measurement
-        supports the point.
+        predictions yet, the result is the best point measured. A warning is issued if no
+        measurement supports the point.
 
         Args:
             now: As in :meth:`ask`.
@@ -725,9 +725,8 @@ class Loop:
         """Plot observations and choices over time, and the predicted objective now.
 
         The upper panel shows the observations with the prediction before each, plus and minus two
-        standard deviations. Below, each parameter has a panel with its chosen values over time and
-        a panel with a slice of the posterior through the current best point, once there are
-        predictions.
+        standard deviations. Below, each parameter has two panels: its chosen values over time and,
+        once there are predictions, a slice of the posterior through the current best point.
 
         Args:
             path: Where to write the figure; its extension selects the format.
@@ -892,9 +891,10 @@ class Loop:
         which depends on processor and threads. If rows of the file were changed, added or deleted
         by hand, a warning names them, and the loop continues from the changed rows.
 
-        With ``snapshot``, loading takes the same time for any number of answers. The state after
-        most answers is stored beside the file, in 10 to 100 MB, from time to time. A snapshot that
-        is damaged, or belongs to other answers, another strategy or other versions, is ignored.
+        With ``snapshot``, loading takes the same time for any number of answers. From time to time
+        the state after most answers is stored beside the file; it takes 10 to 100 MB. A snapshot
+        that is damaged, or belongs to other answers, another strategy or other versions, is
+        ignored.
 
         Args:
             path: The file.

@@ -1,7 +1,7 @@
 """A snapshot beside the file of a loop: the state after its first answers, which saves a replay.
 
 The snapshot holds no data that the file lacks. It contains digests of its input and of itself, and
-is ignored if either differs. Reading it executes no code from it.
+is ignored if either differs. Reading a snapshot executes no code from it.
 """
 
 from __future__ import annotations

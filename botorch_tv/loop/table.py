@@ -268,7 +268,7 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     require(not odd, f"Loop.from_table: X has a column {', '.join(odd)}; write it in lower case.")
     require(
         passed == ["X"] and not missing,
-        "Loop.from_table: give y, or X alone, a table as of loop.table(); "
+        "Loop.from_table: give y, or give X alone, in the format of loop.table(); "
         f"given: {', '.join(passed) or 'none'}; missing columns: {', '.join(missing) or 'none'}.",
     )
     points = frame[names]

@@ -200,8 +200,8 @@ class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
     """Draws the same functions from an :class:`AdaptivePosterior` at any points.
 
     Functions come from a Sobol sequence. If the number of points grows, the first points retain
-    their variates. The sequence is shuffled, because Sobol sequences of two seeds are correlated
-    row by row, and so would be the outputs of a list of models.
+    their variates. The sequence is shuffled: Sobol sequences of two seeds are correlated row by
+    row, which would make the outputs of a list of models correlated.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -233,8 +233,8 @@ OUTSIDE = 1e-6
 BEYOND = 0.25
 """Fraction of the range by which test points may lie outside the bounds.
 
-BoTorch evaluates up to a tenth of the baseline's range beyond it to bound an objective from below.
-Points further outside indicate wrong bounds or units.
+To bound an objective from below, BoTorch evaluates points that lie outside the baseline's range by
+up to a tenth of this range. Points further outside indicate wrong bounds or units.
 """
 MOST_NUMBERS = 2**28
 """Maximum number of covariance entries, 2 GiB; each trial and fantasy has a matrix per member."""
@@ -532,8 +532,8 @@ def adaptive_model(
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
     Observations may be in any units. y and time are standardised by the first four observations in
-    time, and any others made at the time of the fourth; more observations are used if these are
-    equal. ``adaptive_gp_ucb()`` has the same posterior given the same data.
+    time, and by others made at the time of the fourth. If these observations are equal, more
+    observations are used. ``adaptive_gp_ucb()`` has the same posterior given the same data.
 
     Predictions start at the newest observation, so fix the time with
     :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an objective

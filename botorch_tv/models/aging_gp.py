@@ -80,7 +80,7 @@ class AgingGP(GrowingGP):
     def measure(self) -> None:
         """Express rates per median time between observations, without changing the model.
 
-        A new model and ``fit_gpytorch_mll`` call it.
+        A new model and ``fit_gpytorch_mll`` call this method.
         """
         for part in rates(self):
             part.measure(self._unit())

@@ -180,8 +180,9 @@ def check_now(now: Tensor, newest: Tensor) -> None:
 def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
     """Raise if an input transform changes time, or mixes it into other columns.
 
-    Fits a copy of the transform to the data, and another to the same data at other times, which are
-    not integers and lie outside [0, 1]. Both must preserve times and agree in all other columns.
+    One copy of the transform is fitted to the data, another copy to the same data at other times.
+    These times are not integers and lie outside [0, 1]. Both copies must preserve times and agree
+    in all other columns.
 
     Args:
         transform: The transform, which is not changed.

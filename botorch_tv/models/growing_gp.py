@@ -4,9 +4,9 @@ With noise N and S = N^(-1/2), the factored matrix is I + S K S. Its eigenvalues
 any noise and any points, so no jitter is needed. An observation of weight zero has S = 0, which
 does not change the likelihood.
 
-BoTorch repeats the inputs for each of m outputs, along an extra dimension that it also passes to
-the input transform. A transform with a batch shape would confuse this dimension with its batch.
-Therefore inputs are transformed once for all outputs.
+BoTorch repeats the inputs for each of m outputs, along an extra dimension, and passes these
+repeated inputs to the input transform. A transform with a batch shape would confuse this dimension
+with its batch. Therefore inputs are transformed once for all outputs.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     _row_noise: Tensor | None = None
     """Noise variances given for some observations, NaN for the others, `... x n`.
 
-    For a likelihood that learns one variance for all other observations.
+    The likelihood learns one variance for all other observations.
     """
     _has_transformed_inputs: bool
 

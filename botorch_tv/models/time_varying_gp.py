@@ -2,8 +2,8 @@
 
 Standardised data have variance 1, but a few dozen observations of a slow drift show only a part of
 the objective's variation. Under a prior variance of 1 a fit then overestimates the rate of change
-several times. Therefore the default kernel also learns an output scale. The priors of scale, noise
-and rate (``RatePrior``) were chosen on simulated data by
+by a factor of several. Therefore the default kernel also learns an output scale. The priors of
+scale, noise and rate (``RatePrior``) were chosen on simulated data by
 ``benchmarks/statistics/default_rate.py``, and validated on other data.
 """
 
@@ -55,7 +55,8 @@ from botorch_tv.validation import require
 SCALE_MODE, SCALE_SPREAD = 3.5, 0.7
 """Prior of the output scale of standardised data: mode, and standard deviation of the logarithm."""
 NOISE_MODE, NOISE_SPREAD = math.exp(-4.0), 1.5
-"""Prior of the noise if the scale is learned; BoTorch's e⁻⁵ and 1 attribute more noise to drift."""
+"""Prior of the noise if the scale is learned, in the same terms. Under BoTorch's prior, with e⁻⁵
+and 1, a fit attributes more of the noise to drift."""
 
 
 def _log_normal(mode: float, spread: float) -> LogNormalPrior:
@@ -178,8 +179,8 @@ class TimeVaryingGP(AgingGP):
     ``spatial_module=RBFKernel(active_dims=[0]) * CategoricalKernel(active_dims=[1])``; optimise
     the acquisition function with ``optimize_acqf_mixed``.
 
-    The priors of ``SingleTaskGP`` apply: scale the spatial columns to the unit cube, using
-    ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. If a decay
+    The priors are those of ``SingleTaskGP``. Therefore scale the spatial columns to the unit cube
+    by ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. If a decay
     is learned from standardised outcomes, the default kernel also has an output scale and the noise
     prior is wider; see :mod:`botorch_tv.models.time_varying_gp`. Rates are learned per median time
     between observations, in any unit of time.

@@ -153,10 +153,10 @@ def sort(
         clock: The times of trials. Complete trials without a time are dropped with a warning.
 
     Returns:
-        Five lists of trials: complete, feasible and finite trials, with the time of measurement;
-        failed, infeasible or infinite trials; pruned trials among the newest ``RECENT`` that have
-        ended; the newest ``RECENT`` running trials with all parameters; running trials that lack a
-        parameter.
+        Five lists of trials. First, trials that are complete, feasible and finite, with the time of
+        measurement. Second, trials that failed, are infeasible or are infinite. Third, pruned
+        trials among the newest ``RECENT`` ended trials. Fourth, the newest ``RECENT`` running
+        trials with all parameters. Fifth, running trials that lack a parameter.
     """
     valued, failed, pruned, running, undecided = [], [], [], [], []
     ended = [trial for trial in trials if trial.state.is_finished()]

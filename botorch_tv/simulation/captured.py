@@ -1,6 +1,6 @@
 """Rounds of a study on a GPU, recorded once as CUDA graphs and then launched as a whole.
 
-Python launches every operation of a device, which takes longer than a small operation itself. A
+Python launches every operation of a device, and a launch takes longer than a small operation. A
 CUDA graph launches all operations of a round at once. It reads and writes the same memory every
 time and never waits for the device. Everything that changes from round to round, such as the number
 of the round, is therefore stored on the device. The posterior is
@@ -24,10 +24,11 @@ from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 ROUNDING = 1e-8
-"""Largest difference between a graph and its operations, absolute and relative."""
+"""Largest accepted difference between a graph's results and its operations' results, absolute and
+relative."""
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
-"""Records work without executing it; the returned function executes it."""
+"""Records work without executing it; the returned function executes the work."""
 
 
 class Player:
@@ -76,7 +77,7 @@ class Player:
         self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
     def play_round(self, step: int) -> None:
-        """Play round number ``step``, counted from 0, after the decisions that Python makes."""
+        """Make the decisions that need Python, then play round ``step``, counted from 0."""
         period, posterior = self._rules.period, self.posterior
         if period and step > 0 and step % period == 0:
             self._forget(torch.ones_like(self.since, dtype=torch.bool))
@@ -149,7 +150,7 @@ class Player:
         self.since.masked_fill_(trials, 1)
 
     def _record(self, written: Sequence[Tensor] = ()) -> None:
-        """Record rounds; without ``written`` a graph is not compared with its operations."""
+        """Record rounds; a graph is compared with its operations only if ``written``."""
         self.posterior.used = self.posterior.arms.shape[-1] - 1
         self._round = Replayed(self.play, self._recorder, written)
 

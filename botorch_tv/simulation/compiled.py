@@ -29,21 +29,22 @@ from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 COMPILED_IN = "60380928484d"
-"""Digest of the fields of ``Rules`` and of the imported constant. Update it whenever they change;
-otherwise Numba would reuse code that reads the wrong fields."""
+"""Digest of the fields of ``Rules`` and of the imported constant. Update the digest whenever a
+field or the constant changes; otherwise Numba would reuse code that reads the wrong fields."""
 FIRST_SLOTS = 48
 """Initial number of slots for played arms, a multiple of three."""
 AT_ONCE = 4
-"""Vectors over all arms per trial that buffer objectives until they are played."""
+"""A trial buffers its objectives in this many vectors over all arms until they are played."""
 UNINTERRUPTED = 2**24
-"""Numbers processed between two checks for an interruption, some tenths of a second."""
+"""Play checks for an interruption whenever it has processed this many numbers, which takes some
+tenths of a second."""
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of the counts: slots used, rounds since the reset, time since the origin."""
 Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Memory that every round reuses: a step in coordinates, half expanded, and on the arms;
-covariances with the played arms; and weights of their rows."""
+"""Memory that every round reuses: a step in coordinates, expanded over one group of dimensions, and
+on the arms; covariances with the played arms; and weights of the rows of these arms."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
-# Sums may be taken in any order, as matrix products take them; nothing relies on NaN.
+# Sums may be taken in any order, as in matrix products; no code relies on NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
 
 
@@ -52,7 +53,7 @@ class Factors(NamedTuple):
 
     Φ₁ C Φ₂ᵀ are the values on the arms for coordinates C in the features of the groups. The
     features are padded with zeros, Φ₁ to a multiple of six columns and Φ₂ to a multiple of three. A
-    matrix without product structure is K₂, with K₁ = 1, and its rows are values on the arms.
+    matrix without product structure is stored as K₂, with K₁ = 1; its rows are values on the arms.
     """
 
     left: np.ndarray
@@ -108,7 +109,7 @@ def _compiled(loop: Loop) -> Loop:
 
 
 LANES = 16
-"""Independent running maxima, which a core compares in parallel."""
+"""Number of independent running maxima, which a core compares in parallel."""
 
 
 @_compiled
@@ -137,7 +138,7 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 @_compiled
 def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A matrix product whose left factor has columns even about the middle row, then odd columns.
+    """A matrix product; columns of the left factor are first even about the middle row, then odd.
 
     A row is the sum of the products with even and odd columns, and its mirror image is their
     difference. The image of the middle row is written to an unused last row.
@@ -425,7 +426,7 @@ def play(
         given: Objectives: values on the arms, `rounds x trials x M`; or coordinates in
             ``features``, `rounds x trials x r`.
         noise: Observation noise, `rounds x trials`.
-        features: Features of the objectives; without places if values are given.
+        features: Features of the objectives; their ``places`` are empty if values are given.
         factors: Factors of the strategy's kernel.
         rules: The strategy's settings as numbers and arrays.
         trials: Posterior and records, updated in place.
@@ -449,7 +450,7 @@ def play(
 
 @_compiled
 def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Memory for coordinates with this many columns, half expanded, and on the arms."""
+    """Memory for coordinates of so many columns, expanded over one group, and on the arms."""
     left, right = factors.left, factors.right
     return (
         np.zeros((left.shape[1], columns)),

@@ -160,8 +160,8 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(
-            f"There is no file {path}: check the path, or run_study(..., save_to=FOLDER) on the "
-            "folder of a study."
+            f"There is no file {path}: check the path. The folder of a study is read by "
+            "run_study(..., save_to=FOLDER)."
         )
     try:
         data = xr.open_dataset(path, engine=_engine(), cache=False)
@@ -184,7 +184,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
 
 
 def _chunking(variable: xr.Variable, trials: int) -> dict[str, object]:
-    """NetCDF chunks of a variable, with checksums: about a MiB of a strategy, or the whole."""
+    """NetCDF chunks of a variable, with checksums: the whole, or about a MiB of one strategy."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims

@@ -5,7 +5,8 @@ therefore lies within mean ± z sd with exactly the nominal probability, for eve
 depends on the posterior. Rounds of a trial are dependent and trials are independent, so all
 standard errors are over trials. Rounds without an observation (a failed measurement) or without a
 prediction (a strategy that is estimating its units) are ignored. The objective of a replayed panel
-contains the noise of the readings, so judge the model by the observations there.
+contains the noise of the readings, so for a panel the calibration of the observations judges the
+model.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def _deviations(data: xr.Dataset, strategy: str) -> tuple[np.ndarray, ...]:
         strategy: Label of the strategy.
 
     Returns:
-        Three arrays: |f_t(x_t) − mean| in units of sd; |y_t − mean| in units of sqrt(sd² + σ²),
-        with the model's noise variance σ²; and half the width of the band played, in units of sd.
+        Three arrays. First, |f_t(x_t) − mean| in units of sd. Second, |y_t − mean| in units of
+        sqrt(sd² + σ²), where σ² is the model's noise variance. Third, half the width of the band
+        played, in units of sd.
     """
     y, f, mean, sd, sqrt_beta, noise = (recorded(data, name, strategy) for name in NEEDED)
     with np.errstate(divide="ignore", invalid="ignore"):  # sd may be 0
@@ -59,7 +61,8 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         share with f_t(x_t) in the band played, mean ± √beta · sd; `played_level` is that band's
         nominal level averaged over rounds. `throughout` (`strategy`): share of trials with f_t(x_t)
         in the band played in every round, which the theorems guarantee with probability 1 − δ.
-        Strategies that explore without a band, such as GP-EI, use the band of their width here.
+        For strategies that explore without a band, such as GP-EI, the band played is mean ± √beta ·
+        sd with the √beta of their ``width``.
 
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
@@ -201,10 +204,10 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     The deviation is the sum of the model's error and the noise: y − mean = (f_t(x_t) − mean) +
     (y − f_t(x_t)). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd for the model's error
     (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). At a triggered reset the error, the noise or
-    both exceed their part, in the direction of the deviation. The cause is "objective" if f_t(x_t)
-    left the model's band, as after a change of the world; "noise" if f_t(x_t) was inside, which is
-    a false trigger in a static world; or "both". Other bands are divided in the same proportion, sd
-    to σ.
+    both exceed their part, in the direction of the deviation. The cause is "objective" if only the
+    model's error exceeded its part, as after a change of the world. It is "noise" if only the noise
+    exceeded its part, which is a false trigger in a static world. Otherwise it is "both". Other
+    bands are divided in the same proportion, sd to σ.
 
     Args:
         data: A diagnosed study.

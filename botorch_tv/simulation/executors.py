@@ -203,7 +203,7 @@ def play_elsewhere(
                 take(label, chunk, block)
         return len(found) == len(labels)
 
-    for insist in (False, True):  # network file systems may show the files of workers late
+    for insist in (False, True):  # a second time, since files may appear late
         waiting: list[tuple[Task, Future]] = []
         remaining = []
         try:

@@ -55,8 +55,8 @@ class Seen(NamedTuple):
         round: Number of the round, from 1.
         label: Label of the strategy.
         strategy: The strategy.
-        state: The state of the strategy: in ``before`` the state before the observation, in
-            ``after`` the state after it.
+        state: The state of the strategy. ``before`` receives the state before the observation,
+            ``after`` the state after the observation.
         suggestion: The strategy's choice and prediction.
         objective: The noiseless objectives f_t: ``objective.at(choice)``.
         best: Tensor of shape `trials`, the best value of f_t.

@@ -55,8 +55,8 @@ class Settings:
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
         delta: Probability δ of a false trigger of ET-GP-UCB and GLR-GP-UCB.
         width: Exploration of the strategies that take a width; None for the width of each paper.
-            IGP-UCB and BR-GP-UCB ignore it: they differ from GP-UCB and R-GP-UCB only by their
-            width, which depends on the information gain.
+            IGP-UCB and BR-GP-UCB ignore this argument: they differ from GP-UCB and R-GP-UCB only by
+            their width, which depends on the information gain.
         chance: Share of rounds in which GLR-GP-UCB explores at random.
         beta: Square of the bands' half width in R-PERP, in standard deviations.
         epsilons: Rates of change that PE-GP-UCB considers.

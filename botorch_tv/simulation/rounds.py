@@ -313,7 +313,7 @@ class EagerTable:
         asked = strategy.consult(state, generator=stream)
         if asked is None:
             return state, torch.zeros(len(self.block), dtype=torch.int64, device=state.time.device)
-        # Drawing the largest possible number of variates makes trials independent of each other.
+        # Every trial draws the largest possible number of variates, so trials are independent.
         noise = stream.normal(asked.limit)[..., : asked.mask.shape[-1]]
         world = self.settings.world
         answers = objective.at(asked.choice) + math.sqrt(world.noise) * noise

@@ -33,8 +33,8 @@ from botorch_tv.strategies.state import State
 
 LEAST_LOST = 1 / 512
 """Smallest loss of covariance per round, 1 - a² (ε of a Markov model), for which rounding errors in
-the inverse stay small with any noise, because they decay with the covariance. With a smaller loss,
-noise / LEAST_NOISE + loss / LEAST_LOST must be at least 1."""
+the inverse stay small whatever the noise is: the errors decay with the covariance. With a smaller
+loss, noise / LEAST_NOISE + loss / LEAST_LOST must be at least 1."""
 
 MOST_SLOTS = 512
 """Largest number of played arms whose inverse fits into a cache."""
@@ -44,8 +44,8 @@ than a matrix product over all trials."""
 PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
 """Methods that return objectives as values on the arms."""
 WORTH_COMPILING = 2**30
-"""Smallest trials x rounds x arms x strategies for which compilation saves time; a study of this
-size takes about half a minute, and compilation ten seconds unless it is cached."""
+"""Studies with at least this product of trials, rounds, arms and strategies are compiled: such a
+study takes about half a minute, and compilation takes ten seconds unless it is cached."""
 
 
 class Rules(NamedTuple):
@@ -134,10 +134,10 @@ def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
 def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> Compilable | None:
     """A strategy as numbers and tables; None if compiled and captured rounds do not support it.
 
-    Supported are upper confidence bounds, a given mean, noise that does not age, at most one rule
-    of retention, and float64, if rounding errors stay small in the inverse over the played arms.
-    The world (the distribution of objectives) must be on a grid, and its class must not override
-    ``first_arm``, ``opening``, ``available`` or another method that a round calls.
+    The strategy must use upper confidence bounds, a given mean, noise that does not age, at most
+    one rule of retention, and float64. Rounding errors must stay small in the inverse over the
+    played arms. The world (the distribution of objectives) must be on a grid, and its class must
+    not override ``first_arm``, ``opening``, ``available`` or another method that a round calls.
 
     Args:
         world: The distribution of objectives.
@@ -175,8 +175,9 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
     # Without product structure, a row of the covariance has one entry per arm.
     if basis.arms > MOST_ARMS and not isinstance(basis, ProductBasis):
         return None
-    # With a static objective or resets, a strategy plays few different arms, so their number is
-    # checked only when it is exceeded. A GPU allocates all slots, and graphs support no windows.
+    # With a static objective or with resets, a strategy plays few different arms. Their number is
+    # therefore not bounded here; if it grows too large, the recursion takes over. On a GPU all
+    # slots are allocated in advance, and graphs do not support windows.
     gpu = basis.variance.device.type != "cpu"
     if (gpu and process.slides) or ((gpu or process.moves) and slots > MOST_SLOTS):
         return None

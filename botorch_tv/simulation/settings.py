@@ -35,8 +35,8 @@ MEMORY_SHARE = 0.5
 MOST_TRIALS = 512
 """Largest number of trials together on a CPU; more trials need more memory and are no faster."""
 BUSY_NUMBERS = 2**15
-"""Smallest trials x arms that keep a core busy. For less, launching an operation takes longer than
-the operation, and Python launches operations sequentially."""
+"""Smallest trials x arms that keep a core busy. For smaller products the launch of an operation
+takes longer than the operation, and Python launches operations sequentially."""
 BOX_POINTS = 512
 """Points of a box that the default search scores at once."""
 BEGINNING = threading.RLock()
@@ -313,7 +313,7 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
 
     Args:
         device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
-        elsewhere: Whether the device may be that of another machine.
+        elsewhere: Whether the device may be on another machine.
 
     Raises:
         ValueError: If PyTorch or this machine has no such device.

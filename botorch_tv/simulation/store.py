@@ -344,7 +344,8 @@ class Gathered:
                 array = indexing.LazilyIndexedArray(stored)
             data[name] = xr.Variable(empty[name].dims, array)
         for (name, label), blocks in self._averages.items():
-            # The order of trials fixes rounding; the order of completion is random.
+            # Blocks are combined in the order of trials: rounding depends on the order, and blocks
+            # are completed in random order.
             whole = BlockMoments.together(blocks[first] for first in sorted(blocks))
             row = self._labels.index(label)
             data[name].values[row], data[error_of(name)].values[row] = whole.mean, whole.error

@@ -72,7 +72,7 @@ class Stream:
         return self._normal.leading(count, room).to(self.dtype)
 
     def leading_normals_ahead(self, count: int, room: int) -> Tensor:
-        """The variates of the next calls of :meth:`leading_normals`, as many as one draw computes.
+        """The variates of the next calls of :meth:`leading_normals` that one draw serves.
 
         Returns:
             `trials x calls x count`, at least one call.
@@ -122,7 +122,7 @@ class _Sequence:
         self._ahead = torch.empty(stream.trials, 0, device=stream.device)
         self._until = 0  # index after the last variate drawn ahead
         self._blocks = torch.empty(stream.trials, 0, 0, device=stream.device)
-        self._begins: dict[int, int] = {}  # index of a block's first variate to that block
+        self._begins: dict[int, int] = {}  # block by the index of its first variate
         self._room = 0
 
     def following(self, event_shape: tuple[int, ...]) -> Tensor:
@@ -172,7 +172,7 @@ class _Sequence:
         return self._keys
 
     def _refill(self, wanted: int) -> None:
-        # The size doubles, because purposes need from a single number to numbers for every round.
+        # The size doubles: some purposes need a single number, others need numbers in every round.
         calls = max(1, min(2 * self._ahead.shape[1], self._most) // max(wanted, 1))
         begin = self._next - self._next % 2  # normal variates come in pairs
         self._until = self._next + calls * wanted

@@ -33,7 +33,7 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_integer
 
 WORKERS_ELSEWHERE = 16
-"""Number of workers assumed for an executor, which does not report it."""
+"""Number of workers assumed for an executor, because executors do not report theirs."""
 
 
 def run_study(
@@ -57,8 +57,8 @@ def run_study(
 
     With ``save_to`` every finished block of trials of a strategy is saved to a file. After an
     interruption of any kind the same call resumes the study: saved blocks are read back bit by bit,
-    and the other trials make the choices that they would have made. Their numbers agree up to
-    rounding, which depends on the number of threads, ``chunk``, processor and device. More
+    and the other trials make the same choices as without the interruption. Their numbers agree up
+    to rounding, which depends on the number of threads, ``chunk``, processor and device. More
     ``trials`` extend the study; fewer return the first trials. Only added strategies are computed;
     a warning names omitted strategies, which stay in the folder. Several processes may run the same
     study in the same folder and share the work. A killed process loses the blocks in progress, so a
@@ -87,8 +87,8 @@ def run_study(
         dtype: float64 or float32; float32 is refused if rounding errors would exceed the
             information in late observations.
         chunk: Trials that run together; by default the number in ``save_to``, or derived from free
-            memory. Choices do not depend on it; on a box they agree up to rounding, which gradient
-            ascent and learned hyperparameters may amplify over many rounds.
+            memory. Choices do not depend on ``chunk``. On a box they agree up to rounding errors,
+            which gradient ascent and learned hyperparameters may amplify over many rounds.
         workers: Blocks computed in parallel; by default the number of PyTorch's threads on a CPU,
             else 1. Choices do not depend on it. With an ``executor``, the number of workers that
             trials are distributed over, by default 16 or more.
@@ -102,12 +102,13 @@ def run_study(
             ``ProcessPoolExecutor``. An optional ``batch()`` sends several tasks together.
         compiled: Whether rounds on a grid run as machine code compiled by Numba
             (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after
-            about ten seconds of compilation. Supports upper confidence bounds, noise that does not
-            age, and one rule of retention, in float64 on a CPU, without recorders; other strategies
-            run without compilation. By default True if Numba is installed and the study is large
-            enough to benefit. On a CUDA device True captures the rounds of the same strategies,
-            except windows, as CUDA graphs, which Python launches as a whole; if that fails, a
-            warning is issued and the study runs without graphs. By default False on a CUDA device.
+            about ten seconds of compilation. Compiled strategies must use upper confidence bounds,
+            noise that does not age, and one rule of retention, in float64 on a CPU, without
+            recorders. Other strategies run without compilation. By default True if Numba is
+            installed and the study is large enough to benefit. On a CUDA device True captures the
+            rounds of the same strategies, except windows, as CUDA graphs. Python launches a graph
+            as a whole. If a capture fails, a warning is issued and the study runs without graphs.
+            By default False on a CUDA device.
         progress: Whether to show a progress bar; a log file gets a line per minute.
 
     Returns:

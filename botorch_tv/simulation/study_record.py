@@ -96,8 +96,8 @@ class StudyRecord:
     def simple_regret(self) -> xr.DataArray:
         """Regret of the arm that ``recommend`` returns in each round, `strategy x trial x round`.
 
-        The arm is recommended before the round's observation. Its regret may exceed the regret of
-        the arm played, which depends on mean and width.
+        The arm is recommended before the round's observation. The recommended arm has the best
+        mean; the arm played depends on mean and width, and its regret may be lower.
 
         Raises:
             ValueError: If the study was not diagnosed.

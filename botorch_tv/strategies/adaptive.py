@@ -45,12 +45,12 @@ from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_text
 
 LIKELY = 0.5
-"""Probability from which :meth:`Adaptive.describe` states a hypothesis."""
+""":meth:`Adaptive.describe` states a hypothesis that is at least this probable."""
 SURE = 0.95
 """Probability below which :meth:`Adaptive.describe` prints the prior probability as well."""
 
 LEARNED = 0.05
-"""Excess of the posterior over the prior probability of jumps from which jumps are mentioned."""
+"""Jumps are mentioned if their probability has increased by at least this since the prior."""
 
 
 def _probability(share: float) -> str:
@@ -61,7 +61,7 @@ def _probability(share: float) -> str:
 
 
 def _with_prior(share: float, prior: float) -> str:
-    """A posterior probability, followed by the prior's unless it is at least ``SURE``."""
+    """A posterior probability; if it is below ``SURE``, the prior probability follows."""
     text = _probability(share)
     return text if share >= SURE else f"{text} (prior {_probability(prior)})"
 
@@ -77,9 +77,10 @@ def _edge_text(
         share: The weights, `n`.
         values: The candidate values that have these weights, `n`.
         texts: The texts for the smallest and for the largest value.
-        least: Share of the weight from which the smallest value counts as the edge. For noise this
-            is ``SURE``, because one of two values always has more than half. For the largest value
-            half suffices, because drift and jumps explain a part of larger noise.
+        least: The estimate is at the smallest value if this value has more than this share of the
+            weight. For noise the share is ``SURE``, because one of two values always has more than
+            half. For the largest value half suffices, because drift and jumps explain a part of
+            larger noise.
     """
     if len(values) < 2:
         return ""
@@ -92,18 +93,19 @@ def _edge_text(
 class Adaptive(ProcessStrategy):
     """A bandit without prior knowledge: a bank of candidate models, weighted by their predictions.
 
-    See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain, each far
-    from the previous measurements. All later computations are standardised by their mean, their
-    standard deviation and the median time between them (the units), so y, x and time may be in any
-    units. After 8, 16, 32, ... rounds the median time apart is checked again; if it has changed by
-    more than a factor of three, all measurements are processed again in the new unit. A test run of
-    seconds then does not determine the rates of a run of hours. Predictions are the mixture's mean
-    and variance; a sample is drawn from a randomly chosen member.
+    See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain: each is
+    far from the measurements before it. Their mean, their standard deviation and the median time
+    between them are the units of all later computations, so y, x and time may be in any units.
+    After 8, 16, 32, ... rounds the median time apart is checked again; if it has changed by more
+    than a factor of three, all measurements are processed again in the new unit. A short test run,
+    with seconds between its measurements, therefore does not determine the rates of a run that
+    takes hours. Predictions are the mixture's mean and variance; a sample is drawn from a randomly
+    chosen member.
 
     Like every strategy it refuses an observation earlier than the newest; :class:`Loop` replays its
-    log instead. It refuses ``tell(noise=)``, because the scale of y is integrated out: a variance
-    in units of y would be a different noise ratio under every scale. ``init`` takes float64 only,
-    and domains of up to 20 coordinates.
+    log instead. It refuses ``tell(noise=)``: the posterior averages over scales of y, and a noise
+    variance in units of y would be a different noise ratio for every scale. ``init`` takes float64
+    only, and domains of up to 20 coordinates.
 
     Args:
         bank: The candidate processes.
@@ -124,7 +126,7 @@ class Adaptive(ProcessStrategy):
     maximize: bool = True
 
     def __post_init__(self) -> None:
-        require_integer("Adaptive: starts", self.starts, 2, "a spread takes two.")
+        require_integer("Adaptive: starts", self.starts, 2, "a standard deviation needs two.")
         require(
             self.starts <= STARTS,
             f"Adaptive: starts is {self.starts}, but it must be at most {STARTS}; use {FIRST}.",
@@ -158,8 +160,8 @@ class Adaptive(ProcessStrategy):
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         require(
             dtype == torch.float64,
-            f"Adaptive.init: dtype is {dtype}, in which covariances lose too many digits by their "
-            "updates; use torch.float64.",
+            f"Adaptive.init: dtype is {dtype}, in which covariances lose too many digits when they "
+            "are updated; use torch.float64.",
         )
         if domain.columns > MOST_COLUMNS:
             raise InputDataError(
@@ -196,15 +198,15 @@ class Adaptive(ProcessStrategy):
         """The choice of a round; before the units are set, a point far from the earlier points.
 
         Choices use another posterior than predictions, for two reasons. First, choices assume no
-        jump since the newest measurement: a jump makes all points equal, but in a band it would
-        favour points with a high mean. Second, choices omit the variance that features do not
-        represent. No measurement reduces this variance, and in four or more dimensions it is large
-        near the boundary, where all choices would go.
+        jump since the newest measurement. After a jump all points are equally good, but a band that
+        includes the jump would favour points with a high mean. Second, choices omit the variance
+        that features do not represent. No measurement reduces this variance. In four or more
+        dimensions it is large near the boundary, so all choices would lie there.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready
-        # Without units there is nothing to search. Random numbers are drawn anyway: they must not
-        # depend on other trials of the batch.
+        # Without units there is nothing to search. Random numbers are drawn all the same, because
+        # the numbers of a trial must not depend on the other trials.
         domain = decision.state.domain
         fills = domain.search.fills if isinstance(domain, Box) else 0
         due = decision.state.rounds < max(self.starts, fills)
@@ -223,7 +225,7 @@ class Adaptive(ProcessStrategy):
     def _best(
         self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
     ) -> Tensor:
-        """As in other strategies; before the units are set, the point of the best observation."""
+        """The point of the best mean; before the units are set, that of the best observation."""
         best, running = super()._best(state, now, context, caution), running_mixture(state.data)
         if running.settled or not state.rounds:
             return best
@@ -242,9 +244,9 @@ class Adaptive(ProcessStrategy):
     def _default_noise(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(
-                f"noise is {shown(noise)}, but the adaptive strategy estimates the noise in units "
-                "of a scale that it estimates as well. Omit it and pass repeated readings "
-                "separately; or use a strategy with a given kernel, such as tv_gp_ucb."
+                f"noise is {shown(noise)}, but the adaptive strategy estimates the noise itself, "
+                "relative to the scale of y. Omit noise, and pass repeated readings separately; "
+                "or use a strategy with a given kernel, such as tv_gp_ucb."
             )
         return self.process.noise
 

@@ -30,7 +30,7 @@ class Parameters(Space, Mapping[str, Parameter]):
     """Named parameters, mapped in the given order to the coordinates of a unit cube.
 
     Args:
-        bounds: By name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
+        bounds: For each name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
             ``(low, high)`` for a float.
 
     Attributes:
@@ -95,7 +95,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Coordinates in the cube, `* x d`, of points of a cube in which integers share equally.
+        """Coordinates in the cube, `* x d`, from coordinates in which integers have equal shares.
 
         Rounding has gradient 0, at which an ascent would stop. The gradient here is therefore the
         gradient of the map without rounding, up to a factor per parameter.
@@ -113,7 +113,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:
-        """Inverse of :meth:`from_uniform`, `* x d`: each integer lies within its interval.
+        """Inverse of :meth:`from_uniform`, `* x d`: the result lies in the interval of its integer.
 
         Args:
             X: Points of the cube, `* x d`.
@@ -144,7 +144,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
     def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """An integer parameter, the interval that rounds to its range, and its range, scaled."""
+        """An integer parameter, the scaled interval that rounds to its range, the scaled range."""
         axis = self.axes[number]
         assert isinstance(axis, Integer)
         wide = axis.scaled(axis.low - 0.5), axis.scaled(axis.high + 0.5)
@@ -351,7 +351,7 @@ class Box(Domain):
         return torch.lerp(lower, upper, U)
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Convert gradients with respect to points of this box to the unit cube, `* x d`.
+        """Convert gradients by points of this box to gradients by points of the cube, `* x d`.
 
         For an integer this is the gradient of :meth:`Parameters.from_uniform`.
 
@@ -419,7 +419,7 @@ class Box(Domain):
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
-    """Raise if points of a box are equal by rounding, or their squares overflow, in a dtype.
+    """Raise if, in a dtype, different points of a box round to the same point or squares overflow.
 
     Raises:
         InputDataError: If a bound is too large, or a range is shorter than 64 rounding errors of
@@ -430,6 +430,6 @@ def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
     if float(bounds.abs().max()) > most or bool((upper - lower < least).any()):
         raise InputDataError(
             f"Box: bounds are {bounds.tolist()}, but in {dtype} bounds must be at most {most:g} in "
-            f"size, and ranges at least {least.tolist()} long, 64 rounding errors; choose another "
+            f"size, and ranges at least {least.tolist()} long (64 rounding errors); choose another "
             "unit, count from an origin of your own, or use float64."
         )

@@ -91,7 +91,7 @@ class Decision:
         return self.inference.joint(self.data, choice, self.present)
 
     def at(self, choice: Tensor) -> Suggestion:
-        """The suggestion of a given choice, as the log stores it, with its prediction."""
+        """The suggestion, with its prediction, for a choice in the form of the log."""
         dims = self.present.now.dim()
         mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
@@ -254,25 +254,25 @@ class RoundCandidates(Candidates):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest value in use, times the sign; 0 if no value is in use."""
+    """The largest of the values in use, times the sign; 0 if no value is in use."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
 
 def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
-    """Scores, after checking their shape and dtype, and on a CPU that they are not NaN."""
+    """Scores, after a check of shape and dtype and, on a CPU, a check that no score is NaN."""
     if values.shape != wanted or not values.is_floating_point():
         raise InputDataError(
             f"a score is {values.dtype} of shape {tuple(values.shape)}, but scores must be "
             f"floating-point numbers of the shape of the candidates, {tuple(wanted)}; give values "
             "per trial the shape batch_shape x 1, which fits at.mean and at.sd."
         )
-    # A sum is NaN if a term is NaN, or if infinities of both signs meet.
+    # The sum is NaN if a score is NaN, or if some scores are infinite and others minus infinite.
     on_cpu = values.device.type == "cpu"
     if on_cpu and math.isnan(values.detach().sum()) and bool(values.isnan().any()):
         raise InputDataError(
-            "a score is NaN for some candidates, which can then be no maximum; clamp divisors and "
-            "the arguments of roots and logarithms."
+            "a score is NaN for some candidates, so no candidate has the highest score; clamp "
+            "divisors and the arguments of roots and logarithms."
         )
     return values
 
@@ -383,7 +383,7 @@ class BoxCandidates(RoundCandidates):
 
     Attributes:
         context: Context: coordinates that are given, not chosen, `trials x c`; None for none.
-        functions: Posteriors with a sample each, drawn so far in this round.
+        functions: The posteriors drawn so far in this round, each with its own sample.
     """
 
     def __init__(
@@ -439,7 +439,7 @@ class BoxCandidates(RoundCandidates):
                 'ties="random" needs the arms of a Grid; use ties="first" on a Box.'
             )
         box, posterior = self._box, self.posterior
-        # A score that is a method depends on its candidates alone, so trials may be searched apart.
+        # A score that is a method depends on its candidates alone, so trials are independent.
         alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
         some: BoxCandidates = self
         chosen: Tensor | None = None
@@ -500,13 +500,13 @@ class BoxCandidates(RoundCandidates):
         values = checked_scores(score(_Points(self, X)), view)
         if X.requires_grad and not values.requires_grad:
             raise InputDataError(
-                "a score has no gradient, by which a box is searched; compute it without detach(), "
-                "comparisons or rounding, or give the box search=DiscreteSearch(X)."
+                "a score has no gradient, which the search of a box needs; compute it without "
+                "detach(), comparisons or rounding, or give the box search=DiscreteSearch(X)."
             )
         return values.reshape(X.shape[:-1])
 
     def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
-        """The bound factor (±mean + width sd), `trials x q`, and its gradient, `trials x q x d`."""
+        """The bound, factor * (±mean + width * sd), `trials x q`, and its gradient by points."""
         by_mean, by_sd = factor * self.sign, width
         mean, sd, pull = self.posterior.slopes(with_context(X, self.context))
         if isinstance(by_sd, Tensor):
@@ -548,8 +548,8 @@ class _SomeTrials(BoxCandidates):
 
 def _unlisted(name: str) -> InputDataError:
     return InputDataError(
-        f"the points of a box cannot be listed, so there is no {name} of all of them; write a "
-        f"score of candidates, candidates.argmax(lambda at: at.mean), or look at a choice, "
+        f"the points of a box cannot be listed, so there is no {name} of all points; use a score, "
+        f"candidates.argmax(lambda at: at.mean), or the posterior at a choice, "
         "candidates.at(choice)."
     )
 

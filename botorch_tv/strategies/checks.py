@@ -158,8 +158,8 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     require_trials(
         time.abs() <= most,
         time,
-        f"is no valid {name}: a time must be finite, and at most {most:.0f} in size, beyond "
-        "which neighbouring times are equal by rounding",
+        f"is no valid {name}: a time must be finite, and at most {most:.0f} in size, because "
+        "larger neighbouring times are equal by rounding",
         "count from an origin of your own, in a longer unit.",
     )
     return time

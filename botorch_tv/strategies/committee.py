@@ -30,8 +30,8 @@ class Committee(Strategy):
     """Several strategies, and a rule that selects a member in every round of every trial.
 
     All members receive all observations. The member that :meth:`leading` names predicts and
-    recommends. A suggestion records the member that made it. Without this record, as for a point
-    chosen elsewhere, the members learn from the observation, but the rule only counts the round.
+    recommends. A suggestion records the member that made it. A point chosen elsewhere has no such
+    record: the members learn from its observation, but the rule only counts the round.
     :class:`Loop` and Optuna do not store the record, so they refuse a committee.
 
     Args:
@@ -172,7 +172,7 @@ class Committee(Strategy):
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
-        """Check an observation as the first member does; all members accept the same."""
+        """Check an observation as the first member does; the other members accept the same."""
         self.members[0]._check(state.members[0], measured)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
@@ -207,7 +207,8 @@ class Committee(Strategy):
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
         """The same choice with a member's prediction, if the member compares predictions.
 
-        The prediction of the member that chose is not replaced; it may ignore newer observations.
+        The prediction of the member that chose is not replaced, even if newer observations have
+        been added since.
         """
         member = self.members[number]
         if not member.compares:
@@ -275,14 +276,14 @@ class Record(NamedTuple):
 class PriorElimination(Committee):
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): select among several priors.
 
-    Each round follows the remaining member with the highest upper bound at its own choice. It is
-    rejected when, over the n rounds in which it was followed,
+    Each round follows the remaining member with the highest upper bound at its own choice. A member
+    is rejected when, over the n rounds in which it was followed,
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
 
     The first term bounds the errors of a prior whose bands hold. The second term bounds the sum of
-    the noise: a union bound over P members and all n, which fails with probability at most δ. The
-    rule follows the summary in the paper's introduction; the constants of the second term are
+    the noise for all P members and all n, by a union bound that fails with probability at most δ.
+    The rule follows the summary in the paper's introduction; the constants of the second term are
     derived here. The last member is never rejected.
 
     Args:
@@ -331,7 +332,7 @@ class PriorElimination(Committee):
         return Record(torch.where(alone, before.rejected, rejected), plays, errors, band, variance)
 
     def leading(self, state: State) -> Tensor:
-        # Of members that chose equally often, the first.
+        # If several members chose most often, the first of them.
         record: Record = state.memory[-1]
         return record.plays.masked_fill(record.rejected, -1).argmax(-1)
 

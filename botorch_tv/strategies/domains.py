@@ -29,7 +29,7 @@ class Domain(ABC):
     dim: int
     """Dimension d of the points chosen."""
     columns: int
-    """Number of coordinates the kernel sees: d plus those of the context."""
+    """Number of coordinates of the kernel: d plus the number of context coordinates."""
     device: torch.device
     """The device of the domain's tensors."""
 
@@ -122,7 +122,8 @@ class Grid(Domain):
 
         Returns:
             A grid of ``points ** dim`` arms in float64, on the device of a tensor of bounds. In two
-            dimensions arm ``points * i + j`` lies at (i, j) / (points - 1) of the ranges.
+            dimensions the position of arm ``points * i + j``, as fractions of the ranges, is
+            (i, j) / (points - 1).
 
         Raises:
             ValueError: If ``points`` or ``dim`` is below 1.
@@ -171,8 +172,8 @@ class Grid(Domain):
             InputDataError: If the kernel does not fit the arms or is indefinite.
         """
         settings = (inference, dtype, device)
-        # Strategies and worlds use the same kernel many times. A formula identifies it without
-        # evaluating and hashing it.
+        # Strategies and worlds use the same kernel many times. The formula of a kernel identifies
+        # it, so the kernel need not be evaluated and hashed.
         text = formula(kernel) if isinstance(kernel, Kernel) else None
         if text is not None and (text, *settings) in self._factored:
             return self._factored[text, *settings]
@@ -237,7 +238,7 @@ class Grid(Domain):
 
 
 def require_grid(domain: Domain, name: str) -> None:
-    """Check that a strategy for lists of arms has a list.
+    """Check that the domain of a strategy that needs a list of arms is a grid.
 
     Args:
         domain: The domain.

@@ -53,11 +53,11 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, require, require_noise, require_number, settle_number
 
 FEW_ARMS = 256
-"""Most arms for which features are used where noise ages: a round then costs arms³ instead of
-rounds³. Not in float32, where I + Φᵀ N⁻¹ Φ is worse conditioned than regression."""
+"""If noise ages, features are used for at most this many arms: a round costs arms³ instead of
+rounds³. In float32 they are not used, because I + Φᵀ N⁻¹ Φ is worse conditioned than regression."""
 FEW_FEATURES = 128
-"""Most features of a kernel on a box that ``"auto"`` uses: a round in n features costs as much as a
-regression on n observations, from the first round on."""
+"""Most features of a kernel on a box that ``"auto"`` uses: with n features every round, even the
+first, costs as much as a regression on n observations."""
 MOST_FEATURES = 1024
 """Most features of a kernel on a box if features are requested."""
 AUTO_TOLERANCE = 1e-8
@@ -68,7 +68,7 @@ FORMULAS = {"kernel", "decay", "inflation", "width"}
 
 
 BEGUN_WITH = ("kernel", "noise", "mean", "decay", "inflation")
-"""Fields that a state is computed with; a strategy with others refuses the state."""
+"""Fields that determine a state; a strategy refuses a state that other values determined."""
 
 
 def _text(part: object) -> str:
@@ -168,7 +168,7 @@ class KernelStrategy(ProcessStrategy):
 
     @functools.cached_property
     def _inferences(self) -> tuple[Inference, Inference, Inference]:
-        """On the arms of a grid, in features of a box, and on its points."""
+        """Inferences on the arms of a grid, in features of a box, and on points of a box."""
         recursive = self._method != "exact" and ArmRecursion.serves(self.process)
         on_grid = ArmRecursion if recursive else ArmRegression
         kinds = (on_grid, PointRecursion, PointRegression)
@@ -184,7 +184,7 @@ class KernelStrategy(ProcessStrategy):
         # Otherwise every round regresses on all data, which soon outnumber a few arms.
         few = isinstance(domain, Grid) and len(domain) <= FEW_ARMS and dtype == torch.float64
         few = few and not isinstance(self.inference_for(domain), ArmRecursion)
-        # A sample takes a root of the covariance.
+        # A sample needs a root of the covariance.
         if method == "auto" and (self.exploration.samples or few):
             method = "features"
         like = torch.empty((), dtype=dtype, device=device)
@@ -195,7 +195,7 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a domain; on a box in features if they are requested, or exact and faster.
+        """The prior on a domain. On a box it uses features if requested, or if exact and faster.
 
         The result depends only on the domain and the kernel, not on the number of rounds.
 
@@ -287,12 +287,12 @@ class GPStrategy(KernelStrategy):
         mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant found by
             generalised least squares from the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N. The
             variance does not include the uncertainty of the estimate.
-        inference: ``"features"`` (factor the kernel once; with constant noise each observation is a
-            rank-one update), ``"exact"`` (regression on the log in every round), or ``"auto"``, the
-            faster of the two that makes the same choices. On a box features are approximate.
+        inference: ``"features"`` factors the kernel once, and with constant noise each observation
+            is a rank-one update. ``"exact"`` is a regression on the log in every round. ``"auto"``
+            is the faster of the two; the choices are the same. On a box features are approximate.
             :class:`~botorch_tv.strategies.Features` bounds their error; a kernel that cannot meet
-            the bound is refused. The cost of a round does not grow. If the kernel is learned, or an
-            expert's answers replace data, only ``"exact"`` is available.
+            the bound is refused. With features the cost of a round does not grow. If the kernel is
+            learned, or an expert's answers replace data, only ``"exact"`` is available.
         learning: Which hyperparameters are learned online, and when; boxes only. ``kernel``,
             ``noise`` and ``decay`` are then the initial values. The guarantees of widths and
             triggers are proved for given hyperparameters and do not hold in this case.

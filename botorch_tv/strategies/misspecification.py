@@ -27,10 +27,11 @@ from botorch_tv.validation import MisspecificationWarning
 FAR = 25.0
 """Standard deviations from the prior mean beyond which y is in another unit, not an outlier."""
 STEP, UNRELATED = 0.01, 0.1
-"""Points this fraction of a range apart should have at least this correlation. Otherwise a range
-spans over two hundred lengthscales, and a measurement predicts nothing elsewhere."""
+"""Points that are the fraction ``STEP`` of a range apart should have a correlation of at least
+``UNRELATED``. Otherwise a range spans over two hundred lengthscales, and a measurement predicts
+nothing at other points."""
 CONSTANT = 1e-4
-"""A function whose differences have less than this fraction of its variance is flat."""
+"""A function is flat if its differences have less than this fraction of its variance."""
 FORGOTTEN = 1e-2
 """A correlation, or a weight in standard deviations, below which data count as forgotten."""
 LOOKED_AT = 8
@@ -85,7 +86,7 @@ def warn_of_observation(
     about = "the prior mean is" if given is not None else "the mean of earlier observations is"
     _warn(
         f"an observation is {first:.4g}, but {about} {centre:.4g} and the standard deviation of "
-        f"kernel and noise {sd:.2g}, with which a strategy plays the same point forever: give "
+        f"kernel and noise is {sd:.2g}. With these values every choice is the same point: give "
         'mean="estimated", and the outputscale of the kernel and the noise in the squared unit of '
         "y; or standardise y."
     )
@@ -111,7 +112,7 @@ def warn_of_domain(
         assert isinstance(prior, Basis)
         unrelated, share = _on_arms(prior)
     if unrelated or share < CONSTANT:
-        flat = f"differences have {max(share, 0.0):.2g} of the variance: functions are constant"
+        flat = f"differences have {max(share, 0.0):.2g} of the variance, so functions are constant"
         _warn(
             f"{describe_kernel(kernel)} on {domain!r}: {unrelated or flat}. Give lengthscales in "
             "the unit of the coordinates, such as a fifth of each range, or normalise points to "
@@ -130,7 +131,7 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
     times = torch.cat([state.history.time.tensor(), time.unsqueeze(-1)], -1)
     units = torch.arange(3, dtype=times.dtype, device=times.device).expand_as(times)
     for (part, forgotten), (_, meant) in zip(_forgets(process, times), _forgets(process, units)):
-        whole = forgotten.all(-1)  # in every gap, so not only in a pause
+        whole = forgotten.all(-1)  # in both gaps: one long pause is no reason to warn
         # A part that forgets everything in a single unit of time is meant to do so.
         if bool(whole.any()) and not bool(meant.any()):
             gap = times.diff(dim=-1)[tuple(whole.nonzero()[0])][-1].item()
@@ -189,7 +190,7 @@ def _share(between: Tensor, variance: Tensor) -> float:
 
 
 def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
-    """Parts, and whether each forgets everything between successive times, `batch_shape x 2`."""
+    """Pairs of a part and whether it forgets everything between two times, `batch_shape x 2`."""
     gap, decay, rules = times.diff(dim=-1), process.decay, process.retention
     # An oscillating decay may be uncorrelated at a single lag, so two lags are checked.
     both = torch.stack([gap, 0.97 * gap])
@@ -200,7 +201,7 @@ def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
     dropped = torch.zeros_like(gap, dtype=torch.bool)
     for rule in rules:
         if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "time":
-            # A tenth of the gap must exceed the period too, to exclude a chance end of a period.
+            # A period may end in any short gap, so a tenth of the gap must exceed the period, too.
             length = rule.period if isinstance(rule, PeriodicReset) else rule.window
             dropped = dropped | (0.1 * gap > length)
     retention = rules[0] if len(rules) == 1 else rules

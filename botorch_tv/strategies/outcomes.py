@@ -2,8 +2,9 @@
 
 A failure carries no value of the objective. Either measurements fail at that point, or the machine
 fails anywhere from time to time. Several hypotheses are weighted by how well each predicts every
-outcome from the earlier outcomes: failures that do not depend on the point, and Gaussian processes
-of success over the domain, which differ in lengthscale and in the rate at which they forget.
+outcome from the earlier outcomes. Under one hypothesis failures do not depend on the point. Under
+the others success is a Gaussian process over the domain; they differ in lengthscale and in the rate
+of forgetting.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from botorch_tv.strategies.state import State, Suggestion
 
 LIKELY = 0.5
 """A point is suggested only if its probability of success exceeds this fraction of the highest
-probability in the domain, since the machine may fail anywhere most of the time. It is recommended
-only if its probability exceeds this value."""
+probability in the domain; the limit is relative, since a machine may fail most of the time at all
+points. A point is recommended only if its probability itself exceeds this value."""
 PRIOR = 0.8
 """Probability of success before any outcome."""
 LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
@@ -44,9 +45,9 @@ LEAST = 0.02
 NEWEST = 200
 """Number of newest outcomes that are used."""
 CAUTION = 0.5
-"""Standard deviations by which the lower bound of a recommendation lies below the mean."""
+"""The lower bound of a recommendation is the mean minus this many standard deviations."""
 DRAWS = 8
-"""Most choices drawn from a randomised strategy in search of an allowed point."""
+"""Largest number of choices drawn from a randomised strategy to find an allowed point."""
 STARTS, POINTS = 64, 1024
 
 
@@ -70,7 +71,7 @@ class Success:
         X, ok, time = (part[-NEWEST:] for part in (X, ok, time))
         self._lower, self._upper = corners.to(X)
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
-        # If all outcomes have the same time, the unit is the time since.
+        # If all outcomes have the same time, the unit is the time from then to now.
         gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
         age = (now - time).to(X) / float(gap)
         apart = torch.cdist(self._U, self._U).square()
@@ -114,7 +115,7 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether points `* x d` are likely enough to succeed, given the likeliest; `*`, bool."""
+        """Whether points `* x d` are likely enough to succeed, next to the likeliest; `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 
@@ -234,9 +235,9 @@ def elsewhere(
 ) -> Suggestion:
     """A strategy's choice, or another point where success is likely enough.
 
-    A strategy that draws random numbers draws again. For other strategies it is the point with the
-    highest product of upper confidence bound and probability of success, among the arms or among
-    points that fill the box.
+    A strategy that draws random numbers draws again. For other strategies the result is the point
+    with the highest product of upper confidence bound and probability of success, among the arms or
+    among points that fill the box.
 
     Args:
         strategy: The strategy that chooses.
@@ -285,7 +286,7 @@ def _allowed(
     chance: Success | None,
     width: float,
 ) -> Tensor:
-    """A point, `d + c`, or the likely enough point with the best bound if success is unlikely."""
+    """A point, `d + c`; if success is unlikely there, the best bound among likely enough points."""
     domain, d = state.domain, state.domain.dim
     if chance is None or bool(chance.allows(X[:d])):
         return X
@@ -315,10 +316,10 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
 def as_if_measured(
     strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
-    """The state as if the observation at a point were its predicted mean, or ``limit`` if worse.
+    """The state if a point's observation were the worse of its predicted mean and ``limit``.
 
-    Without predictions, the observation is ``limit`` or, without a limit, a failed measurement: a
-    fantasy must not set the units.
+    Without predictions the observation is ``limit``. Without a limit, too, the measurement counts
+    as failed, because an invented value must not set the units.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.

@@ -30,7 +30,8 @@ from botorch_tv.validation import require, settle_integer, settle_number
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
 """Decimal digits to which values are rounded, relative to the range (or to the value, on a
-logarithmic scale). Fewer than the dtype has: mapping a value to the cube and back returns it."""
+logarithmic scale). The dtype has more digits, so mapping a value to the cube and back returns the
+same value."""
 
 
 MOST_LEVELS = 64
@@ -232,10 +233,11 @@ class Choice:
     """A categorical parameter: a set of values without an order.
 
     The k values are the corners of a regular simplex of side 1, in k - 1 columns of the unit cube.
-    Any two values are at distance 1, like the ends of a range. A kernel of the distance, k(r),
-    becomes k(sqrt(r² + [different])); the Gaussian kernel becomes exp(-r²/2l²)
-    exp(-[different]/2l²), a product with the overlap kernel. A single column would impose an order
-    on the values; one-hot columns give the same distances in k columns.
+    Any two values are at distance 1, like the ends of a range. A kernel k(r) of the distance r
+    becomes k(sqrt(r² + [different])), where [different] is 1 for different values and 0 for equal
+    values. The Gaussian kernel becomes exp(-r²/2l²) exp(-[different]/2l²), a product with the
+    overlap kernel. A single column would impose an order on the values; one-hot columns give the
+    same distances in k columns.
 
     Args:
         choices: The values; a box needs two or more, all different.
@@ -403,7 +405,7 @@ SWEEPS = ((12, 3), (30, 1))
 EDGES = 1.3
 """Factor by which points are spread from the centre, to reach the ends of ranges."""
 BLOCK = 2**20
-"""Most points times observations scored together."""
+"""Largest product of the numbers of points and observations that are scored together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,7 +413,8 @@ class MixedSearch(Search):
     """Alternates ascent in continuous parameters with the best single change of a listed value.
 
     Scores are evaluated at points of possible values only, since rounding after the search may give
-    a poor point; numbers with very many values are the exception. It serves a single trial.
+    a poor point. Only numbers with very many values are rounded after the search. The search serves
+    a single trial.
 
     Args:
         space: The parameters.
@@ -423,7 +426,7 @@ class MixedSearch(Search):
 
     @property
     def fills(self) -> int:
-        """More if there are categories, some of which the first few points would miss."""
+        """Number of first points; larger with categories, because few points would miss some."""
         return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:

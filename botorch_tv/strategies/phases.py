@@ -66,7 +66,7 @@ class RandomOrder(Plain):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PhasedElimination(KernelStrategy):
-    """R-PERP, Iwazaki, Takeno (AISTATS 2025), whose constants could not be read.
+    """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
 
     Phased elimination in random order, restarted.
 

@@ -1,11 +1,11 @@
-"""The algorithms of the papers and later, by name: the list :data:`PRESETS`.
+"""The algorithms of the papers, and later algorithms, by name: the list :data:`PRESETS`.
 
-Each preset composes a strategy of parts (decay, inflation, retention, exploration, width). Its
-entry in the list holds its names, its row of the README's table and its line style in plots. Every
-preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
-its own parameters by the paper's names, and optionally ``width``, its confidence schedule,
-``maximize`` (False to minimise), ``mean``, the prior mean (a number or ``"estimated"``), and
-``inference``.
+Each preset composes a strategy of parts (decay, inflation, retention, exploration, width). The
+entry of a preset in the list holds its names, its row of the README's table and its line style in
+plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the
+``noise`` variance, and its own parameters by the paper's names. Optional arguments are the
+confidence schedule ``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number
+or ``"estimated"``), and ``inference``.
 
 Default widths are the papers' and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB
 and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and SW-GP-UCB,
@@ -113,7 +113,7 @@ ARGUMENTS: dict[str, tuple[str, object]] = {
     "noise": ("Noise variance of an observation.", NEEDED),
     "B": ("Bound on the RKHS norm of the objective.", 1.0),
     "R": ("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
-    "delta": ("Probability that the band, hence the regret bound, fails.", 0.1),
+    "delta": ("Probability that the confidence band fails, and the regret bound with it.", 0.1),
     "width": ("The confidence schedule sqrt(beta_t); the paper's by default.", None),
     "maximize": ("False to minimise.", True),
     "mean": ('Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0),
@@ -235,9 +235,9 @@ def gp_ei(
     """GP-EI, a baseline in [C17] §6: expected improvement over an incumbent.
 
     Args:
-        incumbent: The value to improve on: the best ``"posterior"`` mean among the points observed,
-            which forgets as the posterior does, or the best value ``"observed"``, which reproduces
-            the paper's rankings on static functions.
+        incumbent: The value to improve on. ``"posterior"`` is the best posterior mean at observed
+            points, which forgets as the posterior does. ``"observed"`` is the best observed value,
+            which reproduces the paper's rankings on static functions.
         ties: Which of several tying arms to play: the ``"first"``, or a ``"random"`` arm.
     """
     return GPStrategy(exploration=ExpectedImprovement(ties=ties, incumbent=incumbent), **common)
@@ -306,8 +306,8 @@ def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
     ``width=Constant(beta)`` is the algorithm of Mandl and Kekkonen (2026). Their paper was not
-    available, so their rule for beta is not implemented; on the world of their figure 1, for
-    ε = 0.001, 0.01 and 0.1, a beta of 6.36, 4.34 and 2.12 was best. With ``ask(now=)`` and
+    available, so their rule for beta is not implemented. On the world of their figure 1, the best
+    beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1. With ``ask(now=)`` and
     ``tell(time=)`` the covariance depends on the actual times, (1 - ε)^(Δt / 2). Imamura et al.
     (2020) study this setting, in which evaluations take different times.
 
@@ -345,10 +345,10 @@ def tv_bayesopt(
 def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> GPStrategy:
     """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
 
-    The rule of its successor BOLT (arXiv:2501.18963) for the size of the data is not implemented.
-    TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. The authors' package learns
-    kernel, rate and noise in every round and explores with beta = 0.2 d ln(2 n), where n is the
-    number of observations in use.
+    TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. BOLT (arXiv:2501.18963),
+    which succeeds W-DBO, has another rule for the size of the data; that rule is not implemented.
+    The authors' package learns kernel, rate and noise in every round and explores with
+    beta = 0.2 d ln(2 n), where n is the number of observations in use.
 
     Args:
         epsilon: Rate of change ε per unit of time.
@@ -423,11 +423,11 @@ def et_gp_ucb(
         delta: δ_B, the probability of a false trigger on a static objective.
         rule: The test, which maps predictions and bands `batch_shape` to a bool `batch_shape`; the
             test of the paper by default.
-        confirm: How many contradictions must follow the first before it forgets. 0, as in the
-            paper, forgets at the first. With 1 a single wrong reading causes no reset: it is set
-            aside, and dropped if the next observation agrees with the model. ``delta`` bounds false
-            triggers for any ``confirm``, but a change is detected ``confirm`` rounds later; see
-            :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
+        confirm: How many contradictions must follow the first before everything is forgotten. With
+            0, as in the paper, the first suffices. With 1 a single wrong reading causes no reset:
+            the reading is set aside, and dropped if the next observation agrees with the model.
+            ``delta`` bounds false triggers for any ``confirm``, but a change is detected
+            ``confirm`` rounds later; see :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
 
     Raises:
         ValueError: If ``confirm`` is negative or not whole, or ``delta`` lies outside (0, 1).
@@ -523,7 +523,7 @@ def bob_gp_ucb(
     "phased elimination in random order | Iwazaki, Takeno 2025",
 )
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
-    """R-PERP, Iwazaki, Takeno (AISTATS 2025), whose constants could not be read.
+    """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
 
     Phases of elimination in random order, restarted.
     :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from their paper.
@@ -628,16 +628,16 @@ def w_sparq_gp_ucb(
 ) -> SparQ:
     """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
 
-    Within a window ordinary observations are added. Windows grow slowly: with α = 2 and α~ = 1/4
-    all windows that start up to round 255 last two rounds, and the first window of three rounds
-    starts in round 257.
+    Within a window ordinary observations are added. Windows grow slowly. With α = 2 and α~ = 1/4,
+    windows that start up to round 255 last two rounds, and the first window of three rounds starts
+    in round 257.
 
     Args:
         alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the
             windows, see :class:`~botorch_tv.experts.Windows`.
         alpha_tilde: See :class:`~botorch_tv.experts.Windows`.
-        inflate: Whether the noise of an answer or observation is σ² (1 + lag^alpha), [M] §2, or
-            σ², another reading of "standard GP-UCB" in [M] §3.3.
+        inflate: Whether the noise of an answer or observation is σ² (1 + lag^alpha), as in [M] §2.
+            If False it is σ², another interpretation of "standard GP-UCB" in [M] §3.3.
         c_Q: As in :func:`sparq_gp_ucb`.
         steps: As in :func:`sparq_gp_ucb`.
     """

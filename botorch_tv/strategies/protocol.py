@@ -64,7 +64,7 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def process(self) -> Process:
-        """What predictions depend on, except the data; for a committee, its first member's."""
+        """What predictions depend on, except the data; a committee returns its first member's."""
 
     @abstractmethod
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
@@ -144,9 +144,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        """Numbers in memory per trial by round ``horizon``, from which batch sizes are computed.
+        """Upper bound on the numbers that a trial stores by round ``horizon``.
 
-        An upper bound; on a grid the actual number is smaller when arms are played repeatedly.
+        Batch sizes are computed from this bound. On a grid a trial stores fewer numbers if arms are
+        played repeatedly.
 
         Args:
             state: Any state of this strategy.
@@ -183,7 +184,7 @@ class Strategy(ABC):
         return 1.0
 
     def predicts(self, state: State) -> Tensor:
-        """Whether predictions are available, `batch_shape`, bool; always, given a prior.
+        """Whether predictions are available, `batch_shape`, bool; always, if a prior is given.
 
         If not, ``mean`` and ``sd`` of a suggestion are meaningless.
 

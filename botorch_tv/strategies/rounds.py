@@ -140,7 +140,7 @@ class ProcessStrategy(Strategy):
         since: Tensor,
         newest: Observation | None = None,
     ) -> list[Retained]:
-        """What each rule of retention retains.
+        """The answer of each rule of retention: the rows that it retains, and resets.
 
         Args:
             state: The state with the memory of the rules.
@@ -187,7 +187,7 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def _timeless(self) -> bool:
-        """Whether no rule retains less before a choice than after the newest observation."""
+        """Whether all rules drop data only at an observation, and never at a later choice."""
         return all(rule.on_observation for rule in self.process.retention)
 
     @functools.cached_property

@@ -90,8 +90,8 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
 
     Args:
         state: A state after at least one round.
-        size: Number of points to draw; fewer are drawn if there are fewer, or if their covariance
-            has a lower rank.
+        size: Number of points to draw. Fewer points are drawn if there are fewer choices, or if
+            their covariance has a lower rank.
         draws: Random numbers of the trials.
         steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
 
@@ -131,8 +131,9 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
         batch_dims: Dimensions of the batch shape.
 
     Returns:
-        Two tensors `batch_shape x n`: whether a row differs from all earlier rows, bool; and the
-        indices of all rows, rows that differ first, each group in order, int64.
+        Two tensors `batch_shape x n`. First, whether a row differs from all earlier rows, bool.
+        Second, the indices of all rows, int64: rows that differ come before the other rows, and
+        each group is in order.
     """
     key = choice if choice.dim() == batch_dims + 1 else _hashed(choice)
     # Sorting makes equal hashes neighbours, the oldest first.
@@ -237,7 +238,7 @@ class Refresh:
         object.__setattr__(self, "steps", require_steps("Refresh", self.steps))
 
     def due(self, t: int) -> bool:
-        """Whether the expert is asked after round t; never before the first.
+        """Whether the expert is asked after round t; never before the first round.
 
         Args:
             t: The round, counted from 1; 0 before the first.
@@ -263,11 +264,12 @@ class SparQ(KernelStrategy):
     candidates for the next consultation. Answers and observations age from their own times.
 
     The expert may be slow: answers absorbed rounds later have the time of their question, and
-    regression uses them with all later observations. It may answer some of the points only
-    (``ok``), different points in each trial. A trial without any answer continues with its data.
-    :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round but no
-    answers have been absorbed since: :meth:`consult` and :meth:`absorb` were not called, or the
-    expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
+    regression uses them with all later observations. The expert may answer only some of the points
+    (``ok``), and different points in each trial. A trial without any answer continues with its
+    data. :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round
+    but no answers have been absorbed since. Either :meth:`consult` and :meth:`absorb` were not
+    called, or the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)``
+    silences it.
 
     Args:
         decay: How covariance falls with the time between measurements.
@@ -338,8 +340,9 @@ class SparQ(KernelStrategy):
     ) -> Consultation | None:
         """The points to ask the expert about, after :meth:`tell` and before :meth:`ask`.
 
-        The points are drawn from the distinct points chosen so far by a k-DPP of the kernel, with
-        k = min(their number, the numerical rank of K on them, ⌈c_Q ln^d(t + 1)⌉).
+        The points are drawn from the distinct points chosen so far by a k-DPP of the kernel, where
+        k is the smallest of three numbers: the number of these points, the numerical rank of K on
+        these points, and ⌈c_Q ln^d(t + 1)⌉.
 
         Args:
             state: The current state.
@@ -374,8 +377,8 @@ class SparQ(KernelStrategy):
             raise InputDataError(
                 f"the consultation follows round {consultation.round} of trials "
                 f"{tuple(wanted[:-1])}, but the state of trials {tuple(shape)} is after round "
-                f"{state.rounds} and has absorbed answers of round {absorbed}; pass the state of "
-                "the consultation or a later state, and absorb answers once and in order."
+                f"{state.rounds} and has absorbed answers of round {absorbed}. Pass the state of "
+                "the consultation or a later state; absorb answers once and in order."
             )
         flags = ("ok", y if ok is None else ok, wanted, None if ok is None else torch.bool)
         require_tensors(state.basis.variance, ("y", y, wanted, None), flags)

@@ -15,7 +15,7 @@ from botorch_tv.identity import own_version
 from botorch_tv.strategies.domains import Domain
 
 Time = float | Tensor | None
-"""A number or a number per trial; None for a step after the newest observation."""
+"""A number or a number per trial; None for one step after the newest observation."""
 
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]

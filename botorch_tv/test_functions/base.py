@@ -18,8 +18,8 @@ from botorch_tv.validation import require, require_number
 class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     """A test function of d coordinates and time, the last column of X.
 
-    ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's. X is `batch_shape x n x (d + 1)`,
-    the tensor that trains a model with a time column, and may mix points of different times.
+    ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's. X is `batch_shape x n x (d + 1)`.
+    The same tensor trains a model with a time column, and its points may have different times.
     ``bounds`` therefore has d + 1 columns; the domain to search is ``spatial_bounds``. The optimum
     depends on time: ``optimal_value_at(t)`` and ``optimizers_at(t)`` replace ``optimal_value`` and
     ``optimizers``. As in BoTorch a cost is minimised unless ``negate=True``; see
@@ -142,7 +142,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
 
 class SearchedFunction(TimeVaryingTestFunction):
-    """A function with a numerical search for the optimum of a time, on demand and cached."""
+    """A function whose optimum at a time is found by a numerical search, on demand, and cached."""
 
     def optimizers_at(self, t: float) -> Tensor:
         time = self._times(t)

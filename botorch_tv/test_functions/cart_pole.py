@@ -179,14 +179,16 @@ class CartPole(TimeVaryingTestFunction):
 
     X has the gains, divided by the paper's scales, and time; in this unit lengthscales of a few
     units fit all four gains. The cost is the long-run mean of xᵀQx + r u² of the linearised system
-    under random disturbances, exact by a Lyapunov equation; it is divided by the best cost before
-    the change. The best gain solves the Riccati equation for every disturbance, so regret is exact
-    up to rounding. With the standard system it lies inside the box at both frictions, and costs 1
-    and 2.18; the gain that is best before the change costs 2.81 after it.
+    under random disturbances, divided by the best cost before the change. A Lyapunov equation gives
+    the exact mean. The best gain solves the Riccati equation for every disturbance, so regret is
+    exact up to rounding. With the standard system the best gain lies inside the box at both
+    frictions. Its cost is 1 before the change and 2.18 after the change; the gain that is best
+    before the change then costs 2.81.
 
     Gains that cost more than ``limit``, or let the pole fall, cost ``limit``. With the standard
-    system and limit this applies to no gain in the box before the change, and to an eighth of the
-    gains after it; a quarter of these let the pole fall. The cost is constant for these gains.
+    system and limit, no gain in the box costs ``limit`` before the change, and an eighth of the
+    gains cost ``limit`` after the change; a quarter of this eighth let the pole fall. The cost is
+    constant among such gains.
 
     Args:
         system: The machine and its cost.

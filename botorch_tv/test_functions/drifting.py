@@ -79,8 +79,8 @@ class Orbit(Motion):
 class Jumps(Motion):
     """An abrupt path: the optimum jumps at each time of change and is constant in between.
 
-    Until the first change it is the optimum of the static function; after each change it is drawn
-    uniformly from the middle ``reach`` of the box.
+    Until the first change the optimum is that of the static function. After each change it is drawn
+    uniformly: each coordinate from the fraction ``reach`` in the middle of its range.
 
     Args:
         times: Times of change, increasing; the new position is valid from this time on.

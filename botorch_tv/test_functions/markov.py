@@ -21,9 +21,10 @@ def frequencies_of(
 ) -> Tensor:
     """Angular frequencies drawn from a kernel's spectral density, `shape x d`, float64.
 
-    By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). ω is normal with standard
-    deviation 1 / lengthscale for the squared exponential, and Student's t with 2ν degrees of
-    freedom on the same scale for Matérn: a normal over √(χ²_{2ν} / 2ν).
+    By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential, ω is
+    normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω has Student's t
+    distribution with 2ν degrees of freedom on the same scale: a normal variate divided by
+    √(χ²_{2ν} / 2ν).
 
     Args:
         lengthscale: Of each coordinate, `d`.
@@ -84,11 +85,12 @@ class MarkovFunction(TimeVaryingTestFunction):
     function, and an evaluation about 32 F bytes per point.
 
     The optimum of a round is searched on a grid with six points per lengthscale, or on 65,536 Sobol
-    points if the grid would have more, followed by ascent from the best 32. The maximum is exact to
-    about 1e-12, but may be local for short lengthscales in many dimensions: for 16 functions on the
-    unit cube in 6 dimensions, a search with twice as many points found a higher maximum once with
-    lengthscale 0.3 (by 0.09) and twice with 0.2 (by up to 0.26). It found none in up to 4
-    dimensions with lengthscales of at least 0.1. Sixteen rounds are solved at a time, and cached.
+    points if the grid would have more points. Ascents start from the best 32 points. The maximum is
+    exact to about 1e-12, but may be local for short lengthscales in many dimensions: for 16
+    functions on the unit cube in 6 dimensions, a search with twice as many points found a higher
+    maximum for one function with lengthscale 0.3 (by 0.09) and for two functions with 0.2 (by up to
+    0.26). In up to 4 dimensions, with lengthscales of at least 0.1, it found no higher maximum.
+    Sixteen rounds are solved at a time, and cached.
 
     Args:
         kernel: ``RBFKernel`` or ``MaternKernel`` (ν = 1.5 or 2.5), possibly in a ``ScaleKernel``.

@@ -26,8 +26,8 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, 
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
     Coordinates at a bound are fixed if the gradient points outward. In the other coordinates a step
-    divides the gradient by the absolute curvature along each principal direction, which escapes
-    saddle points. The damping grows until the value rises, so no point ends below its start.
+    divides the gradient by the absolute curvature along each principal direction, so that ascents
+    leave saddle points. The damping grows until the value rises, so no point ends below its start.
 
     Args:
         derivatives: Derivatives of the function; each value depends only on its own point.
@@ -128,9 +128,9 @@ _CHUNK = 4096
 def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
     """Points that cover a box, `n x d`.
 
-    A grid with six points per lengthscale, including the edges, if it has at most 65,536 points: in
-    2 dimensions for lengthscales of at least 1/43 of the range, in 3 of 1/7, in 4 of 1/2.5.
-    Otherwise 65,536 points of a scrambled Sobol sequence.
+    The points are a grid with six points per lengthscale, including the edges, if this grid has at
+    most 65,536 points. The lengthscale must then be at least 1/43 of the range in 2 dimensions, 1/7
+    in 3 and 1/2.5 in 4. Otherwise they are 65,536 points of a scrambled Sobol sequence.
     """
     lower, upper = bounds
     counts = [

@@ -172,10 +172,10 @@ def sliced_suite(
     appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
     Optimization". Use them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
-    Most settings come from other papers that quote this appendix: time is the last coordinate, and
-    the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and most dimensions are
-    given. The other boxes are the usual boxes. The four dimensions of Styblinski-Tang are a guess.
-    Figures may therefore differ from W-DBO's figures.
+    Most settings come from other papers that quote this appendix. They state that time is the last
+    coordinate, the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and most
+    dimensions. The other boxes are the usual boxes. The four dimensions of Styblinski-Tang are a
+    guess. Figures may therefore differ from W-DBO's figures.
 
     In the paper, time is 600 seconds of wall time, so slower algorithms make fewer measurements. In
     a study, time is the number of rounds.
@@ -206,8 +206,8 @@ def sliced_suite(
         "hartmann-6": Hartmann(dim=6),
         "powell": Powell(),  # convex: ascent finds the optimum from any start
     }
-    # BoTorch's optimizers without time are optimal in every slice of a sum over coordinates, and of
-    # Ackley, a monotone function of the sums of squares and of cosines.
+    # BoTorch's optimizers, without time, are optimal in every slice of a sum over coordinates. The
+    # same holds for Ackley, a monotone function of the sums of squares and of cosines.
     starts = {
         name: torch.tensor(functions[name]._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
         for name in ("rastrigin", "schwefel", "styblinski-tang", "ackley")

@@ -34,8 +34,8 @@ class WindFarm(SearchedFunction):
     interpolated, directions along the shorter arc.
 
     The wake model is FLORIS's default, the Gauss-curl hybrid, with turbines of 5 MW and a rotor of
-    126 m. There are no gradients. The best power at a time is found by compass search from the best
-    six of 256 evenly spread points, including zero yaw, with steps down to 0.02 degrees; its
+    126 m. There are no gradients. The best power at a time is found by compass search, with steps
+    down to 0.02 degrees, from the best six of 256 evenly spread points that include zero yaw. Its
     relative error is about 1e-5.
 
     Example:

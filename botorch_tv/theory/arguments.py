@@ -20,7 +20,7 @@ from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor
 Rounds = Tensor
-"""A :data:`Number` of rounds, or of a value for each horizon; a tensor inside a function."""
+"""A :data:`Number`: of rounds, or with a value for each horizon. Functions get it as a tensor."""
 R = TypeVar("R")
 
 NAMES: dict[str | int, str] = {
@@ -98,7 +98,7 @@ def rounds(T: Number, least: int = 1) -> Tensor:
     """
     fix = f"a whole number of rounds of at least {least}"
     if not isinstance(T, Tensor):
-        T = require_number("T", T, "[-inf, inf]", f"give {fix}, or a tensor of such.")
+        T = require_number("T", T, "[-inf, inf]", f"give {fix}, or a tensor of such numbers.")
         T = torch.tensor(T, dtype=torch.float64, device="cpu")
     T = T if T.is_floating_point() else T.to(torch.float64)
     wrong = ~((least <= T) & T.isfinite() & (T.frac() == 0))
@@ -145,8 +145,8 @@ def block_regret(
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
     """The smallest factor for which an order lies above a measured curve everywhere.
 
-    Used for orders without a published constant. Since the constant is fitted, a plot compares
-    shapes, not levels.
+    It is used for orders without a published constant. Since the constant is fitted, a plot
+    compares shapes, not levels.
 
     Args:
         order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.

@@ -1,10 +1,11 @@
 """Regret of R-GP-UCB and TV-GP-UCB on the Markov model, [B16] §4.
 
-All assume f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1} with draws g from a Gaussian process with
-0 <= k(x, x') <= 1, P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²) on a compact convex domain in [0, r]^d,
-Gaussian noise of variance σ², and the width named in each docstring. Bounds hold with probability
-1 - δ. They are not sharp: on short horizons they exceed the regret of the worst choices. Orders
-have a ``constant``, which the paper does not specify; the lower bound assumes two derivatives.
+All functions assume f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1} with draws g from a Gaussian
+process with 0 <= k(x, x') <= 1, P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²) on a compact convex domain
+in [0, r]^d, Gaussian noise of variance σ², and the width named in each docstring. Bounds hold with
+probability 1 - δ. They are not sharp: on short horizons they exceed the regret of the worst
+choices. Orders have a ``constant``, which the paper does not specify; the lower bound assumes two
+derivatives.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def r_gp_ucb_regret(
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
         a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of the same, at least 0.
+        b0: b0 of this bound, at least 0.
         a1: a1 of the tail of slopes, positive.
-        b1: b1 of the same, positive.
+        b1: b1 of the tail of slopes, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -90,9 +91,9 @@ def resetting_mismatch(
 ) -> Tensor:
     """ψ_T(N, ε): regret per round for ignoring change between resets, [B16] eq. (18).
 
-    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. The
-    last step of its proof, (72), has twice both terms, and so has [ET] (47). The bound on |y_t|
-    assumes σ² <= 1.
+    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. In
+    the last step of the proof, (72), and in [ET] (47) both terms are twice as large. The bound on
+    |y_t| assumes σ² <= 1.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -102,7 +103,7 @@ def resetting_mismatch(
         noise: Noise variance σ², in (0, 1].
         delta: Probability δ of failure, in (0, 1).
         a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of the same, at least 0.
+        b0: b0 of this bound, at least 0.
 
     Returns:
         Values of the shape of ``T``.
@@ -131,7 +132,7 @@ def tv_gp_ucb_regret(
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
         a1: a1 of the tail of slopes, positive.
-        b1: b1 of the same, positive.
+        b1: b1 of the tail of slopes, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -170,7 +171,7 @@ def tv_gp_ucb_regret_by_blocks(
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
         a1: a1 of the tail of slopes, positive.
-        b1: b1 of the same, positive.
+        b1: b1 of the tail of slopes, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -186,8 +187,8 @@ def tv_gp_ucb_regret_by_blocks(
 def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> Tensor:
     """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
 
-    The proof works out σ² = 1. For other noise it shows Ñ^(5/2) ε / (2√6 σ²) in place of Ñ³ε, so
-    the printed form is proved for σ² >= 1/√(24 Ñ), that is 0.04 at Ñ = 26.
+    The proof works out σ² = 1. For other noise the proof gives Ñ^(5/2) ε / (2√6 σ²) in place of
+    Ñ³ε, so the printed form is proved for σ² >= 1/√(24 Ñ), that is 0.04 at Ñ = 26.
     :func:`markov_information_gain` has no such restriction.
 
     Args:
@@ -220,8 +221,9 @@ def r_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/8)), or max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), [B16] Corollary 4.1.
 
-    The first for the squared exponential kernel, the second for a Matérn kernel of exponent c. An
-    order up to ``constant`` and logarithms, with the period N of :func:`reset_period`.
+    The first order is for the squared exponential kernel, the second for a Matérn kernel of
+    exponent c. Both hold up to ``constant`` and logarithms, with the period N of
+    :func:`reset_period`.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -250,7 +252,7 @@ def tv_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/6)), or max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), [B16] Corollary 4.1.
 
-    An order up to ``constant`` and logarithms.
+    This is an order up to ``constant`` and logarithms.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -272,7 +274,7 @@ def tv_gp_ucb_order(
 def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
-    An order up to ``constant``.
+    This is an order up to ``constant``.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -313,16 +315,16 @@ class TailConstants(NamedTuple):
 def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) -> TailConstants:
     """Constants for exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
 
-    For d = 1, by Rice's formula a stationary process g of variance 1 crosses u upwards
-    (r/2π) s exp(-u²/2) times on average, s² = Var(g'), so that
-    P(sup |g| > u) <= (1 + (r/π) s) exp(-u²/2). Here g is f, with s = 1/l, and l f', with s = √3/l.
+    For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula g
+    crosses u upwards (r/2π) s exp(-u²/2) times on average, so that P(sup |g| > u) <= (1 + (r/π) s)
+    exp(-u²/2). Here g is f, with s = 1/l, and l f', with s = √3/l.
 
-    For d > 1, the variance of f(x) - f(x') is at most the sum over coordinates of those of
-    independent processes g_j in one dimension, so that E sup f <= d m(1/l) (Sudakov, Fernique)
-    and likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l). By Rice's formula E sup g <= m(s), the
+    For d > 1, the variance of f(x) - f(x') is at most the sum over coordinates of the variances of
+    independent processes g_j in one dimension, so that E sup f <= d m(1/l) (Sudakov, Fernique) and
+    likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l). By Rice's formula E sup g <= m(s), the
     integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. With E the bound on the mean,
-    P(sup |f| > L) <= 2 exp(-(L - E)²/2) (Borell, TIS), and (L - E)² >= L²/2 - E² gives a = 2
-    exp(E²/2), b = 2 in units of the standard deviation.
+    P(sup |f| > L) <= 2 exp(-(L - E)²/2) (Borell, TIS), and (L - E)² >= L²/2 - E² gives
+    a = 2 exp(E²/2), b = 2 in units of the standard deviation.
 
     Args:
         lengthscale: Lengthscale l, positive.

@@ -1,7 +1,7 @@
 """Regret of ET-GP-UCB, and a tighter bound for R-GP-UCB, on the Markov model, [ET] §6 and App. E.
 
 The assumptions are those of [B16] with a stationary kernel; see
-:mod:`botorch_tv.theory.bogunovic`. They hold with probability 1 - δ.
+:mod:`botorch_tv.theory.bogunovic`. The bounds hold with probability 1 - δ.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def et_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T (T/τ̄ + 1) γ_τ̄) + 2 + T φ_T(ε, δ, τ̄), [ET] Theorem 1, eq. (12)-(13).
 
-    C_1 = 8 / ln(1 + σ^(-2)), β_T of :class:`BayesEventTriggered`, φ as in :func:`model_mismatch`
-    with |y| bounded for 4 parts of δ. The proof counts T/τ̄ + 1 blocks and ignores resets less than
-    τ̄ apart.
+    C_1 = 8 / ln(1 + σ^(-2)), β_T of :class:`BayesEventTriggered`, φ as in :func:`model_mismatch`,
+    where the bound on |y| has one of 4 parts of δ. The proof counts T/τ̄ + 1 blocks and ignores
+    resets less than τ̄ apart.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -48,9 +48,9 @@ def et_gp_ucb_regret(
         delta: Probability δ of failure, in (0, 1); not the trigger's δ_B.
         r: Side of the box around the domain, positive.
         a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of the same, at least 0.
+        b0: b0 of this bound, at least 0.
         a1: a1 of the tail of slopes, positive.
-        b1: b1 of the same, positive.
+        b1: b1 of the tail of slopes, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -84,7 +84,8 @@ def r_gp_ucb_regret_improved(
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T φ_T(ε, δ, N), [ET] Theorem 2, eq. (46)-(47).
 
     The mismatch is tighter than in [B16] (17), of order N² (1 - (1-ε)^(N/2)) instead of N³ε, and
-    holds for any noise. β_T is that of :class:`BayesResetting`; |y| is bounded for 2 parts of δ.
+    holds for any noise. β_T is that of :class:`BayesResetting`; the bound on |y| has one of 2 parts
+    of δ.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -96,9 +97,9 @@ def r_gp_ucb_regret_improved(
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
         a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of the same, at least 0.
+        b0: b0 of this bound, at least 0.
         a1: a1 of the tail of slopes, positive.
-        b1: b1 of the same, positive.
+        b1: b1 of the tail of slopes, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -137,7 +138,7 @@ def model_mismatch(
         noise: Noise variance σ², positive.
         delta: Probability δ of failure, in (0, 1).
         a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of the same, at least 0.
+        b0: b0 of this bound, at least 0.
         parts: 4 in eq. (13), 2 in eq. (47).
 
     Returns:
@@ -160,7 +161,7 @@ def model_mismatch(
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     """τ̄ = ⌈min(T, E[τ]/δ)⌉: the trigger fires sooner with probability 1 - δ, [ET] Lemma 4.
 
-    By Markov's inequality, rounded up, since τ̄ counts observations in Theorem 1.
+    This is Markov's inequality, rounded up because τ̄ counts observations in Theorem 1.
 
     Args:
         horizon: T, at least 1.

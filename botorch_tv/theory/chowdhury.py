@@ -1,8 +1,8 @@
 """Regret of IGP-UCB and GP-TS on a static function, [C17] §4, and the noise bound behind it.
 
 The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise and regression with
-λ = 1 + 2/T, also in γ_T. They cover all rounds of a run with the λ of its horizon. The theorems are
-orders; the constants are those of their proofs in Appendices D and E.
+λ = 1 + 2/T, also in γ_T. They hold in all rounds of a run whose λ is computed from its horizon. The
+theorems are orders; the constants are those of their proofs in Appendices D and E.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def igp_ucb_order(
 ) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
-    An order up to ``constant``, which includes R.
+    This is an order up to ``constant``, which includes R.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -174,8 +174,8 @@ def gp_ts_regret(
     slack = 2 * B * first / OPTIMISM
     require(
         slack >= 2 * B + 1,
-        f"gp_ts_regret: B is {B}, but the proof needs 2B + 1 <= 2B v_1/p, which is {slack:.4g}; "
-        "give a larger B, which is a valid bound too.",
+        f"gp_ts_regret: B is {B}, but the proof needs 2B + 1 <= 2B v_1/p, where the right side "
+        f"is {slack:.4g}; give a larger B, which is a valid bound, too.",
     )
     spread = 1 + (2 * (log_decisions + 2 * T.log())).sqrt()
     scale = _width(gain, B, R, delta / 2) * spread / OPTIMISM
@@ -190,7 +190,7 @@ def gp_ts_order(
 ) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
-    An order up to ``constant``, which includes R, L and r.
+    This is an order up to ``constant``, which includes R, L and r.
 
     Args:
         T: Rounds, at least 1, with B d T at least 1; any shape.

@@ -85,7 +85,7 @@ def w_gp_ucb_order(
 ) -> Tensor:
     """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is not given, [W22] Corollary 5.
 
-    An order up to ``constant`` and logarithms, for the discount of
+    This is an order up to ``constant`` and logarithms, for the discount of
     :func:`botorch_tv.theory.discount`.
 
     Args:
@@ -131,8 +131,8 @@ def quadrature_error(points: int, *, lengthscale: float, dim: int) -> float:
     The error of the squared exponential kernel on [0, 1]^d in the features of
     :func:`botorch_tv.kernels.features.quadrature_fourier_features`. The paper has
     (e / (4m̄))^m̄ / √2, Stirling's approximation of m̄! / (2m̄)!, which is too small by up to 4 %; at
-    m̄ = 1 and l = 10 the error is larger than that. Add the weight of omitted nodes. Infinite where
-    the bound exceeds float64.
+    m̄ = 1 and l = 10 the error is larger than the paper's value. Add the weight of omitted nodes.
+    The result is infinite where the bound exceeds float64.
 
     Args:
         points: Nodes m̄ per dimension, at least 1.

@@ -2,7 +2,7 @@
 
 For noise variances N the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] has no factor ½ and is
 twice this gain. Every regret bound contains γ_n, the maximum over sets of n observations. Computing
-it is hard; a greedy choice gives a lower and an upper bound.
+this maximum is hard; a greedy choice gives a lower and an upper bound.
 
 [W22] §6 bounds weighted gains by the decay of a kernel's eigenvalues. The kernel is
 Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1
@@ -32,7 +32,8 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
 
     Args:
         covariance: Kernel on all pairs of the points observed, in their order,
-            `batch_shape x n x n`; with temporal decay multiplied in, the gain is [B16] (14).
+            `batch_shape x n x n`; if the covariance includes a temporal decay, the gain is that of
+            [B16] (14).
         noise: Noise variances of the observations, a positive number or `batch_shape x n`.
 
     Returns:
@@ -162,9 +163,9 @@ def markov_information_gain(
 ) -> Tensor:
     """Upper bounds on γ~_0, ..., γ~_T of the Markov model, [B16] (14)-(15), over finite arms.
 
-    The bound is twice the gain of playing the most uncertain arm of f_t in each round: a greedy
-    choice over successive sets reaches half of the maximum of a monotone submodular function
-    (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
+    The bound is twice the gain of playing the most uncertain arm of f_t in each round. A greedy
+    choice over successive sets reaches at least half of the maximum of a monotone submodular
+    function (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
     :func:`greedy_information_gain`.
 
     Args:
@@ -198,7 +199,7 @@ def closed_form_information_gain(
 ) -> Tensor:
     """The order of γ_T: (ln T)^(d+1) or T^c ln T with c = d(d+1)/(2ν + d(d+1)), [C17] §3.1.
 
-    An order up to ``constant``, not a bound; it ignores lengthscale and noise.
+    This is an order up to ``constant``, not a bound; it ignores lengthscale and noise.
 
     Args:
         T: Observations, at least 1; any shape.
@@ -236,9 +237,9 @@ def matern_exponent(nu: float, dim: int) -> float:
 def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) -> Tensor:
     """γ_T <= d/2 ln(1 + k̄T/(λd)) of the linear kernel xᵀx', the O(d ln T) of [C17] §4.
 
-    The gain is ½ ln det(I + Σ xxᵀ/λ), by Sylvester's identity a d x d matrix of trace at most
-    d + k̄T/λ, whose determinant is largest when its eigenvalues are equal. Equality holds where T is
-    a multiple of d and the points are orthogonal, each played T/d times, of squared norm k̄.
+    By Sylvester's identity the gain is ½ ln det(I + Σ xxᵀ/λ). This d x d matrix has a trace of at
+    most d + k̄T/λ, and its determinant is largest if its eigenvalues are equal. Equality holds if T
+    is a multiple of d and each of d orthogonal points of squared norm k̄ is played T/d times.
 
     Args:
         T: Observations, at least 1; any shape.
@@ -320,8 +321,8 @@ def polynomial_gain_bound(
 ) -> float:
     """((C_p ψ²/(λ(1-γ²)))^(1/β_p) L^(-1/β_p) + 1) L, L = ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.1.
 
-    For eigenvalues c_m <= C_p m^(-β_p). The proof bounds the tail by C_p ψ² N^(1 - β_p), which
-    requires β_p >= 2.
+    The bound is for eigenvalues c_m <= C_p m^(-β_p). The proof bounds the tail by
+    C_p ψ² N^(1 - β_p), which requires β_p >= 2.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
@@ -353,8 +354,8 @@ def exponential_gain_bound(
 ) -> float:
     """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
 
-    For eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms, with N the first bracket
-    divided by C_e2 and rounded up. N must be positive, and the bound at least 1.
+    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms, with N the
+    first bracket divided by C_e2 and rounded up. N must be positive, and the bound at least 1.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.

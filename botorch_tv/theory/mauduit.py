@@ -1,10 +1,10 @@
 """Orders of regret under uncertainty injection, with and without an expert, and numbers of side
 queries, [M] §2, §3 and §5.
 
-All are orders for the squared exponential kernel, for functions of bounded norm whose change gives
-an observation of age a the noise σ²(1 + a^α), and for the width of
-:class:`botorch_tv.acquisition.Heteroscedastic`. The ``constant`` is not specified by the paper.
-Upper orders hold with probability 1 - δ. The paper's γ_T is twice an information gain.
+All functions are orders for the squared exponential kernel and for the width of
+:class:`botorch_tv.acquisition.Heteroscedastic`. The objective has a bounded norm, and its change
+gives an observation of age a the noise variance σ²(1 + a^α). The ``constant`` is not specified by
+the paper. Upper orders hold with probability 1 - δ. The paper's γ_T is twice an information gain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from botorch_tv.theory.arguments import Rounds, checked, rounds
 def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
     """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
 
-    An order up to ``constant``; sublinear for α < 1/3 only.
+    This is an order up to ``constant``; sublinear for α < 1/3 only.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -43,7 +43,7 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
 def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
     """√((ln(1/δ) + d ln^(d+1)(d ln T)) T d ln^(d+1) T), [M] Theorem 3.3, eq. (23).
 
-    An order up to ``constant`` for any α, with an expert queried in every round.
+    This is an order up to ``constant`` for any α, with an expert queried in every round.
 
     Args:
         T: Rounds, at least e^(1/d), so that d ln T >= 1; any shape.
@@ -69,8 +69,8 @@ def w_sparq_gp_ucb_order(
 ) -> Tensor:
     """√(T^(2α~+1) d ln^(d+1) T (ln(1/δ) + d T^α~ ln^(d+1) T)), [M] Theorem 3.10, eq. (34).
 
-    An order up to ``constant`` for any α, with an expert queried at window starts. The printed
-    equation lacks the square root, but its proof and Table 2 contain it.
+    This is an order up to ``constant`` for any α, with an expert queried at window starts. The
+    printed equation lacks the square root, but its proof and Table 2 contain the root.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -95,7 +95,7 @@ def w_sparq_gp_ucb_order(
 def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Tensor:
     """T² ln T ln^(3d)(T / ln T) operations of SparQ-GP-UCB in round T, [M] Theorem 3.6.
 
-    An order up to ``constant``; exact GP-UCB needs T³.
+    This is an order up to ``constant``; exact GP-UCB needs T³.
 
     Args:
         T: Rounds, at least 2; any shape.
@@ -116,7 +116,7 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
 def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
     """√(T^(α+1)) for α < 1, else T: expected regret without an expert, [M] (17)-(18).
 
-    An order up to ``constant`` for the worst functions.
+    This is an order up to ``constant`` for the worst functions.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -172,7 +172,7 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
 def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) -> Tensor:
     """T^(α/(α+1)): with side queries up to this order, regret is linear, [M] Theorem 5.3.
 
-    An order up to ``constant`` for α > 1.
+    This is an order up to ``constant`` for α > 1.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -194,7 +194,7 @@ def sufficient_side_queries(
 ) -> Tensor:
     """T^(1 - α~/α) ln^d T side queries give W-SparQ sublinear regret, [M] Theorem 3.10, Table 2.
 
-    An order up to ``constant``. Table 2 has α~ = 1/4, where it is T^((4α-1)/(4α)) ln^d T.
+    This is an order up to ``constant``. Table 2 has α~ = 1/4, where it is T^((4α-1)/(4α)) ln^d T.
 
     Args:
         T: Rounds, at least 1; any shape.

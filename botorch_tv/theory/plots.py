@@ -95,9 +95,9 @@ def plot_orders(
 ) -> Figure:
     """Normalised regret of one strategy, with orders scaled to touch the curve.
 
-    An order has no published constant. The plot uses the smallest constant for which an upper order
-    lies above the mean curve in the second half of the rounds, and the largest for which a lower
-    order lies below. Compare shapes, not levels.
+    An order has no published constant. The constant of an upper order is the smallest for which the
+    order lies above the mean curve in the second half of the rounds. The constant of a lower order
+    is the largest for which the order lies below this curve. Compare shapes, not levels.
 
     Args:
         result: The study.

@@ -192,7 +192,7 @@ def test_noisy_improvement_is_over_values_of_today():
 def test_points_of_the_past_that_are_held_are_pointed_out():
     X = data()[0]
     for past, match in (
-        (qLogNoisyExpectedImprovement(made(), X, sobol(8)), "X_baseline .* moves a baseline"),
+        (qLogNoisyExpectedImprovement(made(), X, sobol(8)), "X_baseline .* moves its baseline"),
         (qUpperConfidenceBound(made(), 2.0, X_pending=X[:2]), "X_pending .* set_X_pending"),
         (qNegIntegratedPosteriorVariance(made(), X), "mc_points .* to the present"),
     ):
@@ -339,7 +339,7 @@ def test_optima_of_the_past_are_pointed_out(kind):
     best = torch.ones(len(X), 1, dtype=torch.float64)
     make, match = {
         "MES": (lambda X: qMaxValueEntropy(model, X, train_inputs=X), "candidate_set .* train_inp"),
-        "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* outputs drawn"),
+        "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* their outputs"),
         "PES": (lambda X: qPredictiveEntropySearch(model, X), "pareto_sets .* to the present"),
         "noisy EI": (
             lambda X: LogNoisyExpectedImprovement(model, X, num_fantasies=4),

@@ -300,7 +300,7 @@ def tell(**given):
         (lambda: Loop(strategy(), BOX).observe([0.5, 0.5], 4.0, noise=0.1), r"Omit it"),
         (lambda: Loop.from_table(strategy(), BOX, [[0.1, 0.2]], [1.0], noise=[0.1]), r"Omit it"),
         (lambda: strategy().describe(strategy().init(GRID, batch_shape=(2,))), "but .* takes one"),
-        (lambda: strategy(starts=1), "a spread takes two"),
+        (lambda: strategy(starts=1), "a standard deviation needs two"),
         (lambda: strategy(bank=3), "must be a Bank"),
         (lambda: strategy().init(GRID, dtype=torch.float32), "float64"),
         (lambda: strategy().init(Box([(0.0, 1.0)] * 21)), "at most 20"),

@@ -110,7 +110,7 @@ def test_a_kernel(domain):
         (lambda log: Retained(newest=1, where=log.now), r"where \(torch.float64"),
         (lambda log: Retained(reset=1), "answered with reset 1"),
         (lambda log: Retained(aside=log.now > 9), r"aside .*must be a bool tensor of shape"),
-        (lambda log: Retained(where=log.now > 0), "with where= alone"),
+        (lambda log: Retained(where=log.now > 0), "with where= but no newest="),
     ],
 )
 def test_answers_that_fit_no_log_are_refused(answer, match):

@@ -39,14 +39,15 @@ SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)
 MOST_COLUMNS = 20
 """Largest number of coordinates, with the context, for which features were tested."""
 STARTS = 64
-"""Number of points that fill the domain before its units are set; afterwards they repeat."""
+"""Number of points that fill the domain before the units are set; if more are needed, the points
+repeat."""
 CANDIDATES = 1024
 """Number of points from which the starts are selected."""
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""Largest number of measurements for which later measurements at the same time still count towards
-the units, which requires relearning all measurements."""
+"""Among this many measurements, those at the same time as the last start count towards the units,
+too; all measurements are then processed again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, equal to the ratio
 of neighbouring rates of a bank."""
@@ -67,12 +68,12 @@ class Bank:
         noise_ratios: Noise ratios ρ, positive.
         outliers: Probability that a measurement is an outlier, independent of the objective, in
             [0, 1).
-        histories: Number of histories retained for a member that jumps, at least 4: the two with
-            the newest jumps and the most probable others.
+        histories: Number of histories retained for a member that jumps, at least 4: the two
+            histories with the newest jumps, and the most probable of the other histories.
         features: Largest number of features per lengthscale, at least 8. The prior variance that
             the features do not represent counts as noise and as uncertainty.
-        tolerance: Largest error of the kernel, in [1e-10, 0.1]. The error is larger if this needs
-            more than ``features``.
+        tolerance: Largest error of the kernel, in [1e-10, 0.1]. The error is larger if ``features``
+            features cannot meet the tolerance.
 
     Raises:
         ValueError: If a list is empty, repeats a number, or contains a number out of range.
@@ -105,7 +106,7 @@ class Bank:
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
-        require_integer("Bank: histories", self.histories, 4, "fewer mistake noise for jumps.")
+        require_integer("Bank: histories", self.histories, 4, "with fewer, noise passes for jumps.")
         require_integer("Bank: features", self.features, 8, "use 320.")
         require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
 
@@ -229,7 +230,8 @@ class BankPrior:
         """Points of the unit cube, `T x q x (d + c)`.
 
         A context has no bounds; a sigmoid maps it to (0, 1). Half of the interval covers values
-        within about one standard deviation of the mean context of the starts.
+        within about one standard deviation of the mean context of the first measurements (the
+        starts).
 
         Args:
             X: Points with their context, `T x q x (d + c)`.
@@ -321,7 +323,7 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
 
 
 def filling(U: Tensor) -> Tensor:
-    """Numbers of points, `M x d`, that fill the unit cube: each is far from its predecessors.
+    """Indices of points, among `M x d`, that fill the cube: each is far from its predecessors.
 
     The first point is closest to the middle. A face of the cube counts as a point at twice its
     distance.
@@ -342,7 +344,7 @@ class MixtureUnits(NamedTuple):
     """The units of trials, from their first measurements."""
 
     centre: Tensor
-    """Their mean, `batch_shape`."""
+    """Mean of the first measurements, `batch_shape`."""
     spread: Tensor
     """Their standard deviation, positive, `batch_shape`."""
     clock: Tensor
@@ -404,9 +406,9 @@ def units_now(
         least: Number of measurements required.
 
     Returns:
-        The units (the standardisation of y, time and context); whether the units of all trials are
-        final; and which trials must process all measurements again because their units have
-        changed, `T`, bool.
+        Three results: the units (the standardisation of y, time and context); whether the units of
+            all trials are final; and which trials have other units than before and must process all
+            measurements again, `T`, bool.
     """
     y, good, time, context = measured
     n, anew = y.shape[-1], torch.zeros_like(units.ready)

@@ -38,7 +38,7 @@ class Products:
 
     The kernel is a product over coordinates, and so are its Karhunen-Loève functions over a cube.
     For one axis, ψ_n(x) = Σ_m A_nm exp(-(x - z_m)² / 2ℓ²) comes from quadrature (Nyström). The
-    kernel minus the product of its features is a covariance, as for any projection.
+    features are a projection, so the kernel minus φ(u)ᵀφ(u') is a covariance again.
 
     Args:
         number: Indices n of every feature, from 0 on, `r x d`, int64.
@@ -97,7 +97,7 @@ def features(
     """Features of a unit squared exponential kernel on the unit cube.
 
     Among all sets of equally many features, Karhunen-Loève features leave the least variance
-    unexplained, on average over points with evenly spread coordinates, a quarter of them at the
+    unexplained on average over points whose coordinates are evenly spread, a quarter of them at the
     ends. With the default lengthscales of a bank, an error of 0.001 requires at most 200 features
     in up to two coordinates; errors of 320 features in more coordinates are in
     benchmarks/results/ablations.md.
@@ -114,7 +114,7 @@ def features(
     return Products(number, found.nodes.to(like), found.inverse.to(like), lengthscale)
 
 
-@functools.lru_cache(maxsize=16)  # shared by all loops with as many parameters
+@functools.lru_cache(maxsize=16)  # shared by all loops with the same number of parameters
 def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Products:
     nodes, inverse, variance = axis_features(lengthscale)
     every = Products(_largest(variance, columns, most), nodes, inverse, lengthscale)
@@ -127,7 +127,7 @@ def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Pro
 def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
     """Nodes z of an axis, `M`, weights A, `N x M`, and the variances of its N features, descending.
 
-    The measure of points is uniform with a share at the ends.
+    Points have a uniform weight along the axis, and a share of the weight is at the ends.
     """
     inner, weight = _legendre(min(MOST_NODES, 16 + math.ceil(4 / lengthscale)))
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64, device="cpu")
@@ -203,7 +203,8 @@ def directions(table: Tensor, tolerance: float) -> Tensor:
         Orthonormal columns in descending order of variance, `r x s`.
     """
     _, vectors = torch.linalg.eigh(table.T @ table)
-    # In ascending order: columns from the first whose cumulative loss exceeds the tolerance.
+    # Columns ascend by variance. Retain them from the first whose cumulative loss exceeds the
+    # tolerance.
     needed = (table @ vectors).square().cumsum(-1).amax(0) > tolerance
     worthy: Tensor = vectors[:, needed].flip(-1).contiguous()
     return worthy
@@ -262,7 +263,8 @@ class StackedProducts:
         def pull(by: Tensor) -> Tensor:
             slopes = ((steep * kernel) @ self._inverse).gather(-1, place)
             axis, products = axes.unbind(-2), [by.reshape(len(away), -1)]
-            # Derivatives by each axis: first times the later axes, then times the earlier axes.
+            # The derivative by each axis times the features of the later axes, then of the earlier
+            # axes.
             for factor in axis[:0:-1]:
                 products.append(products[-1] * factor)
             before = axis[0]

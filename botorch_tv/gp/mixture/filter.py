@@ -56,8 +56,8 @@ class RunningMixture(NamedTuple):
     """Time of the first measurement after the newest jump with probability above ½; NaN for none,
     `batch_shape`, float64."""
     jumped_with: Tensor
-    """Probability that the newest jump came just before ``jumped``, when it was last above ½,
-    `batch_shape`."""
+    """Probability that the newest jump came just before ``jumped``, at the last time when this
+    probability was above ½, `batch_shape`."""
     settled: bool
     """Whether the units of all trials are final."""
 
@@ -159,7 +159,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """Flat trials, with the trials ``where`` reset to the prior; units stay."""
+    """The posterior of flat trials after a reset of the trials ``where``; units stay."""
     fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
@@ -198,8 +198,8 @@ def observed(
     Every history continues without a jump. With probability r the observation is an outlier without
     information; a single Gaussian with the moments of both cases replaces them. If a member may
     jump, all its histories also merge, by their moments, into a new history whose newest jump is
-    now. This history retains only the constant. It replaces the least probable history, except for
-    the two newest, whose evidence is still to come.
+    now. This history retains only the constant. The new history replaces the least probable
+    history. The two newest histories are not replaced, because their evidence is still to come.
 
     Args:
         prior: The prior of the members.
@@ -282,7 +282,7 @@ def _after_jump(
     Args:
         prior: The prior of the members; entries for the histories of one member are consecutive.
         running: The posterior before.
-        H: Probabilities of a jump since, `T x K`.
+        H: Probabilities of a jump since the last observation, `T x K`.
         own: Variance of the observation without the variance of the features, `T x L x K`.
         features: Features per lengthscale, `T x 1 x (r + 1)`.
         y: The observation, `T x 1 x 1`.
@@ -376,7 +376,7 @@ def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
 
 
 def _scaled(P: Tensor, attenuations: Tensor, fresh: Tensor, *, consume: bool) -> Tensor:
-    """P after a decay of coordinates and an increase of their variances.
+    """The covariances P after coordinates have decayed and their variances have increased.
 
     Args:
         P: The covariances, `T x K x (r + 1) x (r + 1)`.

@@ -107,12 +107,12 @@ class Forecast:
         return self._spread(at, earlier, between, joint=True)
 
     def remaining(self, gap: Tensor) -> tuple[Tensor, Tensor]:
-        """C and b of the pairs, `T x N x q x P`."""
+        """The factors c and b of the pairs, `T x N x q x P` each."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
 
     def jumped(self, gap: Tensor) -> Tensor:
-        """B - c² of the pairs, the factor of a mean's square due to jumps, `T x N x q x P`."""
+        """The factor b - c² of the pairs on a mean's square, due to jumps, `T x N x q x P`."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
 
@@ -157,7 +157,7 @@ class Forecast:
         return total
 
     def _mixed(self, means: list[Tensor]) -> Tensor:
-        """The mean of the mixture, `T x N x q`, from the members' per lengthscale."""
+        """The mean of the mixture, `T x N x q`, from the members' means per lengthscale."""
         weights = self.weight.unbind(-2)
         return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
 

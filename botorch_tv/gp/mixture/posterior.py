@@ -1,16 +1,17 @@
 """The posterior of a bank at any point, and the bank as an inference on grids and boxes.
 
 Members with the same lengthscale share their features, so one mean and one covariance represent
-their mixture, and the cost of a point does not depend on their number. With features φ_l of
-lengthscale l, its weight w_l, mean m_l and covariance C_l (with the constant), and a prior variance
-of 1 that φ_l captures in part,
+their mixture, and the cost of a point does not depend on their number. Lengthscale l has features
+φ_l, weight w_l, mean m_l and covariance C_l (with the constant). The features capture a part of the
+prior variance, which is 1. Then
 
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
 
-The derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l); the
-derivative of the standard deviation is the second divided by twice the standard deviation. A search
-of a box evaluates few points many times, where automatic differentiation would dominate the time.
+The derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l); the second
+divided by twice the standard deviation is the derivative of the standard deviation. These
+derivatives are explicit because a search of a box evaluates few points many times, and automatic
+differentiation would dominate the time.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from botorch_tv.gp.process import Inference, Joint, Normal, Process
 NEWEST = 128
 """Number of newest measurements from which a search starts, for a constant cost per round."""
 AT_ONCE = 2**20
-"""Numbers in a block of products of features and matrices."""
+"""Number of entries in a block of products of features and matrices."""
 PASSES = 5
-"""Copies of a covariance in memory during a step."""
+"""Number of copies of a covariance in memory during a step."""
 
 
 class Moments(NamedTuple):
@@ -133,7 +134,7 @@ class StackedMoments:
         by_weight = zip(parts.covariance, parts.weight.unbind(-1))
         shared = [part * share[:, None, None] for part, share in by_weight]
         owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
-        # 1 for the lengthscale of every feature, `r x L`.
+        # 1 where a feature has the lengthscale, else 0, `r x L`.
         self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
         own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
         levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
@@ -180,10 +181,10 @@ class StackedMoments:
 def drawn(
     running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
 ) -> tuple[Tensor, ...]:
-    """A sample per trial: a member first, then its function with the mean of its scale.
+    """A sample per trial: a random member, then a random function of it with the mean scale.
 
-    A jump since the last observation enters by the mean and variance of both cases, as in
-    predictions.
+    A possible jump since the last observation is included by the mean and variance over both cases,
+    as in predictions.
 
     Args:
         running: The posterior of flat trials after the newest observation.

@@ -230,11 +230,12 @@ def load_panel(
 
     Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs.
     With semicolons or tabs, commas may be decimal commas. A column of dates becomes the panel's
-    times. So does a column named date, datetime, time or timestamp; there 20260301 and 2026030108
-    are dates, too. A first column without a name, such as the index of a data frame, is skipped.
-    The first line names the arms if it has text, or if it is the only line of distinct whole
-    numbers. Missing readings are empty cells, NA, NaN, and missing cells at the end of a line.
-    Ambiguous numbers, dates and time zones are refused, such as a column of dates like 1/2/2026.
+    times. A column named date, datetime, time or timestamp also becomes the times; in such a column
+    20260301 and 2026030108 are dates, too. A first column without a name, such as the index of a
+    data frame, is skipped. The first line names the arms if it has text, or if it is the only line
+    of distinct whole numbers. Missing readings are empty cells, NA, NaN, and missing cells at the
+    end of a line. Ambiguous numbers, dates and time zones are refused, such as a column of dates
+    like 1/2/2026.
 
     Args:
         path: The file.

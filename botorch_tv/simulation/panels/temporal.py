@@ -2,8 +2,8 @@
 
 ε is fitted by marginal likelihood, [B16] App. B. The model is y = vec(F) + noise with covariance
 K_time ⊗ K_arms + σ² I, where K_time is the Markov kernel (1 - ε)^(|t - t'| / 2). In the
-eigenvectors of K_arms it decouples into a series per eigenvalue λ, each with covariance
-λ K_time + σ² I. Diagonalising K_time as well would cost rounds³ for every ε. Each series is a
+eigenvectors of K_arms the model decouples into a series per eigenvalue λ, each with covariance λ
+K_time + σ² I. Diagonalising K_time as well would cost rounds³ for every ε. Each series is a
 first-order autoregression observed with noise, so a scalar Kalman filter gives its likelihood
 exactly in a single pass over the rounds, for many ε at once.
 """
@@ -94,7 +94,8 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
         covariance: `arms x arms`, symmetric.
 
     Raises:
-        InputDataError: If it is not a covariance; eigenvalues down to -1e-8 of the largest pass.
+        InputDataError: If it is not a covariance; eigenvalues down to -1e-8 of the largest are
+            accepted.
     """
     return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
 
@@ -195,8 +196,8 @@ def fit_epsilon(
     The whole range is scanned first, including ε = 0, to avoid local maxima; then the best interval
     is narrowed to a relative width of 1e-5. Single missing readings are replaced by their mean
     given the other arms of the row. This overestimates ε if arms are weakly correlated: with a
-    tenth of the readings missing and 20 arms 0.3 lengthscales apart, 0.0126 instead of 0.01. Rows
-    without any reading are marginalised exactly.
+    tenth of the readings missing and 20 arms 0.3 lengthscales apart, the fit gives 0.0126 instead
+    of 0.01. Rows without any reading are marginalised exactly.
 
     Args:
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.

@@ -68,7 +68,7 @@ _PRESET_STYLES: dict[str, LineStyle] = {
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
-    """The first style with a free colour, else the first free style; the label sets the start."""
+    """The first style with a free colour, else the first free style, from the label's style on."""
     first = int(hashlib.sha256(label.encode()).hexdigest(), 16) % len(COLORS)
     styles = [(color, line) for line in LINES for color in COLORS[first:] + COLORS[:first]]
     colors = {color for color, _ in taken}

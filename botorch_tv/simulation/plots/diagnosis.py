@@ -130,7 +130,7 @@ def plot_triggers(
 
     The upper panel shows, for every round's choice and in the units of y, the mean, the trigger's
     band, the objective and the observation. The lower panel shows residuals divided by the band: a
-    triggered reset is a dot beyond ± 1, with a line for the error of the model and the noise.
+    triggered reset is a dot beyond ± 1, with a line that divides it into model error and noise.
 
     Args:
         result: A diagnosed study.

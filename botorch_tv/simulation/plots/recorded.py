@@ -52,7 +52,8 @@ def plot_prediction_error(
         path: Where to write the figure; its extension selects the format.
         across: Which coordinate of the arms is horizontal.
         names: Names of the coordinates.
-        aspect: Vertical unit in horizontal units; 1 / cos(latitude) for degrees.
+        aspect: Length of a vertical unit divided by that of a horizontal unit; 1 / cos(latitude)
+            for degrees of latitude and longitude.
         ax: Axes for the map of a single strategy, or for the curves of all; their figure is
             returned.
         strategy: The strategy of this map; by default the best strategy.

@@ -182,7 +182,7 @@ class GridWorld(World):
     def look(self, rounds: int, trials: int = 1, seed: int = 0) -> xr.DataArray:
         """The noiseless objective of some trials, for inspection.
 
-        Up to rounding, trial i is trial i of a study with this seed on a CPU, whatever its
+        Up to rounding, trial i here equals trial i of a study with this seed on a CPU, with any
         strategies:
 
             >>> shown = world.look(rounds=100, trials=3)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gmpb import GMPB, GMPBConfig
 
 PROBES = 64
-"""Number of points and times; the values there identify a test function."""
+"""Number of points and times whose values identify a test function."""
 
 
 class BoxWorld(World):
@@ -137,7 +137,7 @@ class BoxWorld(World):
     def _probe(self) -> Tensor:
         dim = self.domain.dim
         U = even_points(PROBES, dim + 1).to(self.problem.bounds)
-        # At whole times, like the rounds; every function of a batch is probed.
+        # The times are whole numbers, like the rounds; every function of a batch is probed.
         times = (1 + U[:, dim:] * (self.horizon - 1)).round()
         X = torch.cat([self.domain.from_unit(U[:, :dim]), times], -1)
         values: Tensor = self.problem(X.expand(*self.problem.batch_shape, *X.shape), noise=False)

@@ -238,12 +238,13 @@ class SineWorld(GridWorld):
 
     u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the
     kernel among the centers. Trials differ only in their noise. The norm of f_t in the kernel's
-    space is at most scale / √λ_max. This satisfies the paper's bound, scale, only for λ_max >= 1;
-    with the parameters of the paper λ_max is 0.71, and the norm reaches 5.48 in 500 rounds.
+    space is at most scale / √λ_max. The paper states the bound ``scale``, which holds only for
+    λ_max >= 1. With the parameters of the paper λ_max is 0.71, and the norm reaches 5.48 in 500
+    rounds.
 
     Because the centers are evenly spaced, f is a wave that travels along the line at a constant
     speed, ``frequency`` times their distance per round. Measurements therefore lose their value at
-    a constant rate. At the paper's speed a memory of two rounds works well, so this world does not
+    a constant rate. At the paper's speed a window of two rounds works well, so this world does not
     test whether a strategy detects outdated data.
 
     Args:

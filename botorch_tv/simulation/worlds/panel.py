@@ -28,7 +28,8 @@ from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 UNEVEN = 0.25
-"""Relative deviation from the usual time between rows above which a warning is issued."""
+"""A warning is issued if a time between rows differs from the usual time by more than this share of
+the usual time."""
 
 First = int | Literal["random", "each"] | None
 """The arm of round 1, or how to choose it."""
@@ -44,9 +45,9 @@ class PanelWorld(GridWorld):
     their first arm, which is the same for all strategies. Build strategies from ``world.kernel``,
     ``world.model_noise`` and ``world.epsilon``.
 
-    The covariance includes the noise of the readings, so ε of a slow world is overestimated: 0.06
-    instead of 0.01 for 300 rows of 20 arms, where the true covariance gives 0.01. Give strategies
-    a better ε if available.
+    The covariance includes the noise of the readings, so ε of a slow world is overestimated. For
+    300 rows of 20 arms the fit gave 0.06 instead of 0.01; with the true covariance it gave 0.01.
+    Give strategies a better ε if one is available.
 
     Rows are assumed to be rounds of equal length; a panel with other times causes a warning.
 
