@@ -121,9 +121,10 @@ def line_up(
 
 
 def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str, Strategy]:
-    """:func:`line_up` for a drawn world; B is the largest norm by default."""
-    norm, memory = _survey(make)
-    return line_up(unit_kernel("se", 0.2), noise, norm if B is None else B, memory)
+    """:func:`line_up` and random search for a drawn world; B is the largest norm by default."""
+    (norm, memory), kernel = _survey(make), unit_kernel("se", 0.2)
+    found = line_up(kernel, noise, norm if B is None else B, memory)
+    return found | {"Random": random_search(kernel=kernel, noise=noise)}
 
 
 def case(title: str, variance: float, make: Make, B: float | None = None) -> Drawn:

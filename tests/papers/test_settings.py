@@ -36,7 +36,13 @@ from botorch_tv.papers.recordings import (
     TRAFFIC,
     Recordings,
 )
-from botorch_tv.simulation import AbruptWorld, FixedFunctions, PanelWorld, StaticWorld
+from botorch_tv.simulation import (
+    AbruptWorld,
+    FixedFunctions,
+    PanelWorld,
+    StaticWorld,
+    run_study,
+)
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
 from botorch_tv.strategies import Grid
@@ -447,6 +453,20 @@ def test_w22_widths_and_memory(name):
         assert strategies["SW-GP-UCB"].retention.window == math.ceil(memory)
         assert strategies["WGP-UCB"].inflation.gamma == pytest.approx(1 - 1 / memory)
         assert strategies["ET-GP-UCB"].retention.delta == 0.1
+
+
+@pytest.mark.parametrize("name", ["abrupt", "slow"])
+def test_random_search_on_drawn_functions(name):
+    """Its regret in a round is max f - f(x) with x uniform: on average max f - mean f."""
+    world, strategies = EXPERIMENTS["et-table1"].cases[name].stage()
+    result = run_study(
+        world, {"Random": strategies["Random"]}, trials=8, horizon=250, progress=False
+    )
+    f = world.look(250, trials=8)
+    expected = (f.max("arm") - f.mean("arm")).sum("round").values
+    error = np.sqrt(f.var("arm").sum("round").values)
+    assert (np.abs(result.total_regret("Random") - expected) < 4 * error).all()
+    assert (error < expected / 10).all()  # the bound is narrow
 
 
 def test_m_synthetic_counts_side_queries():
