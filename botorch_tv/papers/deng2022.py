@@ -35,7 +35,7 @@ from botorch_tv.papers.experiment import (
     draw_panels,
 )
 from botorch_tv.papers.recordings import Recordings
-from botorch_tv.papers.worlds import largest_norm, variation
+from botorch_tv.papers.worlds import held_fixed, largest_norm, variation
 from botorch_tv.simulation import AbruptWorld, DriftWorld, PanelWorld, RKHSFunctions
 from botorch_tv.simulation.panels.temporal import spectrum
 from botorch_tv.simulation.rivals import unit_kernel
@@ -127,16 +127,28 @@ def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str,
     return found | {"Random": random_search(kernel=kernel, noise=noise)}
 
 
-def case(title: str, variance: float, make: Make, B: float | None = None) -> Drawn:
-    """An experiment of this module: its world (the simulated objectives) and its strategies."""
-    return Drawn(title, variance, make, partial(strategies, make=make, B=B), horizon=HORIZON)
+def case(
+    title: str, variance: float, make: Make, B: float | None = None, fixed: bool = False
+) -> Drawn:
+    """An experiment of this module: its world (the simulated objectives) and its strategies.
+
+    If the functions are held fixed, the strategies are the same as for functions drawn anew.
+    """
+    players = partial(strategies, make=make, B=B)
+    return Drawn(title, variance, partial(_world, make, fixed), players, HORIZON, fixed)
+
+
+def _world(make: Make, fixed: bool, noise: float) -> AbruptWorld | DriftWorld:
+    return held_fixed(make(noise)) if fixed else make(noise)
 
 
 READINGS = {
-    "": (None, "B the largest norm", "the largest norm for B"),
-    "-B-1": (1.0, "B = 1", "B = 1"),
+    "": (None, False, "B the largest norm", "the largest norm for B"),
+    "-B-1": (1.0, False, "B = 1", "B = 1"),
+    "-B-1-fixed": (1.0, True, "B = 1, functions held fixed", "B = 1 and functions held fixed"),
 }
-"""B, None for the largest norm, and captions of case and reading, by the end of a case's name."""
+"""B, None for the largest norm, whether all trials have the same functions, and captions of case
+and reading, by the end of a case's name."""
 
 
 def _experiment(
@@ -152,8 +164,8 @@ def _experiment(
         paper: What the papers report.
     """
     cases = {
-        name + end: case(f"σ² = {noise:g}, {caption}", noise, make, B)
-        for end, (B, caption, _) in READINGS.items()
+        name + end: case(f"σ² = {noise:g}, {caption}", noise, make, B, fixed)
+        for end, (B, fixed, caption, _) in READINGS.items()
         for name, noise in NOISES.items()
     }
     return Experiment(
@@ -163,7 +175,7 @@ def _experiment(
         horizon=HORIZON,
         trials=TRIALS,
         cases=cases,
-        score=partial(judge_readings, {title: claims(e) for e, (_, _, title) in READINGS.items()}),
+        score=partial(judge_readings, {title: claims(e) for e, (*_, title) in READINGS.items()}),
         remark="Functions are drawn anew in every trial; the papers' numbers depend on their "
         "draws. B decides: with the largest norm, as theory requires, strategies that forget are "
         "too wide, and IGP-UCB, which never forgets, has less regret than WGP-UCB.",
@@ -366,11 +378,18 @@ _TABLE_CASES: dict[str, Case] = {
     "slow": case("slow, 20 terms, B the largest norm", TABLE_NOISE, slow),
     "abrupt-100": case("abrupt, 100 terms, B = 1", TABLE_NOISE, abrupt_of_100, B=1.0),
     "slow-100": case("slow, 100 terms, B = 1", TABLE_NOISE, slow_in_two_legs, B=1.0),
+    "abrupt-fixed": case(
+        "abrupt, 100 terms, B = 1, held fixed", TABLE_NOISE, abrupt_of_100, B=1.0, fixed=True
+    ),
+    "slow-fixed": case(
+        "slow, 100 terms, B = 1, held fixed", TABLE_NOISE, slow_in_two_legs, B=1.0, fixed=True
+    ),
     "stocks": STOCKS_CASE,
 }
 _TABLE_READINGS = {
     "functions of 20 terms and the largest norm for B": ("abrupt", "slow", "stocks"),
     "functions of 100 terms and B = 1": ("abrupt-100", "slow-100", "stocks"),
+    "functions of 100 terms held fixed and B = 1": ("abrupt-fixed", "slow-fixed", "stocks"),
 }
 _TABLE_CLAIMS = {
     reading: [claim for name in cases for claim in beats(name, _EVENT, RIVALS)]

@@ -62,6 +62,7 @@ class Drawn(Case):
         world: Makes the world.
         strategies: Makes the strategies, by label.
         horizon: Number of rounds, if the experiment has more.
+        fixed: Whether all trials have the same functions, so they differ in noise alone.
     """
 
     title: str
@@ -69,6 +70,7 @@ class Drawn(Case):
     world: Callable[[float], World]
     strategies: Callable[[float], dict[str, Strategy]]
     horizon: int | None = None
+    fixed: bool = False
 
     @cached_property
     def noise(self) -> float:  # type: ignore[override]

@@ -469,6 +469,33 @@ def test_random_search_on_drawn_functions(name):
     assert (error < expected / 10).all()  # the bound is narrow
 
 
+@pytest.mark.parametrize(
+    ("name", "fixed", "drawn"),
+    [
+        *(("et-table1", f"{kind}-fixed", f"{kind}-100") for kind in ("abrupt", "slow")),
+        ("w22-abrupt", "noise-1-B-1-fixed", "noise-1-B-1"),
+    ],
+)
+def test_functions_held_fixed(name, fixed, drawn):
+    """All trials have the functions of trial 0, which is the same trial in both readings."""
+    cases = EXPERIMENTS[name].cases
+    [(fixed_world, players), (world, theirs)] = [cases[each].stage() for each in (fixed, drawn)]
+    f, g = fixed_world.look(300, trials=3).values, world.look(300, trials=3).values
+    assert (f == g[0]).all()
+    assert not (g[1] == g[0]).any(-1).all()
+    assert repr(players) == repr(theirs)
+    labels = ("ET-GP-UCB", "SW-GP-UCB")
+    held, anew = (
+        run_study(
+            each, {label: players[label] for label in labels}, trials=2, horizon=130, progress=False
+        ).regret.values
+        for each in (fixed_world, world)
+    )
+    assert (held[:, 0] == anew[:, 0]).all()
+    assert (held[:, 1] != held[:, 0]).any()  # trials differ in noise
+    assert (held[:, 1] != anew[:, 1]).any()
+
+
 def test_m_synthetic_counts_side_queries():
     labels = [*mauduit.EXPERTS, *mauduit._PURE]
     regret = {label: [[rank, rank + 0.1], [rank, rank]] for rank, label in enumerate(labels)}
