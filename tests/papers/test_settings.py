@@ -20,6 +20,7 @@ from botorch_tv.papers import (
     EXPERIMENTS,
     bogunovic2016,
     chowdhury2017,
+    claims,
     deng2022,
     mandl2026,
     mauduit,
@@ -494,6 +495,41 @@ def test_functions_held_fixed(name, fixed, drawn):
     assert (held[:, 0] == anew[:, 0]).all()
     assert (held[:, 1] != held[:, 0]).any()  # trials differ in noise
     assert (held[:, 1] != anew[:, 1]).any()
+
+
+def test_table_1_shares_and_deviations():
+    """Share of functions with the paper's orders, and standard deviations, by hand."""
+    labels = ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB")
+    # Abrupt: ET < SW < W < BR < IGP in the paper; slow: ET < SW < IGP < BR < W.
+    trials = [
+        (5, 4, 2, 3, 1),  # the column of the abrupt case
+        (3, 4, 2, 5, 1),  # the column of the slow case
+        (5, 4, 3, 2, 1),  # only ET-GP-UCB lowest
+        (5, 3, 2, 4, 9),
+    ]
+    regret = {label: [[own] for own in each] for label, each in zip(labels, zip(*trials))}
+    results = {name: make_result(regret) for name in EXPERIMENTS["et-table1"].cases}
+    outcome = deng2022._judge_table(results)
+    shares = outcome.table.dropna(subset="column").set_index("case")
+    assert shares["lowest"].to_dict() == dict.fromkeys(
+        ("abrupt", "slow", "abrupt-100", "slow-100"), 0.75
+    )
+    assert set(shares["column"]) == {0.25}
+    cells = outcome.table.dropna(subset="paper").set_index(["case", "strategy"])
+    assert len(cells) == 7 * 5
+    event = cells.loc[("abrupt-fixed", "ET-GP-UCB")]
+    assert (event["here"], event["sd"]) == (3, pytest.approx(4))  # 1, 1, 1, 9
+    assert (event["paper"], event["paper_sd"]) == (55.8, 2.7)
+    assert (
+        "At abrupt-fixed the regret of ET-GP-UCB has the standard deviation 4.0, 2.7 in the "
+        in (outcome.verdict)
+    )
+    # A share of 3 in 4 has the standard error √(¾ ¼ / 3).
+    assert "least regret for 0.8 ± 0.2 of the functions" in outcome.verdict
+    share = claims.share_of_trials(results["slow"], [("SW-GP-UCB", "WGP-UCB")])
+    assert share == (0.75, pytest.approx(0.25))
+    tied = make_result({"A": [[1], [1]], "B": [[1], [2]]})
+    assert claims.share_of_trials(tied, [("A", "B")]).mean == 0.5  # equal regrets are no order
 
 
 def test_m_synthetic_counts_side_queries():
