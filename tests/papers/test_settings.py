@@ -532,6 +532,25 @@ def test_table_1_shares_and_deviations():
     assert claims.share_of_trials(tied, [("A", "B")]).mean == 0.5  # equal regrets are no order
 
 
+@pytest.mark.parametrize("name", ["w22-abrupt", "w22-abrupt-100"])
+@pytest.mark.parametrize(("second", "found"), [(10, "yes"), (5, "no"), (15, "no")])
+def test_detected_changes(name, second, found):
+    """[ET]: the first change reliably, the second in about half of the trials, at 20 and 100."""
+    labels = ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB")
+    fired = np.zeros((20, 500), dtype=bool)
+    fired[:, 120] = fired[:second, 199] = True  # rounds 121 and 200
+    fired[:, 260] = True  # too late
+    regret = {label: np.zeros((20, 500)) for label in labels}
+    results = {each: make_result(regret, {"ET-GP-UCB": fired}) for each in EXPERIMENTS[name].cases}
+    table = EXPERIMENTS[name].score(results).table
+    shares = table[table["figure"].notna()]
+    assert len(shares) == 6  # two changes in three readings
+    assert set(shares["case"]) == {f"noise-1{end}" for end in ("", "-B-1", "-B-1-fixed")}
+    first, later = (shares[shares["figure"].str.endswith(t)] for t in ("100", "200"))
+    assert (set(first["found"]), set(first["answer"])) == ({1.0}, {"yes"})
+    assert (set(later["found"]), set(later["answer"])) == ({second / 20}, {found})
+
+
 def test_m_synthetic_counts_side_queries():
     labels = [*mauduit.EXPERTS, *mauduit._PURE]
     regret = {label: [[rank, rank + 0.1], [rank, rank]] for rank, label in enumerate(labels)}
