@@ -112,8 +112,8 @@ def _section(id: str, verdict: Mapping[str, Any], results: Path) -> list[str]:
     here = [*_counts(claims), *_further(verdict["verdict"])]
     lines = [f"### {id}", "", f"{verdict['title']}. **Agrees: {verdict['answer']}.**", ""]
     lines += [f"- Paper: {verdict['paper']}", f"- Here: {' '.join(here)}"]
-    if verdict["remark"]:
-        lines.append(f"- {verdict['remark']}")
+    notes = (verdict["remark"], EXPERIMENTS[id].errors)
+    lines += [f"- {note}" for note in notes if note]
     failed = _failed(claims)
     return [*lines, "", *failed] if failed else lines
 
