@@ -429,28 +429,25 @@ def _judge_table(results: Results) -> Outcome:
     orders, rows, sentences = judge_readings(_TABLE_CLAIMS, results), [], []
     for name, result in results.items():
         cells = dict(zip((*RIVALS, _EVENT), PAPER_TABLE_1[name.split("-")[0]]))
+        spreads = []
         for label, (mean, deviation) in cells.items():
             here, error = Paired.of(result.total_regret(label))
             spread = error * math.sqrt(result.data.sizes["trial"])
             numbers = {"here": here, "sd": spread, "paper": mean, "paper_sd": deviation}
             rows.append({"case": name, "strategy": label, **numbers})
+            spreads.append(f"{label} {spread:.1f} ({deviation} in the paper)")
         played = _TABLE_CASES[name]
-        if not isinstance(played, Drawn):
-            continue
-        sentence = (
-            f"At {name} the regret of {_EVENT} has the standard deviation {spread:.1f}, "
-            f"{deviation} in the paper"
-        )
-        if not played.fixed:  # a function for each trial
+        if isinstance(played, Drawn) and played.fixed:
+            sentences.append(f"Standard deviations at {name}: {', '.join(spreads)}.")
+        elif isinstance(played, Drawn):  # a function for each trial
             by_regret = sorted(cells, key=lambda label: cells[label])
             lowest = share_of_trials(result, [(_EVENT, rival) for rival in RIVALS])
             column = share_of_trials(result, pairwise(by_regret))
             rows.append({"case": name, "lowest": lowest.mean, "column": column.mean})
-            sentence += (
-                f"; it has the least regret for {lowest} of the functions, and the whole column "
-                f"is in the paper's order for {column}, judged by a run each"
+            sentences.append(
+                f"At {name} {_EVENT} has the least regret for {lowest} of the functions, and the "
+                f"whole column is in the paper's order for {column}, judged by a run each."
             )
-        sentences.append(f"{sentence}.")
     return also(orders, rows, " ".join(sentences))
 
 

@@ -520,10 +520,8 @@ def test_table_1_shares_and_deviations():
     event = cells.loc[("abrupt-fixed", "ET-GP-UCB")]
     assert (event["here"], event["sd"]) == (3, pytest.approx(4))  # 1, 1, 1, 9
     assert (event["paper"], event["paper_sd"]) == (55.8, 2.7)
-    assert (
-        "At abrupt-fixed the regret of ET-GP-UCB has the standard deviation 4.0, 2.7 in the "
-        in (outcome.verdict)
-    )
+    assert "deviations at abrupt-fixed: IGP-UCB 1.0 (238.9 in the paper), " in outcome.verdict
+    assert "ET-GP-UCB 4.0 (2.7 in the paper)." in outcome.verdict
     # A share of 3 in 4 has the standard error √(¾ ¼ / 3).
     assert "least regret for 0.8 ± 0.2 of the functions" in outcome.verdict
     share = claims.share_of_trials(results["slow"], [("SW-GP-UCB", "WGP-UCB")])
