@@ -464,7 +464,8 @@ TABLE_1 = Experiment(
     remark="The paper gives neither the number of terms nor B, and 100 terms with B = 1 are closer "
     "to its numbers. Some of its standard deviations are as small as between runs on the same "
     "functions; here functions are drawn anew in every trial, or held fixed at those of the first "
-    "trial. The stocks are the paper's 29 where the folder has them, else 20 others, a trial from "
-    "each; 45,362 over 823 days is 55 a day, more than standardised prices differ, so that column "
-    "has another unit and only its order is compared.",
+    "trial, a single draw; the shares of functions say how typical its orders are. The stocks are "
+    "the paper's 29 where the folder has them, else 20 others, a trial from each; 45,362 over 823 "
+    "days is 55 a day, more than standardised prices differ, so that column has another unit and "
+    "only its order is compared.",
 )
