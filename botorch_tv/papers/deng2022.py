@@ -445,8 +445,9 @@ def _judge_table(results: Results) -> Outcome:
             column = share_of_trials(result, pairwise(by_regret))
             rows.append({"case": name, "lowest": lowest.mean, "column": column.mean})
             sentences.append(
-                f"At {name} {_EVENT} has the least regret for {lowest} of the functions, and the "
-                f"whole column is in the paper's order for {column}, judged by a run each."
+                f"At {name} {_EVENT} has less regret than every rival for {lowest} of the "
+                f"functions, and the whole column is in the paper's order for {column}, judged by "
+                "a run each."
             )
     return also(orders, rows, " ".join(sentences))
 
