@@ -25,7 +25,10 @@ PAPERS = {
     "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
 ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged", "to be run anew")
-NOT_RUN_ANEW = ("c17", "m-synthetic")
+NOT_RUN_ANEW = (
+    *("c17", "m-synthetic", "et-table1"),
+    *("w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100"),
+)
 """Figures whose stored run has other settings than the experiment."""
 HEAD = """# Figures and tables of the papers, rerun
 
@@ -38,8 +41,7 @@ Some records of the papers are replaced by others; `botorch_tv/papers/recordings
 and `--data FOLDER` reads them. The papers print addresses of theirs:
 [sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs](https://github.com/sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs)
 has 29 stocks over 823 days and light sensors of CMU, without a licence, so this library does not
-ship them. `python -m benchmarks.paper.collect` writes this page. The pictures of
-et-table1 and w22-* (except w22-stocks) have colours of an earlier version until they are run anew.
+ship them. `python -m benchmarks.paper.collect` writes this page.
 """
 Study = Mapping[str, Any]
 
@@ -112,8 +114,8 @@ def _section(id: str, verdict: Mapping[str, Any], results: Path) -> list[str]:
     here = [*_counts(claims), *_further(verdict["verdict"])]
     lines = [f"### {id}", "", f"{verdict['title']}. **Agrees: {verdict['answer']}.**", ""]
     lines += [f"- Paper: {verdict['paper']}", f"- Here: {' '.join(here)}"]
-    if verdict["remark"]:
-        lines.append(f"- {verdict['remark']}")
+    notes = (verdict["remark"], EXPERIMENTS[id].errors)
+    lines += [f"- {note}" for note in notes if note]
     failed = _failed(claims)
     return [*lines, "", *failed] if failed else lines
 

@@ -210,6 +210,8 @@ def _paper(arguments: argparse.Namespace) -> int:
         print(f"{experiment.id}: {experiment.title}")
         print(f"The paper: {experiment.paper}")
         print(f"\n{outcome_text(outcome)}\n")
+        if experiment.errors:
+            print(f"{experiment.errors}\n")
         print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
     if not arguments.quick:  # after the last run, because an interrupted 'all' resumes

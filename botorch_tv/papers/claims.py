@@ -87,6 +87,17 @@ def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
     return "no" if t_ratio <= -REQUIRED else "level"
 
 
+def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> Paired:
+    """The share of trials in which every order of the total regrets holds.
+
+    Args:
+        result: The study.
+        orders: Labels of the lower and of the higher regret.
+    """
+    hold = [result.total_regret(low) < result.total_regret(high) for low, high in orders]
+    return Paired.of(np.all(hold, axis=0).astype(float))
+
+
 def decided(answers: Iterable[str]) -> bool | None:
     """Whether all claims hold: False if one is wrong, else None if one is level."""
     given = set(answers)

@@ -62,6 +62,7 @@ class Drawn(Case):
         world: Makes the world.
         strategies: Makes the strategies, by label.
         horizon: Number of rounds, if the experiment has more.
+        fixed: Whether all trials have the same functions, so they differ in noise alone.
     """
 
     title: str
@@ -69,6 +70,7 @@ class Drawn(Case):
     world: Callable[[float], World]
     strategies: Callable[[float], dict[str, Strategy]]
     horizon: int | None = None
+    fixed: bool = False
 
     @cached_property
     def noise(self) -> float:  # type: ignore[override]
@@ -226,6 +228,23 @@ class Experiment:
         text = json.dumps(entry | {"remark": self.remark}, indent=2, ensure_ascii=False)
         (folder / f"{self.id}.json").write_text(text + "\n", encoding="utf-8")
         return outcome
+
+    @property
+    def errors(self) -> str:
+        """What standard errors are over, in cases whose trials share their objectives."""
+        over: dict[str, list[str]] = {"first arms": [], "noise": []}
+        for name, case in self.cases.items():
+            if isinstance(case, Recorded) and case.trials is None:
+                over["first arms"].append(name)
+            elif isinstance(case, Drawn) and case.fixed:
+                over["noise"].append(name)
+        every = len(self.cases)
+        return " ".join(
+            f"{'Within a case' if len(names) == every else 'At ' + ', '.join(names)} standard "
+            f"errors are over {difference} alone."
+            for difference, names in over.items()
+            if names
+        )
 
     def chunk_folders(self, folder: Path) -> dict[str, Path]:
         """The folders of finished trials of unfinished studies, by the name of the case.

@@ -9,22 +9,26 @@ requested seed, device or number of trials, so a study can be resumed and extend
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from itertools import islice, pairwise
+from typing import TypeVar
 
 import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.papers.experiment import Drawn
-from botorch_tv.simulation import GridWorld, MarkovWorld
+from botorch_tv.simulation import FixedFunctions, GridWorld, MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.grid import DrawnWorld
 from botorch_tv.strategies import Grid, Strategy
 
 POINTS = 50
+
+Drawing = TypeVar("Drawing", bound=DrawnWorld)
 
 
 def spatial_kernel(name: str = "se") -> Kernel:
@@ -47,6 +51,17 @@ def markov_case(
 ) -> Drawn:
     """A case: a study on the objectives of :func:`markov_world`."""
     return Drawn(title, noise, partial(markov_world, epsilon, kernel=kernel), strategies)
+
+
+def held_fixed(world: Drawing) -> Drawing:
+    """A copy of a world in which all trials have the functions of the default study's first trial.
+
+    Args:
+        world: A world made of functions.
+    """
+    fixed = copy.copy(world)
+    fixed.functions = tuple(FixedFunctions(drawn.values[0]) for drawn in world.draw(_stream(1)))
+    return fixed
 
 
 def largest_norm(world: DrawnWorld, trials: int) -> float:

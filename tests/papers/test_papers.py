@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from matplotlib.figure import Figure
 from synthetic_results import make_result
 
-from benchmarks.paper.page import NOT_RUN_ANEW
+from benchmarks.paper.page import NOT_RUN_ANEW, write_page
 from botorch_tv.cli import command as cli
 from botorch_tv.papers import (
     EXPERIMENTS,
@@ -29,6 +30,7 @@ from botorch_tv.papers.claims import RULE, across, below, compared, outcome_text
 from botorch_tv.papers.experiment import OTHER_DATA, Outcome
 from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult, executors
+from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.study_record import Paired
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -150,6 +152,49 @@ def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
     assert cli.main([*command, "--trials", "2"]) == 0
     result = StudyResult.load(file)
     assert (result.data.sizes["trial"], result.data.sizes["round"]) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "errors"),
+    [
+        ("w22-stocks", "Within a case standard errors are over first arms alone."),
+        (
+            "et-table1",
+            "At stocks standard errors are over first arms alone. At abrupt-fixed, slow-fixed "
+            "standard errors are over noise alone.",
+        ),
+        *(("c17-sensors", ""), ("et-fig2", "")),
+    ],
+)
+def test_errors_over_first_arms_or_noise_alone_are_named(
+    name, errors, tmp_path, monkeypatch, capsys
+):
+    small = dataclasses.replace(EXPERIMENTS[name], horizon=3, picture=lambda results, path: None)
+    monkeypatch.setitem(EXPERIMENTS, name, small)
+    monkeypatch.setattr(worlds, "POINTS", 5)
+    assert small.errors == errors
+    cli.main(["paper", name, "--trials", "2", "--quiet", "--out", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert errors in printed
+    assert ("errors are over" in printed) == bool(errors)
+    write_page(RESULTS, {}, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    section = page.partition(f"### {name}\n")[2].partition("###")[0]
+    assert (f"- {errors}\n" in section) == bool(errors)
+    assert ("errors are over" in section) == bool(errors)
+
+
+@pytest.mark.parametrize("name", ["et-table1", "w22-stocks", "b16-fig3-traffic", "et-fig3"])
+def test_trials_that_share_a_record_differ_in_their_first_arm(name):
+    recorded = [case for case in EXPERIMENTS[name].cases.values() if case.noise is None]
+    assert recorded
+    for case in recorded:
+        world, _ = case.stage()
+        stream = Stream(0, "start", 0, 3, dtype=torch.float64, device=torch.device("cpu"))
+        assert case.trials is None
+        assert world.first_arm(stream).tolist() == [0, 1, 2]
+        shown = world.look(5, trials=2)
+        assert (shown[0] == shown[1]).all()
 
 
 def numbers(text):

@@ -20,6 +20,7 @@ from botorch_tv.papers import (
     EXPERIMENTS,
     bogunovic2016,
     chowdhury2017,
+    claims,
     deng2022,
     mandl2026,
     mauduit,
@@ -36,7 +37,13 @@ from botorch_tv.papers.recordings import (
     TRAFFIC,
     Recordings,
 )
-from botorch_tv.simulation import AbruptWorld, FixedFunctions, PanelWorld, StaticWorld
+from botorch_tv.simulation import (
+    AbruptWorld,
+    FixedFunctions,
+    PanelWorld,
+    StaticWorld,
+    run_study,
+)
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
 from botorch_tv.strategies import Grid
@@ -447,6 +454,99 @@ def test_w22_widths_and_memory(name):
         assert strategies["SW-GP-UCB"].retention.window == math.ceil(memory)
         assert strategies["WGP-UCB"].inflation.gamma == pytest.approx(1 - 1 / memory)
         assert strategies["ET-GP-UCB"].retention.delta == 0.1
+
+
+@pytest.mark.parametrize("name", ["abrupt", "slow"])
+def test_random_search_on_drawn_functions(name):
+    """Its regret in a round is max f - f(x) with x uniform: on average max f - mean f."""
+    world, strategies = EXPERIMENTS["et-table1"].cases[name].stage()
+    result = run_study(
+        world, {"Random": strategies["Random"]}, trials=8, horizon=250, progress=False
+    )
+    f = world.look(250, trials=8)
+    expected = (f.max("arm") - f.mean("arm")).sum("round").values
+    error = np.sqrt(f.var("arm").sum("round").values)
+    assert (np.abs(result.total_regret("Random") - expected) < 4 * error).all()
+    assert (error < expected / 10).all()  # the bound is narrow
+
+
+@pytest.mark.parametrize(
+    ("name", "fixed", "drawn"),
+    [
+        *(("et-table1", f"{kind}-fixed", f"{kind}-100") for kind in ("abrupt", "slow")),
+        ("w22-abrupt", "noise-1-B-1-fixed", "noise-1-B-1"),
+    ],
+)
+def test_functions_held_fixed(name, fixed, drawn):
+    """All trials have the functions of trial 0, which is the same trial in both readings."""
+    cases = EXPERIMENTS[name].cases
+    [(fixed_world, players), (world, theirs)] = [cases[each].stage() for each in (fixed, drawn)]
+    f, g = fixed_world.look(300, trials=3).values, world.look(300, trials=3).values
+    assert (f == g[0]).all()
+    assert not (g[1] == g[0]).any(-1).all()
+    assert repr(players) == repr(theirs)
+    labels = ("ET-GP-UCB", "SW-GP-UCB")
+    held, anew = (
+        run_study(
+            each, {label: players[label] for label in labels}, trials=2, horizon=130, progress=False
+        ).regret.values
+        for each in (fixed_world, world)
+    )
+    assert (held[:, 0] == anew[:, 0]).all()
+    assert (held[:, 1] != held[:, 0]).any()  # trials differ in noise
+    assert (held[:, 1] != anew[:, 1]).any()
+
+
+def test_table_1_shares_and_deviations():
+    """Share of functions with the paper's orders, and standard deviations, by hand."""
+    labels = ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB")
+    # Abrupt: ET < SW < W < BR < IGP in the paper; slow: ET < SW < IGP < BR < W.
+    trials = [
+        (5, 4, 2, 3, 1),  # the column of the abrupt case
+        (3, 4, 2, 5, 1),  # the column of the slow case
+        (5, 4, 3, 2, 1),  # only ET-GP-UCB lowest
+        (5, 3, 2, 4, 9),
+    ]
+    regret = {label: [[own] for own in each] for label, each in zip(labels, zip(*trials))}
+    results = {name: make_result(regret) for name in EXPERIMENTS["et-table1"].cases}
+    outcome = deng2022._judge_table(results)
+    shares = outcome.table.dropna(subset="column").set_index("case")
+    assert shares["lowest"].to_dict() == dict.fromkeys(
+        ("abrupt", "slow", "abrupt-100", "slow-100"), 0.75
+    )
+    assert set(shares["column"]) == {0.25}
+    cells = outcome.table.dropna(subset="paper").set_index(["case", "strategy"])
+    assert len(cells) == 7 * 5
+    event = cells.loc[("abrupt-fixed", "ET-GP-UCB")]
+    assert (event["here"], event["sd"]) == (3, pytest.approx(4))  # 1, 1, 1, 9
+    assert (event["paper"], event["paper_sd"]) == (55.8, 2.7)
+    assert "deviations at abrupt-fixed: IGP-UCB 1.0 (238.9 in the paper), " in outcome.verdict
+    assert "ET-GP-UCB 4.0 (2.7 in the paper)." in outcome.verdict
+    # A share of 3 in 4 has the standard error √(¾ ¼ / 3).
+    assert "every rival for 0.8 ± 0.2 of the functions" in outcome.verdict
+    share = claims.share_of_trials(results["slow"], [("SW-GP-UCB", "WGP-UCB")])
+    assert share == (0.75, pytest.approx(0.25))
+    tied = make_result({"A": [[1], [1]], "B": [[1], [2]]})
+    assert claims.share_of_trials(tied, [("A", "B")]).mean == 0.5  # equal regrets are no order
+
+
+@pytest.mark.parametrize("name", ["w22-abrupt", "w22-abrupt-100"])
+@pytest.mark.parametrize(("second", "found"), [(10, "yes"), (5, "no"), (15, "no")])
+def test_detected_changes(name, second, found):
+    """[ET]: the first change reliably, the second in about half of the trials, at 20 and 100."""
+    labels = ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB")
+    fired = np.zeros((20, 500), dtype=bool)
+    fired[:, 120] = fired[:second, 199] = True  # rounds 121 and 200
+    fired[:, 260] = True  # too late
+    regret = {label: np.zeros((20, 500)) for label in labels}
+    results = {each: make_result(regret, {"ET-GP-UCB": fired}) for each in EXPERIMENTS[name].cases}
+    table = EXPERIMENTS[name].score(results).table
+    shares = table[table["figure"].notna()]
+    assert len(shares) == 6  # two changes in three readings
+    assert set(shares["case"]) == {f"noise-1{end}" for end in ("", "-B-1", "-B-1-fixed")}
+    first, later = (shares[shares["figure"].str.endswith(t)] for t in ("100", "200"))
+    assert (set(first["found"]), set(first["answer"])) == ({1.0}, {"yes"})
+    assert (set(later["found"]), set(later["answer"])) == ({second / 20}, {found})
 
 
 def test_m_synthetic_counts_side_queries():
