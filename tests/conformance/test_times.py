@@ -96,21 +96,6 @@ def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
     assert torch.equal(strategy.ask(state).time, torch.full((TRIALS,), 5.25).double())
 
 
-@each_path(2)
-def test_default_time_counts_rounds(preset: Preset, engine: str) -> None:
-    """1 in the first round, then the newest time plus 1, in each trial."""
-    strategy = strategy_of(preset, engine)
-    state = strategy.init(SETTING.domain, batch_shape=(2,))
-    y = torch.zeros(2, dtype=torch.float64)
-    for expected in ([1.0, 1.0], [2.0, 2.0], [3.0, 3.0]):
-        suggestion = strategy.ask(state)
-        assert suggestion.time.tolist() == expected
-        state, _ = strategy.tell(state, suggestion, y)
-    time = torch.tensor([3.5, 40.0], dtype=torch.float64)
-    state, _ = strategy.tell(state, strategy.ask(state), y, time=time)
-    assert strategy.ask(state).time.tolist() == [4.5, 41.0]
-
-
 @each_engine
 def test_retention_by_time_by_hand(engine: str) -> None:
     """A window of 2 retains lag 2 and drops lag 2.125; periods of 4 start at the first time."""
