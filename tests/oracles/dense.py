@@ -88,12 +88,12 @@ def noise_factor(inflation: Part, lag: Array) -> Array:
     Exponential weights: gamma^(-lag) ([W22] (2)-(3)). Injection: 1 + kappa lag^alpha with
     0^0 := 0 ([M] (8)-(10)).
     """
-    lag = np.asarray(lag, dtype=np.float64)
+    lag = np.asarray(lag)
     if inflation[0] == "constant":
         return np.ones_like(lag)
     if inflation[0] == "exponential":
         with np.errstate(over="ignore"):
-            return np.float64(inflation[1]) ** (-lag)
+            return inflation[1] ** (-lag)
     if inflation[0] == "injection":
         alpha, kappa = inflation[1], inflation[2]
         return np.array([1.0 + kappa * (s**alpha if s > 0 else 0.0) for s in lag])

@@ -118,11 +118,12 @@ retentions = st.one_of(
 
 @st.composite
 def kernels(draw: st.DrawFn) -> NDArray[np.float64]:
-    """Smooth, rough, nearly constant or diagonal, of low rank, with dead and with equal arms."""
+    """Smooth, rough, nearly constant or diagonal, of low rank, with dead, equal or uneven arms."""
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
     arms = draw(st.integers(1, 9))
     scale = draw(st.sampled_from([1e-4, 1.0, 1.0, 1e4]))
-    kind = draw(st.sampled_from(["se", "matern", "low rank", "rank one", "dead arm", "equal arms"]))
+    kinds = ["se", "matern", "low rank", "rank one", "dead arm", "equal arms", "uneven"]
+    kind = draw(st.sampled_from(kinds))
     X = random.uniform(size=(arms, 2))
     lengthscale = draw(st.sampled_from([0.01, 0.2, 1.0, 30.0]))
     K = squared_exponential(X, lengthscale)
@@ -135,6 +136,9 @@ def kernels(draw: st.DrawFn) -> NDArray[np.float64]:
         K[-1, :] = K[:, -1] = 0.0
     if kind == "equal arms":
         K = K[np.ix_(np.arange(arms) // 2, np.arange(arms) // 2)]
+    if kind == "uneven":
+        spread = 10.0 ** np.linspace(-6.0, 0.0, arms)
+        K = K * np.outer(spread, spread)
     return scale * (K + K.T) / 2.0
 
 
