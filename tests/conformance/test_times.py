@@ -3,7 +3,6 @@
 ``test_combinations.py`` compares such rounds with the textbook.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,14 @@ import pytest
 import torch
 from conformance.presets import (
     BESIDE,
-    NARROW,
     RECURSIONS,
     Preset,
     each_path,
 )
-from conformance.rounds import Setting, assert_close, make_world
+from conformance.rounds import Setting, make_world
 from torch import Tensor
 
-from botorch_tv.forgetting import PeriodicReset, SlidingWindow
-from botorch_tv.strategies import Strategy, gp_ucb
+from botorch_tv.strategies import Strategy
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
 TRIALS = 2
@@ -94,27 +91,3 @@ def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
         y = torch.tensor([0.1, -0.2], dtype=torch.float64)
         state, _ = strategy.tell(state, by_number, y, time=time + 0.25)
     assert torch.equal(strategy.ask(state).time, torch.full((TRIALS,), 5.25).double())
-
-
-@each_engine
-def test_retention_by_time_by_hand(engine: str) -> None:
-    """A window of 2 retains lag 2 and drops lag 2.125; periods of 4 start at the first time."""
-    k = SETTING.matrix()[8]
-    common = gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW, inference=engine)
-    one = torch.tensor(1.0, dtype=torch.float64)
-    for retention, retained, gone in (
-        (SlidingWindow(2.0, by="time"), 5.0, 5.125),
-        (PeriodicReset(4.0, by="time"), 6.875, 7.0),
-    ):
-        strategy = replace(common, retention=retention)
-        state = strategy.init(SETTING.domain)
-        suggestion = strategy.suggestion_at(state, X[8], now=3.0)
-        state, _ = strategy.tell(state, suggestion, one)
-        inside = strategy.posterior(state, X, now=retained)
-        assert_close(inside.mean[:, 0], k / 1.02, 1e-12, f"{retention}")
-        outside = strategy.posterior(state, X, now=gone)
-        assert_close(outside.mean[:, 0], 0.0, 1e-12, f"{retention}")
-        assert_close(outside.variance[:, 0], 1.0, 1e-12, f"{retention}")
-        # A posterior ahead drops nothing from the state.
-        again = strategy.posterior(state, X, now=retained)
-        assert_close(again.mean[:, 0], inside.mean[:, 0], 0.0, f"{retention}")

@@ -40,27 +40,6 @@ def study(**changes: object) -> StudyResult:
     return run_study(WORLD, PLAYERS, **settings)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def whole() -> StudyResult:
-    return study(chunk=70, workers=1)
-
-
-@pytest.mark.parametrize("cut", [{"chunk": 1, "trials": 3}, {"chunk": 64, "workers": 2}])
-def test_results_do_not_depend_on_how_a_study_is_cut(whole: StudyResult, cut: dict) -> None:
-    again = study(**cut)
-    expected = whole.data.isel(trial=slice(again.data.sizes["trial"]))
-    for name in ("index", "resets"):
-        np.testing.assert_array_equal(again.data[name], expected[name])
-    np.testing.assert_allclose(again.regret, expected["regret"], rtol=0, atol=1e-10)
-
-
-def test_more_trials_and_rounds_extend_a_study(whole: StudyResult) -> None:
-    longer = study(trials=75, horizon=30)
-    np.testing.assert_array_equal(
-        longer.data["index"][:, :70, :25].values, whole.data["index"].values
-    )
-
-
 class Bounded(MarkovWorld):
     """Ten rounds, a first arm, and odd trials that cannot be measured in round 4."""
 

@@ -10,6 +10,7 @@ import torch
 from deap.benchmarks import movingpeaks
 from gmpb import GMPB, GMPBConfig
 from gpytorch.kernels import MaternKernel, ScaleKernel
+from oracles.dense import matern_five_halves, squared_exponential
 from simulation.recorded_stream import RecordedStream, rounds
 
 from botorch_tv.simulation import (
@@ -109,13 +110,7 @@ DOZEN = Grid.regular(12, 1)
 SQUARE = Grid.regular(5, 2)
 
 
-def dense(name: str, lengthscale: float, grid: Grid) -> np.ndarray:
-    """The kernel between all arms, from its formula."""
-    X = grid.X.numpy()
-    r = np.sqrt(((X[:, None] - X[None]) ** 2).sum(-1)) / lengthscale
-    if name == "se":
-        return np.exp(-(r**2) / 2)
-    return (1 + math.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-math.sqrt(5) * r)
+KERNELS = {"se": squared_exponential, "matern52": matern_five_halves}
 
 
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
@@ -125,7 +120,7 @@ def test_draws_have_the_covariance_of_the_kernel(kernel: str, grid: Grid) -> Non
     drawn = GaussianDraw(unit_kernel(kernel, 0.3)).draw(grid, RecordedStream(trials))
     f = drawn.values.numpy()
     product = f[:, :, None] * f[:, None, :]
-    K = dense(kernel, 0.3, grid)
+    K = KERNELS[kernel](grid.X, 0.3)
     assert (np.abs(product.mean(0) - K) <= 5 * product.std(0) / trials**0.5).all()
     assert (np.abs(f.mean(0)) <= 5 * f.std(0) / trials**0.5).all()
     assert drawn.squared_norm is None
@@ -136,7 +131,7 @@ def test_smoothed_draw_is_the_posterior_mean_of_its_twin(kernel: str) -> None:
     grid, noise = Grid(torch.rand(40, 1, dtype=torch.float64)), 0.05
     g = GaussianDraw(unit_kernel(kernel, 0.2)).draw(grid, RecordedStream(7)).values.numpy()
     drawn = SmoothedDraw(unit_kernel(kernel, 0.2), noise).draw(grid, RecordedStream(7))
-    K = dense(kernel, 0.2, grid)
+    K = KERNELS[kernel](grid.X, 0.2)
     a = np.linalg.solve(K + noise * np.eye(40), g.T).T
     assert drawn.values.numpy() == pytest.approx(a @ K, abs=1e-9)
     assert drawn.weights.numpy() == pytest.approx(a, abs=1e-9)
@@ -148,7 +143,7 @@ def test_kernel_sum_from_its_draws(grid: Grid) -> None:
     stream = RecordedStream(6)
     drawn = RKHSFunctions(unit_kernel("se", 0.2), terms=9).draw(grid, stream)
     place, coefficient = stream.drawn
-    K = dense("se", 0.2, grid)
+    K = squared_exponential(grid.X, 0.2)
     for trial in range(6):
         arms = np.floor(place[trial] * len(grid)).astype(int)
         alpha = 2 * coefficient[trial] - 1
