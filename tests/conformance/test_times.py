@@ -8,21 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conformance.presets import (
-    BESIDE,
-    RECURSIONS,
-    Preset,
-    each_path,
-)
+from conformance.presets import BESIDE, BY_NAME, Preset, each_path
 from conformance.rounds import Setting, make_world
 from torch import Tensor
 
 from botorch_tv.strategies import Strategy
 
-SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
+SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=18)
 TRIALS = 2
-X = SETTING.domain.X
-each_engine = pytest.mark.parametrize("engine", RECURSIONS)
 
 
 def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -38,10 +31,6 @@ def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
     before = np.vstack([measured[:1] - 1.0, measured[:-1]])
     planned = before + random.integers(0, 40, steps.shape) / 8.0
     return torch.as_tensor(planned + shift), torch.as_tensor(measured + shift)
-
-
-def strategy_of(preset: Preset, engine: str) -> Strategy:
-    return preset.by(SETTING.module(), SETTING.noise, engine)
 
 
 def play_at(strategy: Strategy, shift: float) -> list[Any]:
@@ -66,7 +55,7 @@ def play_at(strategy: Strategy, shift: float) -> list[Any]:
 @each_path(0, beside=BESIDE)
 def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
     """The origin of time does not matter: seconds since 1970 serve as well as rounds."""
-    strategy = strategy_of(preset, engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     here, there = play_at(strategy, 0.0), play_at(strategy, 2.0**31)
     for t, (one, other) in enumerate(zip(here, there)):
         assert torch.equal(one.index, other.index), f"round {t + 1}"
@@ -74,9 +63,9 @@ def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
         torch.testing.assert_close(one.sd, other.sd, atol=1e-10, rtol=0.0)
 
 
-@each_path(1)
-def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
-    strategy = strategy_of(preset, engine)
+@pytest.mark.parametrize("name", ["TV-GP-UCB", "WGP-UCB", "GP-TS"])
+def test_a_number_stands_for_every_trial(name: str) -> None:
+    strategy = BY_NAME[name].strategy(SETTING.module(), SETTING.noise)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for time in (2.5, 4.0):
         every = torch.full((TRIALS,), time, dtype=torch.float64)

@@ -233,7 +233,7 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
         state, _ = strategy.tell(state, suggestion, seen)
         index.append(int(suggestion.index))
         y.append(float(seen))
-        if t >= window and t % 30 == 29:
+        if t % 60 == 59:
             posterior = strategy.posterior(state, X)
             mean, covariance, _ = exact.joint_regression(
                 setting.matrix(),
@@ -251,9 +251,7 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
     return worst
 
 
-@pytest.mark.parametrize(
-    ("noise", "window", "limit"), [(1e-3, 13, 1e-8), (1e-6, 5, 1e-6), (1e-6, 13, 1e-6)]
-)
+@pytest.mark.parametrize(("noise", "window", "limit"), [(1e-3, 13, 1e-8), (1e-6, 13, 1e-6)])
 @each_engine
 def test_windows(engine: str, noise: float, window: int, limit: float) -> None:
     """Over a hundred deletions; with noise 1e-6 of the prior the condition number is 4e6."""
