@@ -9,7 +9,6 @@ from conformance.presets import (
     BY_NAME,
     CHOOSING,
     ENGINES,
-    PRESETS,
     Preset,
     each_pair,
     every_pair,
@@ -63,10 +62,6 @@ def test_equals_the_textbook(preset: Preset, engine: str) -> None:
 @each_pair(1, BOUNDED)
 def test_equals_the_textbook_for_long(preset: Preset, engine: str) -> None:
     assert_equals_the_textbook(preset, LONG, engine)
-
-
-def test_the_engine_is_chosen_automatically_unless_named() -> None:
-    assert {p.strategy(ROUGH.module(), 0.01).inference for p in PRESETS} == {"auto"}
 
 
 def test_the_worlds_make_triggers_fire() -> None:

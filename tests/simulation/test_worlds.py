@@ -1,5 +1,4 @@
 import itertools
-import math
 import random
 from collections.abc import Callable
 from itertools import islice, pairwise
@@ -152,9 +151,9 @@ def test_kernel_sum_from_its_draws(grid: Grid) -> None:
     for trial in range(6):
         arms = np.floor(place[trial] * len(grid)).astype(int)
         alpha = 2 * coefficient[trial] - 1
-        f = sum(alpha[i] * K[arms[i]] for i in range(9))
+        f = alpha @ K[arms]
         assert drawn.values[trial].numpy() == pytest.approx(f, abs=1e-10)
-        norm = sum(alpha[i] * alpha[j] * K[arms[i], arms[j]] for i in range(9) for j in range(9))
+        norm = alpha @ K[np.ix_(arms, arms)] @ alpha
         assert float(drawn.squared_norm[trial]) == pytest.approx(norm, rel=1e-9)
         assert drawn.weights[trial].numpy() @ K == pytest.approx(f, abs=1e-9)
 
@@ -222,28 +221,21 @@ def scaled_kernel() -> ScaleKernel:
     return scaled
 
 
-def k(x: float, y: float) -> float:
-    return 0.5 * math.exp(-((x - y) ** 2) / 18)
-
-
 @pytest.mark.parametrize(
     ("options", "number", "scale", "frequency"),
     [({}, 20, 5, 0.3), ({"centers": 2, "scale": 2.0, "frequency": 0.1}, 2, 2, 0.1)],
 )
-def test_values_by_a_direct_loop(options, number, scale, frequency) -> None:
+def test_values_by_the_formula(options, number, scale, frequency) -> None:
     """[M] §4.1, with centers evenly spaced from -50 to 50."""
-    centers = [-50 + 100 * i / (number - 1) for i in range(number)]
-    among = np.array([[k(c, d) for d in centers] for c in centers])
-    largest = np.linalg.eigvalsh(among)[-1]
+    centers = -50 + 100 * np.arange(number) / (number - 1)
+    K = 0.5 * squared_exponential(np.append(ARMS.X[:, 0], centers)[:, None], 3.0)
+    across, among = K[:41, 41:], K[41:, 41:]
     world = SineWorld(ARMS, kernel=scaled_kernel(), noise=0.01, **options)
     f = rounds(world, RecordedStream(3), 30)
     for t in range(1, 31):
-        u = [math.sin(frequency * t + i) for i in range(1, number + 1)]
-        length = math.sqrt(sum(v * v for v in u))
-        a = [scale / largest * v / length for v in u]
-        for m, x in enumerate(ARMS.X[:, 0].tolist()):
-            expected = sum(a[i] * k(x, centers[i]) for i in range(number))
-            assert f[t - 1, :, m] == pytest.approx(expected, abs=1e-12)
+        u = np.sin(frequency * t + np.arange(1, number + 1))
+        a = scale / np.linalg.eigvalsh(among)[-1] * u / np.linalg.norm(u)
+        assert f[t - 1] == pytest.approx(np.tile(across @ a, (3, 1)), abs=1e-12)
 
 
 @pytest.mark.parametrize("rough", [False, True])
