@@ -27,11 +27,10 @@ from botorch_tv.acquisition.widths import Constant
 from botorch_tv.strategies import Grid, gp_ucb
 
 TOLERANCE = 1e-8
-TRIALS = 2
 ROUGH = Setting(points=7, kernel="matern", noise=0.01, rounds=36)
 LONG = Setting(points=8, kernel="se", noise=0.02, rounds=140)  # rows and arms outgrow their memory
-SETTINGS = [ROUGH, LONG]
-EVERY = {36: 4, 140: 10}  # rounds between looks at the posterior of the whole grid
+SIZES = {ROUGH: (2, 4), LONG: (1, 10)}
+"""Trials, and rounds between looks at the posterior of the whole grid."""
 BOUNDED = [preset for preset in CHOOSING if preset.path[1] == "ucb" and not preset.consults]
 # It measures few arms again and again, where removing an observation loses most digits.
 BOUNDED.append(BY_NAME["EI + window"])
@@ -45,11 +44,11 @@ def assert_agree(actual: Run, expected: Run, width: bool = True) -> None:
 
 
 def assert_equals_the_textbook(preset: Preset, setting: Setting, engine: str) -> None:
-    every = EVERY[setting.rounds]
-    expected = by_the_book(preset.name, setting, TRIALS, every)
+    trials, every = SIZES[setting]
+    expected = by_the_book(preset.name, setting, trials, every)
     strategy = replace(preset.strategy(setting.module(), setting.noise), inference=engine)
-    world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
-    actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
+    world = make_world(setting.points, setting.noise, setting.rounds, trials)
+    actual = play(strategy, setting.domain, world, (trials,), every=every)
     assert_agree(actual, expected, width="sqrt_beta" in preset.compared)
     np.testing.assert_array_equal(actual.reset, expected.reset)
 
@@ -66,8 +65,8 @@ def test_equals_the_textbook_for_long(preset: Preset, engine: str) -> None:
 
 def test_the_worlds_make_triggers_fire() -> None:
     """Without resets the tests above would not test triggers."""
-    for setting in SETTINGS:
-        fired = by_the_book("ET-GP-UCB", setting, TRIALS, EVERY[setting.rounds]).reset
+    for setting, size in SIZES.items():
+        fired = by_the_book("ET-GP-UCB", setting, *size).reset
         assert 1 <= fired.sum() < 0.5 * fired.size
 
 
