@@ -58,30 +58,30 @@ def require_compiled_like_eager(world: GridWorld, strategies: dict[str, Strategy
     return compiled
 
 
-def skewed(points: int) -> Tensor:
-    """Correlations along a line that change if the line is reversed."""
-    x = torch.linspace(0, 1, points, dtype=torch.float64) ** 2
-    return torch.exp(-0.5 * ((x[:, None] - x) / 0.8).square())
+PLACE = torch.linspace(0, 1, 9, dtype=torch.float64) ** 2
+ALONG = torch.exp(-0.5 * ((PLACE[:, None] - PLACE) / 0.8).square())
+SKEWED = torch.kron(ALONG, ALONG)
+"""Correlations along a line that change if the line is reversed."""
 
 
 # A kind has its rounds on a product and elsewhere; other domains differ in their basis only.
 @pytest.mark.parametrize(
-    ("domain", "kernel", "kinds"),
+    ("domain", "kernel", "noise", "kinds"),
     [
-        pytest.param(Grid.regular(10, 2), smooth(0.8), FEW, id="even product"),
-        pytest.param(Grid.regular(11, 2), smooth(0.8), KINDS, id="odd product"),
-        pytest.param(
-            Grid.regular(9, 2), torch.kron(skewed(9), skewed(9)), FEW, id="skewed product"
-        ),
-        pytest.param(Grid.regular(7, 2), rough(), KINDS, id="no product"),
-        pytest.param(SCATTERED, smooth(0.2), FEW, id="scattered"),
-        pytest.param(Grid.regular(6, 3), rough(), KINDS, id="cube", marks=pytest.mark.slow),
-        pytest.param(Grid.regular(31, 1), smooth(), KINDS, id="line", marks=pytest.mark.slow),
+        pytest.param(Grid.regular(10, 2), smooth(0.8), NOISE, FEW, id="even product"),
+        pytest.param(Grid.regular(11, 2), smooth(0.8), NOISE, KINDS, id="odd product"),
+        pytest.param(Grid.regular(9, 2), SKEWED, NOISE, FEW, id="skewed product"),
+        pytest.param(Grid.regular(7, 2), rough(), 0.05, KINDS, id="no product"),
+        pytest.param(SCATTERED, smooth(0.2), NOISE, FEW, id="scattered"),
+        pytest.param(Grid.regular(6, 3), rough(), 0.05, KINDS, id="cube", marks=pytest.mark.slow),
+        pytest.param(Grid.regular(31, 1), smooth(), 0.05, KINDS, id="line", marks=pytest.mark.slow),
     ],
 )
-def test_rounds_are_those_of_the_recursion(domain, kernel, kinds):
+def test_rounds_are_those_of_the_recursion(domain, kernel, noise, kinds):
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.05, noise=NOISE)
-    strategies = {label: ucb(**{"kernel": kernel, "noise": 0.05} | KINDS[label]) for label in kinds}
+    strategies = {
+        label: ucb(**{"kernel": kernel, "noise": noise} | KINDS[label]) for label in kinds
+    }
     compiled, eager, found = both(world, strategies, HORIZON)
     for label, state in eager.states.items():
         trials, running = compiled.trials[label], state.data.running
