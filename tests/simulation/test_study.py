@@ -10,7 +10,7 @@ import torch
 
 from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic
 from botorch_tv.forgetting import PeriodicMarkov
-from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
@@ -33,11 +33,6 @@ PLAYERS: dict[str, Strategy] = {
     "SW": sw_gp_ucb(kernel=KERNEL, noise=0.02, window=9),
     "UI": ui_gp_ucb(kernel=KERNEL, noise=0.02, alpha=1.0),
 }
-
-
-def study(**changes: object) -> StudyResult:
-    settings = {"trials": 70, "horizon": 25, "progress": False, **changes}
-    return run_study(WORLD, PLAYERS, **settings)  # type: ignore[arg-type]
 
 
 class Bounded(MarkovWorld):
@@ -110,7 +105,8 @@ def test_strategies_that_minimise() -> None:
 
 
 def test_noise_is_shared_and_of_the_variance_given() -> None:
-    found = study(record=(Diagnosis(),), trials=30, horizon=40).data
+    size = {"trials": 20, "horizon": 20, "progress": False}
+    found = run_study(WORLD, PLAYERS, record=(Diagnosis(),), **size).data
     noise = (found["observation"] - found["objective"]).values
     np.testing.assert_allclose(noise, noise[:1].repeat(len(PLAYERS), axis=0), atol=1e-12)
     assert abs(noise[0].var() / 0.02 - 1) < 4 * math.sqrt(2 / noise[0].size)
