@@ -1,7 +1,10 @@
-"""Strategies with compiled or captured rounds, by kind."""
+"""Strategies with compiled or captured rounds, by kind, and their rounds beside the recursion's."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
@@ -14,6 +17,9 @@ from botorch_tv.acquisition import (
     Logarithmic,
 )
 from botorch_tv.forgetting import EventTrigger, Markov, PeriodicReset, SlidingWindow, Wiener
+from botorch_tv.simulation.rounds import EagerTable, Place
+from botorch_tv.simulation.settings import Arrays, StudySettings
+from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import GPStrategy, Grid, Strategy
 
 NOISE = 0.02
@@ -68,3 +74,30 @@ KINDS: dict[str, dict[str, object]] = {
     "gain known beforehand": {"width": IGPUCB(B=1.0, R=0.2, delta=0.1, gain=ClosedForm("se"))},
 }
 SCATTERED = Grid(torch.rand(23, 2, generator=torch.Generator().manual_seed(0)).double())
+
+
+def beside_the_recursion(
+    table: Any, settings: StudySettings, block: range
+) -> tuple[EagerTable, dict[str, Arrays]]:
+    """Plays a table of compiled or captured rounds, and the recursion: both store the same.
+
+    Returns:
+        The table of the recursion, and the arrays of each strategy.
+    """
+    eager = EagerTable(settings, list(settings.strategies), Place(block))
+    place = {"dtype": settings.dtype, "device": settings.device}
+    draws = Stream(settings.seed, "world", block.start, len(block), **place)
+    for step, objective in zip(range(settings.horizon), settings.world.objectives(draws)):
+        table.play_round(step, objective)
+        eager.play_round(step, objective)
+    found, expected = table.finished(), eager.finished()
+    assert found.keys() == expected.keys()
+    for label, arrays in expected.items():
+        assert found[label].keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found[label][name].dtype == array.dtype
+            if name == "regret":
+                np.testing.assert_allclose(found[label][name], array, rtol=0, atol=1e-12)
+            else:
+                np.testing.assert_array_equal(found[label][name], array, f"{name} of {label}")
+    return eager, found

@@ -261,7 +261,6 @@ class Trial:
     failures: str
     late: bool
     f: Array
-    last_reset_time: float = math.nan
 
     @classmethod
     def make(cls, case: Case, random: np.random.Generator) -> Trial:
@@ -291,21 +290,6 @@ class Trial:
             "first": t >= 4,
             "all": False,
         }[self.failures]
-
-    def period(self, time: float) -> int:
-        """Number of the period by time that a moment lies in."""
-        first = self.bandit.rows[0].time if self.bandit.rows else time
-        return math.floor((time - first) / self.bandit.retention[1])
-
-    def tell(self, choice: Choice, y: float, **told: Any) -> bool:
-        """The textbook's observation; returns whether this round reports a reset."""
-        kind, rows = self.bandit.retention, list(self.bandit.rows)
-        fired = self.bandit.tell(choice, y, **told)
-        if kind[0] != "period" or not rows:
-            return fired  # the textbook reports resets of several rules
-        if kind[2] == "rounds":  # before deciding round t when (t - 1) mod N = 0
-            return len(rows) % int(kind[1]) == 0
-        return self.period(rows[-1].time) != self.period(self.bandit.rows[-1].time)
 
 
 def acceptable(bandit: DenseBandit, choice: Choice, arm: int, rounding: float) -> bool:
@@ -374,10 +358,12 @@ def check(number: int, **chosen: Any) -> float:
         }
         if not all(one["ok"] for one in told) or random.random() < 0.3:
             arguments["ok"] = tensor([one["ok"] for one in told])
-        given = [value if one["ok"] else math.nan for value, one in zip(y, told)]
+        nothing = (math.nan, 0.25, math.inf, -math.inf)[t % 4]
+        given = [value if one["ok"] else nothing for value, one in zip(y, told)]
         state, info = strategy.tell(state, suggestion, tensor(given), **arguments)
         resets = [
-            trial.tell(*parts[:2], **parts[2]) for trial, *parts in zip(trials, choices, y, told)
+            trial.bandit.tell(choice, value, **one)
+            for trial, choice, value, one in zip(trials, choices, y, told)
         ]
         assert info.reset.flatten().tolist() == resets, f"case {number}, round {t + 1}: {case}"
         noises = [trial.bandit.rows[-1].noise for trial in trials]

@@ -116,11 +116,6 @@ class Preset(NamedTuple):
         return self.rules == (("trigger", 0.1),)
 
     @property
-    def tells_resets(self) -> bool:
-        """Whether the textbook reports resets."""
-        return self.triggers or self.composed
-
-    @property
     def rules(self) -> tuple[tuple[Any, ...], ...]:
         """Of retention."""
         retention = self.book(1.0).get("retention", ("all",))

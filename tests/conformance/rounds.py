@@ -158,34 +158,25 @@ def by_the_book(name: str, setting: Setting, trials: int, every: int) -> Run:
     """The textbook's run of a preset, cached for several tests."""
     K, noise, book = setting.matrix(), setting.noise, BY_NAME[name].book(setting.noise)
     world = make_world(setting.points, noise, setting.rounds, trials)
-    rounds, trials, arms = world.values.shape
-    looked = checked_rounds(rounds, every)
-    run = Run(
-        index=np.empty((rounds, trials), dtype=np.int64),
-        mean=np.empty((rounds, trials)),
-        sd=np.empty((rounds, trials)),
-        sqrt_beta=np.empty((rounds, trials)),
-        reset=np.empty((rounds, trials), dtype=bool),
-        gain=np.empty((rounds, trials)),
-        posterior_mean=np.empty((len(looked), trials, arms)),
-        posterior_variance=np.empty((len(looked), trials, arms)),
-    )
+    looked = checked_rounds(setting.rounds, every)
+    played = []
     for trial in range(trials):
-        bandit = DenseBandit(K, noise, **book)
+        bandit, seen = DenseBandit(K, noise, **book), {name: [] for name in Run.__annotations__}
         choice = bandit.choose()
-        for t in range(rounds):
+        for t in range(setting.rounds):
             y = world.values[t, trial, choice.index] + world.errors[t, trial]
-            run.index[t, trial] = choice.index
-            run.mean[t, trial], run.sd[t, trial] = choice.mean, choice.sd
-            run.sqrt_beta[t, trial] = choice.sqrt_beta
-            run.reset[t, trial] = bandit.tell(choice, y)
-            run.gain[t, trial] = 0.5 * math.log1p(choice.sd**2 / noise)
+            for name in ("index", "mean", "sd", "sqrt_beta"):
+                seen[name].append(getattr(choice, name))
+            seen["reset"].append(bandit.tell(choice, y))
+            seen["gain"].append(0.5 * math.log1p(choice.sd**2 / noise))
             choice = bandit.choose()
             if t in looked:
-                after = choice.prediction
-                run.posterior_mean[looked.index(t), trial] = after.mean
-                run.posterior_variance[looked.index(t), trial] = after.variance
-    return run
+                seen["posterior_mean"].append(choice.prediction.mean)
+                seen["posterior_variance"].append(choice.prediction.variance)
+        played.append(seen)
+    return Run(
+        **{name: np.stack([seen[name] for seen in played], 1) for name in Run.__annotations__}
+    )
 
 
 def assert_same_choices(actual: NDArray[np.int64], expected: NDArray[np.int64]) -> None:

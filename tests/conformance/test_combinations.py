@@ -43,7 +43,7 @@ def test_random_combinations(first: int) -> None:
 def test_random_combinations_without_reading_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device, where reading the mask would wait."""
     monkeypatch.setattr(data, "_looks", lambda data: False)
-    assert worst(4000, 2 * TOGETHER) < TOLERANCE
+    assert worst(4000, TOGETHER) < TOLERANCE
 
 
 @pytest.mark.parametrize("number", [657, 2660])

@@ -54,16 +54,3 @@ def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, en
         listed = strategy.ask(state, generator=[torch.Generator().manual_seed(t)])
         assert torch.equal(alone.index, listed.index)
         state, _ = strategy.tell(state, alone, y)
-
-
-@each_pair(2, DRAWING)
-def test_trials_draw_independently_from_one_generator(preset: Preset, engine: str) -> None:
-    """Trials with equal data, or none, do not all play the same arm."""
-    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
-    state = strategy.init(SETTING.domain, batch_shape=(40,))
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(3):
-        suggestion = strategy.ask(state, generator=generator)
-        assert len(suggestion.index.unique()) > 10
-        at = strategy.suggestion_at(state, SETTING.domain.X[7].expand(40, 2))
-        state, _ = strategy.tell(state, at, torch.full((40,), 0.1, dtype=torch.float64))

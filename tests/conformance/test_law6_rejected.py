@@ -41,7 +41,7 @@ WRONG: list[dict[str, Any]] = [
 
 @pytest.fixture(
     scope="module",
-    params=[*pairs(2), *((preset, "auto") for preset in BESIDE)],
+    params=[*pairs(2, short=True), *((preset, "auto") for preset in BESIDE)],
     ids=lambda pair: f"{pair[0].name}-{pair[1]}",
 )
 def run(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:

@@ -218,22 +218,26 @@ def play(
     return state
 
 
+def require_no_wait(strategy: Any, allowed: frozenset[str] = frozenset()) -> None:
+    """In the first two rounds, and those around resets and the first deletion from a window."""
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    for before in (0, 10):
+        state = play(strategy, state, before)
+        nowhere = emptied(state)
+        with NoWaiting(allowed=allowed):
+            nowhere = play(strategy, nowhere, 5 if before else 2)
+        assert nowhere.time.device == NOWHERE
+    assert nowhere.rounds == SETTING.rounds
+
+
 @each_pair(1)
 def test_no_round_waits(preset: Preset, engine: str) -> None:
-    """The first two rounds, and those around resets and the first deletion from a window."""
     if preset.consults:
         pytest.skip("drawing points for an expert reads two counts")
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
     foreseen = engine == "features" or (engine == "auto" and strategy.exploration.samples)
     sampling = preset.samples and not foreseen
-    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    for before in (0, 10):
-        state = play(strategy, state, before)
-        nowhere = emptied(state)
-        with NoWaiting(allowed=EIGENVECTORS if sampling else frozenset()):
-            nowhere = play(strategy, nowhere, 5 if before else 2)
-        assert nowhere.time.device == NOWHERE
-    assert nowhere.rounds == SETTING.rounds
+    require_no_wait(strategy, EIGENVECTORS if sampling else frozenset())
 
 
 LATER = {
@@ -247,14 +251,7 @@ LATER = {
 
 @pytest.mark.parametrize("name", LATER)
 def test_no_round_of_other_strategies_waits(name: str) -> None:
-    strategy = LATER[name](SETTING.module())
-    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    for before in (0, 10):
-        state = play(strategy, state, before)
-        nowhere = emptied(state)
-        with NoWaiting():
-            nowhere = play(strategy, nowhere, 5 if before else 2)
-        assert nowhere.time.device == NOWHERE
+    require_no_wait(LATER[name](SETTING.module()))
 
 
 def test_an_adaptive_strategy_does_not_wait_once_its_units_are_final() -> None:

@@ -1,4 +1,4 @@
-"""Worlds, subsets and choices of a seed are the same on every processor.
+"""Worlds, choices and queries of a seed are the same on every processor.
 
 Settings let MKL and PyTorch compute as on other processors; each setting needs a process.
 """
@@ -40,7 +40,7 @@ def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]
     ("points", "horizon"), [(6, 12), pytest.param(20, 60, marks=pytest.mark.slow)]
 )
 def test_a_seed_is_the_same_everywhere(points: int, horizon: int, tmp_path: Path) -> None:
-    """Points, values of worlds, and regret, which depends on every choice, within 1e-8."""
+    """Regret, which depends on the world, on every choice and on every query, within 1e-8."""
     here, *others = computed(tmp_path, points, horizon)
     # Some setting must change the last digits, or nothing is tested.
     if torch.backends.mkl.is_available():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conformance.presets import PRESETS, RECURSIONS, Preset, pairs
+from conformance.presets import PRESETS, RECURSIONS, Preset, one_per, pairs
 from conformance.rounds import Run, Setting, make_world, play
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=16)
@@ -20,7 +20,10 @@ def run(preset: Preset, engine: str) -> Run:
 
 @pytest.mark.parametrize(
     "preset",
-    [preset for preset in PRESETS if preset.recursions != RECURSIONS],
+    one_per(
+        lambda preset: preset.path,
+        [preset for preset in PRESETS if preset.recursions != RECURSIONS],
+    ),
     ids=lambda preset: preset.name,
 )
 def test_a_recursion_that_is_skipped_is_another_by_name_only(preset: Preset) -> None:

@@ -70,7 +70,7 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
     predicted, sampled = choice.prediction, preset.samples
     often = np.full(len(X), 1.0 / len(X))
     if book["exploration"] == "greedy":  # random arms become rarer with every round
-        chance = 0.9 ** (len(bandit.rows) - bandit.triggered)
+        chance = 0.9 ** (len(bandit.rows) - bandit.rules.began)
         often = chance * often + (1 - chance) * np.eye(len(X))[bandit.recommend()]
     if book["exploration"] == "forced":
         often = 0.3 * often + 0.7 * np.eye(len(X))[bandit.choose().index]

@@ -3,29 +3,19 @@
 ``test_combinations.py`` compares such rounds with the textbook.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conformance.presets import (
-    BESIDE,
-    NARROW,
-    RECURSIONS,
-    Preset,
-    each_path,
-)
-from conformance.rounds import Setting, assert_close, make_world
+from conformance.presets import BESIDE, BY_NAME, Preset, each_path
+from conformance.rounds import Setting, make_world
 from torch import Tensor
 
-from botorch_tv.forgetting import PeriodicReset, SlidingWindow
-from botorch_tv.strategies import Strategy, gp_ucb
+from botorch_tv.strategies import Strategy
 
-SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
+SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=18)
 TRIALS = 2
-X = SETTING.domain.X
-each_engine = pytest.mark.parametrize("engine", RECURSIONS)
 
 
 def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -41,10 +31,6 @@ def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
     before = np.vstack([measured[:1] - 1.0, measured[:-1]])
     planned = before + random.integers(0, 40, steps.shape) / 8.0
     return torch.as_tensor(planned + shift), torch.as_tensor(measured + shift)
-
-
-def strategy_of(preset: Preset, engine: str) -> Strategy:
-    return preset.by(SETTING.module(), SETTING.noise, engine)
 
 
 def play_at(strategy: Strategy, shift: float) -> list[Any]:
@@ -69,7 +55,7 @@ def play_at(strategy: Strategy, shift: float) -> list[Any]:
 @each_path(0, beside=BESIDE)
 def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
     """The origin of time does not matter: seconds since 1970 serve as well as rounds."""
-    strategy = strategy_of(preset, engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     here, there = play_at(strategy, 0.0), play_at(strategy, 2.0**31)
     for t, (one, other) in enumerate(zip(here, there)):
         assert torch.equal(one.index, other.index), f"round {t + 1}"
@@ -77,9 +63,9 @@ def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
         torch.testing.assert_close(one.sd, other.sd, atol=1e-10, rtol=0.0)
 
 
-@each_path(1)
-def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
-    strategy = strategy_of(preset, engine)
+@pytest.mark.parametrize("name", ["TV-GP-UCB", "WGP-UCB", "GP-TS"])
+def test_a_number_stands_for_every_trial(name: str) -> None:
+    strategy = BY_NAME[name].strategy(SETTING.module(), SETTING.noise)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for time in (2.5, 4.0):
         every = torch.full((TRIALS,), time, dtype=torch.float64)
@@ -94,42 +80,3 @@ def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
         y = torch.tensor([0.1, -0.2], dtype=torch.float64)
         state, _ = strategy.tell(state, by_number, y, time=time + 0.25)
     assert torch.equal(strategy.ask(state).time, torch.full((TRIALS,), 5.25).double())
-
-
-@each_path(2)
-def test_default_time_counts_rounds(preset: Preset, engine: str) -> None:
-    """1 in the first round, then the newest time plus 1, in each trial."""
-    strategy = strategy_of(preset, engine)
-    state = strategy.init(SETTING.domain, batch_shape=(2,))
-    y = torch.zeros(2, dtype=torch.float64)
-    for expected in ([1.0, 1.0], [2.0, 2.0], [3.0, 3.0]):
-        suggestion = strategy.ask(state)
-        assert suggestion.time.tolist() == expected
-        state, _ = strategy.tell(state, suggestion, y)
-    time = torch.tensor([3.5, 40.0], dtype=torch.float64)
-    state, _ = strategy.tell(state, strategy.ask(state), y, time=time)
-    assert strategy.ask(state).time.tolist() == [4.5, 41.0]
-
-
-@each_engine
-def test_retention_by_time_by_hand(engine: str) -> None:
-    """A window of 2 retains lag 2 and drops lag 2.125; periods of 4 start at the first time."""
-    k = SETTING.matrix()[8]
-    common = gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW, inference=engine)
-    one = torch.tensor(1.0, dtype=torch.float64)
-    for retention, retained, gone in (
-        (SlidingWindow(2.0, by="time"), 5.0, 5.125),
-        (PeriodicReset(4.0, by="time"), 6.875, 7.0),
-    ):
-        strategy = replace(common, retention=retention)
-        state = strategy.init(SETTING.domain)
-        suggestion = strategy.suggestion_at(state, X[8], now=3.0)
-        state, _ = strategy.tell(state, suggestion, one)
-        inside = strategy.posterior(state, X, now=retained)
-        assert_close(inside.mean[:, 0], k / 1.02, 1e-12, f"{retention}")
-        outside = strategy.posterior(state, X, now=gone)
-        assert_close(outside.mean[:, 0], 0.0, 1e-12, f"{retention}")
-        assert_close(outside.variance[:, 0], 1.0, 1e-12, f"{retention}")
-        # A posterior ahead drops nothing from the state.
-        again = strategy.posterior(state, X, now=retained)
-        assert_close(again.mean[:, 0], inside.mean[:, 0], 0.0, f"{retention}")

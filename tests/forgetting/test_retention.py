@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from gpytorch.kernels import PeriodicKernel, RBFKernel
-from oracles.dense import trigger_threshold
+from oracles.rules import trigger_threshold
 
 from botorch_tv.forgetting import (
     ConfirmedTrigger,

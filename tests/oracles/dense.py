@@ -9,8 +9,7 @@ A model is given by plain tuples:
   ``("quasi-periodic", rate, omega)``, ``("damped", rate, start)``,
   ``("periodic", epsilon, cycle, lengthscale)``;
 * inflation: ``("constant",)``, ``("exponential", gamma)``, ``("injection", alpha, kappa)``;
-* retention: ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``
-  with ``by`` either ``"rounds"`` or ``"time"``; or a tuple of rules of :mod:`oracles.rules`;
+* retention: a rule of :mod:`oracles.rules`, or a tuple of several;
 * exploration: ``"ucb"``, ``"ei"``, ``"pi"``, ``"directed"``, or any other for a rule that draws;
   ``"forced"`` is ``"ucb"`` in the rounds that do not;
 * mean: a number, or ``"estimated"``.
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from oracles.rules import Row, Rules, Seen, trigger_threshold
+from oracles.rules import Row, Rules, Seen
 from scipy.special import erfcx
 
 if TYPE_CHECKING:
@@ -89,12 +88,12 @@ def noise_factor(inflation: Part, lag: Array) -> Array:
     Exponential weights: gamma^(-lag) ([W22] (2)-(3)). Injection: 1 + kappa lag^alpha with
     0^0 := 0 ([M] (8)-(10)).
     """
-    lag = np.asarray(lag, dtype=np.float64)
+    lag = np.asarray(lag)
     if inflation[0] == "constant":
         return np.ones_like(lag)
     if inflation[0] == "exponential":
         with np.errstate(over="ignore"):
-            return np.float64(inflation[1]) ** (-lag)
+            return inflation[1] ** (-lag)
     if inflation[0] == "injection":
         alpha, kappa = inflation[1], inflation[2]
         return np.array([1.0 + kappa * (s**alpha if s > 0 else 0.0) for s in lag])
@@ -292,15 +291,18 @@ class DenseBandit:
     exploration: str = "ucb"
     maximize: bool = True
     mean: Mean = 0.0
-    rows: list[Row] = field(default_factory=list)
-    triggered: int = 0  # the round of the last trigger, 0 before any
     consultant: Consultant | None = None
     answers: list[Row] = field(default_factory=list)
     answered: int = 0  # the round of the newest answers, 0 before any
 
     def __post_init__(self) -> None:
         several = isinstance(self.retention[0], tuple)
-        self.rules = Rules(self.retention) if several else None
+        self.rules = Rules(self.retention if several else (self.retention,))
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rounds so far."""
+        return self.rules.rows
 
     def default_now(self) -> float:
         """1 in the first round, else the newest time plus 1."""
@@ -308,41 +310,18 @@ class DenseBandit:
 
     def live(self, now: float) -> list[Row]:
         """The rows that count when the next round is decided at ``now``."""
-        if self.rules is not None:
-            return [self.rows[item] for item in self.rules.before_choice(now)[0].live]
-        kind = self.retention[0]
-        if kind == "all":
-            return [*self.answers, *self.rows[self.answered :]]
-        if kind == "trigger":
-            return self.rows[max(0, self.triggered - 1) :]  # the triggering point is retained
-        size, by = self.retention[1], self.retention[2]
-        if kind == "period" and by == "rounds":
-            # Round s begins with an empty memory when (s - 1) mod N = 0.
-            return self.rows[len(self.rows) - len(self.rows) % int(size) :]
-        if kind == "period" and by == "time":
-            if not self.rows:
-                return []
-            first = self.rows[0].time
-            block = math.floor((now - first) / size)
-            return [row for row in self.rows if math.floor((row.time - first) / size) == block]
-        if kind == "window" and by == "rounds":
-            return self.rows[max(0, len(self.rows) - int(size)) :]
-        if kind == "window" and by == "time":
-            return [row for row in self.rows if now - row.time <= size]
-        raise ValueError(self.retention)
+        numbers = self.rules.before_choice(now)[0].live
+        return [*self.answers, *(self.rows[item] for item in numbers if item >= self.answered)]
 
-    def origin(self, rows: list[Row], now: float) -> float:
+    def origin(self, now: float) -> float:
         """Time of the first observation since the last reset; ``now`` where there is none.
 
         A window slides without resetting: its time counts from the first observation of all.
         """
-        if self.rules is not None:
-            origin = self.rules.before_choice(now)[0].origin
-            return now if origin is None else origin
-        if self.retention[0] == "window":
-            rows = self.rows
-        usable = [row.time for row in rows if math.isfinite(row.noise)]
-        return usable[0] if usable else now
+        if self.answers:
+            return self.answers[0].time
+        origin = self.rules.before_choice(now)[0].origin
+        return now if origin is None else origin
 
     def observations(self, now: float | None) -> tuple[float, list[Row], dict[str, Any]]:
         """The time, the rows that count, and their arguments for regression and gain."""
@@ -359,7 +338,7 @@ class DenseBandit:
                 "decay": self.decay,
                 "inflation": self.inflation,
                 "reference": newest if now is None else now,
-                "origin": self.origin(rows, at),
+                "origin": self.origin(at),
             },
         )
 
@@ -432,24 +411,15 @@ class DenseBandit:
         ok: bool = True,
         noise: float | None = None,
     ) -> bool:
-        """Observe y; returns whether a trigger fired, or any of several rules reset.
+        """Observe y; returns whether a rule reset.
 
         A failed measurement counts as a round; it neither teaches nor triggers.
         """
         variance = self.noise if noise is None else noise
-        fired = False
-        if self.retention[0] == "trigger" and ok:
-            t = len(self.rows) + 1
-            since = t - self.triggered
-            limit = trigger_threshold(choice.sd, variance, since, self.retention[1])
-            fired = abs(y - choice.mean) > limit
-            self.triggered = t if fired else self.triggered
         when = choice.time if time is None else time
         row = Row(choice.index, when, y, variance if ok else math.inf)
-        self.rows.append(row)
-        if self.rules is not None:
-            seen = Seen(row.y, choice.mean, choice.sd, row.noise)
-            self.rules, fired = self.rules.observed(row, seen)
+        seen = Seen(row.y, choice.mean, choice.sd, row.noise)
+        self.rules, fired = self.rules.observed(row, seen)
         if self.consultant is not None and self.consultant.due(len(self.rows)):
             usable = self.consultant.answers(self.K, self.rows, self.noise)
             if usable:

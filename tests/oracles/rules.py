@@ -1,9 +1,11 @@
-"""The retained rows under several rules: the textbook of composed retention.
+"""The retained rows under one or several rules: the textbook of retention.
 
-Rules are plain tuples, as in :mod:`oracles.dense`, and several rules are a tuple of these. Before
-every choice, and after every observation, each rule is evaluated for each retained row.
+Rules are plain tuples. Before every choice, and after every observation, each rule is evaluated
+for each retained row.
 
-* ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``;
+* ``("all",)``;
+* ``("period", N, by)`` and ``("window", W, by)``, ``by`` either ``"rounds"`` or ``"time"``;
+* ``("trigger", delta)``: a reset by an observation outside the band; the newest stays;
 * ``("sessions", pause)``: a longer pause forgets everything, and is a reset;
 * ``("agreeing", reach)``: drops rows whose y differs by more than this from the newest;
 * ``("near best", reach)``: drops rows further than this below the best;
@@ -206,7 +208,7 @@ def remembered(rule: tuple, asked: Question, expired: bool, forgot: bool) -> Mem
 
 @dataclass
 class Rules:
-    """The retained rows under several rules, round by round."""
+    """The retained rows under rules, round by round."""
 
     rules: tuple[tuple, ...]
     rows: list[Row] = field(default_factory=list)

@@ -1,17 +1,16 @@
 """Long runs and ill-conditioned problems against a fresh factorisation, in fifty digits."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from botorch.posteriors import Posterior
-from conformance.presets import BY_NAME, ENGINES, NARROW, Preset, each_path
+from conformance.presets import BY_NAME, CHOOSING, ENGINES, NARROW, Preset, each_path
 from conformance.rounds import Setting, assert_close, make_world
 from numpy.typing import NDArray
 from oracles import exact
-from oracles.dense import decay_between, squared_exponential
+from oracles.dense import decay_between
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import ExpectedImprovement, ProbabilityOfImprovement
@@ -25,7 +24,6 @@ from botorch_tv.strategies import (
     gp_ucb,
     r_gp_ucb,
     sw_gp_ucb,
-    tv_gp_ucb,
     ui_tvbo,
 )
 
@@ -121,56 +119,19 @@ RUNS = {
     "SW": (sw_gp_ucb(**COMMON, window=40, width=NARROW), ("static", "window")),
     "TV": (BY_NAME["TV-GP-UCB"].strategy(*COMMON.values()), ("markov", 0.03, "markov")),
     "ET": (BY_NAME["ET-GP-UCB"].strategy(*COMMON.values()), ("static", "trigger")),
+    "UI": (ui_tvbo(**COMMON, sigma_w2=0.003, width=NARROW), ("wiener", 0.003, "all")),
 }
 # Static models have two recursions: by features, and by the arms seen.
 PLAYED = [(name, "features") for name in RUNS] + [("GP", "auto"), ("ET", "auto")]
-LENGTHS = pytest.mark.parametrize(
-    "rounds", [400, pytest.param(100_000, marks=pytest.mark.slow)], ids=str
-)
 
 
-@LENGTHS
+@pytest.mark.parametrize("rounds", [400, pytest.param(100_000, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "engine"), PLAYED)
 def test_long_runs(name: str, engine: str, rounds: int) -> None:
     strategy, kind = RUNS[name]
+    if name == "UI":  # all rows count for ever
+        rounds = min(rounds, 2000)
     assert drift(replace(strategy, inference=engine), kind, rounds) < LIMIT
-
-
-def wiener_drift(rounds: int) -> float:
-    """Errors against a Kalman filter over all 64 arms in Joseph's form."""
-    sigma_w2, noise = 0.003, SETTING.noise
-    strategy = ui_tvbo(
-        kernel=SETTING.module(), noise=noise, sigma_w2=sigma_w2, width=NARROW, inference="features"
-    )
-    K = SETTING.matrix()
-    mean, covariance = np.zeros(len(K)), K.copy()
-    state = strategy.init(SETTING.domain, batch_shape=(1,))
-    random, worst = np.random.default_rng(2), 0.0
-    f = np.linalg.cholesky(K + 1e-9 * np.eye(len(K))) @ random.standard_normal(len(K))
-    for t in range(rounds):
-        if t:
-            covariance = covariance + sigma_w2 * K
-        suggestion = strategy.ask(state)
-        at = int(suggestion.index)
-        y = f[at] + random.standard_normal() * noise**0.5
-        # Joseph's form is a sum of positive semi-definite terms, so rounding is harmless.
-        gain = covariance[:, at] / (covariance[at, at] + noise)
-        mean = mean + gain * (y - mean[at])
-        joseph = np.eye(len(K))
-        joseph[:, at] -= gain
-        covariance = joseph @ covariance @ joseph.T + noise * np.outer(gain, gain)
-        observed = torch.tensor([y], dtype=torch.float64)
-        state, _ = strategy.tell(state, suggestion, observed, check=False, consume=True)
-        if (t + 1) % (rounds // 20) == 0:
-            posterior = strategy.posterior(state, SETTING.domain.X)
-            expected = (covariance + sigma_w2 * K).diagonal()
-            worst = max(worst, gap(posterior, mean, expected))
-    return worst
-
-
-@LENGTHS
-def test_long_runs_of_a_random_walk(rounds: int) -> None:
-    assert wiener_drift(rounds) < LIMIT
 
 
 @pytest.mark.parametrize("name", ["GP", "ET"])
@@ -197,13 +158,10 @@ def test_forgetting_needs_no_more_precision() -> None:
 
 def test_single_precision_is_accurate_as_long_as_allowed() -> None:
     """In the worst case: a drifting objective under a static model."""
-    strategy = RUNS["GP"][0]
-    assert (
-        drift(strategy, ("static", "all"), 1300, torch.float32) < 1e-3
-    )  # a standard deviation is at least 4e-3 then
+    # A standard deviation is at least 4e-3 then.
+    assert drift(*RUNS["GP"], 1300, torch.float32) < 1e-3
 
 
-EPS = 2.0**-52
 SMALL = Setting(points=4, kernel="se", noise=0.02, rounds=30)
 each_engine = pytest.mark.parametrize("engine", ENGINES)
 
@@ -212,7 +170,7 @@ def line(arms: int) -> Grid:
     return Grid(torch.linspace(0.0, 1.0, arms, dtype=torch.float64).unsqueeze(-1))
 
 
-@each_path(2)
+@each_path(2, CHOOSING)
 def test_grid_with_every_arm_twice(preset: Preset, engine: str) -> None:
     """Twins have equal posteriors; the lower index is played, as if the others did not exist."""
     single = SMALL.domain
@@ -221,13 +179,8 @@ def test_grid_with_every_arm_twice(preset: Preset, engine: str) -> None:
     world = make_world(SMALL.points, 0.02, SMALL.rounds, 2)
     states = [strategy.init(domain, batch_shape=(2,)) for domain in (single, double)]
     for t in range(16):
-        if preset.draws:  # other features, other draws: the arms are given
-            arms = torch.tensor([(5 * t) % 16, (3 * t + 1) % 16])
-            item = strategy.suggestion_at(states[0], single.X[arms])
-            two = strategy.suggestion_at(states[1], single.X[arms])
-        else:
-            item, two = strategy.ask(states[0]), strategy.ask(states[1])
-            assert torch.equal(two.index, 2 * item.index), f"round {t + 1}"
+        item, two = strategy.ask(states[0]), strategy.ask(states[1])
+        assert torch.equal(two.index, 2 * item.index), f"round {t + 1}"
         y = world.observe(t, item.index)
         assert torch.equal(item.X, two.X)
         for name in ("mean", "sd"):
@@ -237,75 +190,6 @@ def test_grid_with_every_arm_twice(preset: Preset, engine: str) -> None:
     mean, variance = twins.mean.view(2, -1, 2), twins.variance.view(2, -1, 2)
     assert_close(mean[..., 0], mean[..., 1], 1e-10, "mean of twins")
     assert_close(variance[..., 0], variance[..., 1], 1e-10, "variance of twins")
-
-
-def matrices() -> dict[str, NDArray[np.float64]]:
-    X, loading = np.linspace(0.0, 1.0, 9)[:, None], np.random.default_rng(2).standard_normal(9)
-    spread = 10.0 ** np.linspace(-6.0, 0.0, 9)
-    dead = squared_exponential(X, 0.2)
-    dead[4, :] = dead[:, 4] = 0.0
-    return {
-        "nearly constant": squared_exponential(X, 100.0),
-        "very smooth": squared_exponential(X, 3.0),
-        "rank one": np.outer(loading, loading),
-        "all arms equal": np.ones((9, 9)),
-        "dead arm": dead,
-        "uneven": squared_exponential(X, 0.3) * np.outer(spread, spread),
-    }
-
-
-MATRICES = matrices()
-MODELS = {
-    ("static",): gp_ucb,
-    ("markov", 0.05): partial(tv_gp_ucb, epsilon=0.05),
-    ("wiener", 0.05): partial(ui_tvbo, sigma_w2=0.05),
-}
-
-
-@pytest.mark.parametrize("noise", [1e-6, 1e-2])
-@pytest.mark.parametrize("kind", MATRICES)
-@pytest.mark.parametrize("decay", MODELS, ids=lambda decay: decay[0])
-def test_nearly_singular_kernels(decay: tuple, kind: str, noise: float) -> None:
-    """Fourteen rounds, arms repeated, then against fifty digits, in each recursion."""
-    K, rounds = MATRICES[kind], 14
-    domain = line(9)
-    random = np.random.default_rng(3)
-    index, y = random.integers(0, 9, rounds).tolist(), random.standard_normal(rounds)
-    # A function that the prior allows, and noise.
-    values, vectors = np.linalg.eigh(K)
-    f = vectors @ (np.sqrt(values.clip(0)) * random.standard_normal(9))
-    y = f[index] + noise**0.5 * y
-    times = [t + 1.0 for t in range(rounds)]
-    mean, covariance, condition = exact.joint_regression(
-        K,
-        index,
-        times,
-        y,
-        rounds + 1.0,
-        noise=[noise] * rounds,
-        decay=decay,
-        inflation=("constant",),
-        reference=float(rounds),
-        origin=1.0,
-    )
-    tolerance = 500.0 * EPS * condition
-    assert tolerance < 1e-4
-    for engine in ENGINES:
-        parts = {"kernel": torch.as_tensor(K), "noise": noise, "width": NARROW}
-        strategy = MODELS[decay](**parts, inference=engine)
-        state = strategy.init(domain)
-        for arm, value in zip(index, torch.as_tensor(y)):
-            at = strategy.suggestion_at(state, domain.X[arm])
-            assert torch.isfinite(at.sd)
-            state, _ = strategy.tell(state, at, value)
-        posterior = strategy.posterior(state, domain.X)
-        size = 1.0 + np.abs(y).max()
-        assert_close(posterior.mean[:, 0], mean, tolerance * size, f"mean, {engine}")
-        joint = posterior.distribution.covariance_matrix
-        assert_close(joint, covariance, tolerance, f"covariance, {engine}")
-        assert (posterior.variance[:, 0].numpy() >= -tolerance).all()
-        suggestion = strategy.ask(state)
-        assert torch.isfinite(suggestion.mean + suggestion.sd)
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -349,7 +233,7 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
         state, _ = strategy.tell(state, suggestion, seen)
         index.append(int(suggestion.index))
         y.append(float(seen))
-        if t >= window and t % 30 == 29:
+        if t % 60 == 59:
             posterior = strategy.posterior(state, X)
             mean, covariance, _ = exact.joint_regression(
                 setting.matrix(),
@@ -367,9 +251,7 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
     return worst
 
 
-@pytest.mark.parametrize(
-    ("noise", "window", "limit"), [(1e-3, 13, 1e-8), (1e-6, 5, 1e-6), (1e-6, 13, 1e-6)]
-)
+@pytest.mark.parametrize(("noise", "window", "limit"), [(1e-3, 13, 1e-8), (1e-6, 13, 1e-6)])
 @each_engine
 def test_windows(engine: str, noise: float, window: int, limit: float) -> None:
     """Over a hundred deletions; with noise 1e-6 of the prior the condition number is 4e6."""

@@ -27,13 +27,6 @@ class Promise:
         return self.work()
 
 
-class Lazy:
-    """Nothing but ``submit``."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Promise:
-        return Promise(lambda: function(*arguments))
-
-
 class Remote:
     """Sends everything as bytes, errors included, and counts them."""
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from oracles.dense import trigger_threshold
+from oracles.rules import trigger_threshold
 
 from botorch_tv.learning.refit import Refit
 from botorch_tv.simulation import BoxWorld, Diagnosis, StudyResult, run_study

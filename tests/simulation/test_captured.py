@@ -2,21 +2,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from kinds import KINDS, NOISE, SCATTERED, rough, smooth, ucb
+from kinds import KINDS, NOISE, SCATTERED, beside_the_recursion, rough, smooth, ucb
 from simulation.tape import Tape, taped
 
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.gp import arm_engine
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.captured import Capture, CapturedTable
-from botorch_tv.simulation.rounds import EagerTable, Place
+from botorch_tv.simulation.rounds import EagerTable
 from botorch_tv.simulation.settings import Arrays, StudySettings
-from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import Grid, Strategy
@@ -32,44 +31,18 @@ DOMAINS = {
 }
 
 
-@dataclass
-class Both:
+def played(
+    world: GridWorld,
+    strategies: dict[str, Strategy],
+    capture: Capture | None = taped,
+    horizon: int = HORIZON,
+) -> tuple[CapturedTable, EagerTable, dict[str, Arrays]]:
     """The same study by captured rounds and by the recursion."""
-
-    captured: CapturedTable
-    eager: EagerTable
-    found: dict[str, Arrays]
-    expected: dict[str, Arrays]
-
-    @classmethod
-    def played(
-        cls,
-        world: GridWorld,
-        strategies: dict[str, Strategy],
-        capture: Capture | None = taped,
-        horizon: int = HORIZON,
-    ) -> Both:
-        settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU, compiled=True)
-        graphs = settings.compilable(strategies)
-        assert list(graphs) == list(strategies)
-        captured = CapturedTable(settings, graphs, BLOCK, capture)
-        eager = EagerTable(settings, list(strategies), Place(BLOCK))
-        draws = Stream(0, "world", 3, 4, dtype=torch.float64, device=CPU)
-        for step, objective in zip(range(horizon), world.objectives(draws)):
-            captured.play_round(step, objective)
-            eager.play_round(step, objective)
-        return cls(captured, eager, captured.finished(), eager.finished())
-
-    def require_same(self) -> None:
-        for label, found in self.found.items():
-            assert set(found) == set(self.expected[label])
-            for name, array in found.items():
-                expected = self.expected[label][name]
-                assert array.dtype == expected.dtype
-                if name == "regret":
-                    np.testing.assert_allclose(array, expected, rtol=0, atol=1e-12)
-                else:
-                    np.testing.assert_array_equal(array, expected, f"{name} of {label}")
+    settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU, compiled=True)
+    graphs = settings.compilable(strategies)
+    assert list(graphs) == list(strategies)
+    captured = CapturedTable(settings, graphs, BLOCK, capture)
+    return captured, *beside_the_recursion(captured, settings, BLOCK)
 
 
 @pytest.fixture(autouse=True)
@@ -104,13 +77,11 @@ def test_replayed_rounds_are_those_of_the_recursion(name, kernel, kinds):
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a round that cannot be recorded
-        both = Both.played(markov(DOMAINS[name]), strategies)
-    both.require_same()
-    for player in both.captured.players.values():
-        assert player._round.again is not None
+        captured, eager, found = played(markov(DOMAINS[name]), strategies)
     for label in {"triggered", "walking and triggered"} & {*kinds}:
-        assert both.found[label]["resets"].any(), label
-    for state, player in zip(both.eager.states.values(), both.captured.players.values()):
+        assert found[label]["resets"].any(), label
+    for state, player in zip(eager.states.values(), captured.players.values()):
+        assert player._round.again is not None
         running = state.data.running
         torch.testing.assert_close(player.posterior.mean, running.mean, rtol=0, atol=1e-8)
         torch.testing.assert_close(player.posterior.variance, running.variance, rtol=0, atol=1e-8)
@@ -123,7 +94,7 @@ def test_minimisation_and_objectives_given_as_values(capture):
     domain = DOMAINS["square"]
     world = AbruptWorld(domain, functions=GaussianDraw(smooth()), changes=[40], noise=NOISE)
     strategies = {label: ucb(**parts, maximize=False) for label, parts in FEW.items()}
-    Both.played(world, strategies, capture).require_same()
+    played(world, strategies, capture)
 
 
 def broken(work: Callable[[], None]) -> Callable[[], None]:
@@ -133,8 +104,7 @@ def broken(work: Callable[[], None]) -> Callable[[], None]:
 def test_rounds_that_cannot_be_captured_are_played_without_graphs():
     strategies = {label: ucb(**parts) for label, parts in FEW.items()}
     with pytest.warns(UserWarning, match=r"not be captured .*\(RuntimeError: CUDA") as caught:
-        both = Both.played(markov(DOMAINS["square"]), strategies, broken, horizon=60)
-    both.require_same()
+        played(markov(DOMAINS["square"]), strategies, broken, horizon=60)
     assert len(caught) == 1
 
 
@@ -152,8 +122,7 @@ def wrong(work: Callable[[], None]) -> Callable[[], None]:
 def test_wrong_recordings_are_detected(capture):
     strategies = {label: ucb(**parts) for label, parts in FEW.items()}
     with pytest.warns(UserWarning, match="a graph differs from its operations") as caught:
-        both = Both.played(markov(DOMAINS["square"]), strategies, capture, horizon=60)
-    both.require_same()
+        played(markov(DOMAINS["square"]), strategies, capture, horizon=60)
     assert len(caught) == 1
 
 

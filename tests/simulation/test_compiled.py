@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from kinds import KINDS, NOISE, SCATTERED, rough, smooth, ucb
+from kinds import KINDS, NOISE, SCATTERED, beside_the_recursion, rough, smooth, ucb
 from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB, Greedy, Realized, UpperConfidence
@@ -13,7 +13,6 @@ from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov, SlidingWindow, Wiener
 from botorch_tv.gp.arms import LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, rules, run_study
-from botorch_tv.simulation.rounds import EagerTable, Place
 from botorch_tv.simulation.rules import (
     LEAST_LOST,
     MOST_ARMS,
@@ -24,7 +23,6 @@ from botorch_tv.simulation.rules import (
     require_compiled,
 )
 from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import GridWorld
 from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import Grid, State, Strategy, gp_ts
@@ -34,13 +32,7 @@ from botorch_tv.simulation import compiled as compiled_rounds
 from botorch_tv.simulation.compiled import CompiledTable
 
 TRIALS, HORIZON = 6, 80
-DOMAINS = {
-    "square": Grid.regular(10, 2),
-    "odd": Grid.regular(7, 2),
-    "cube": Grid.regular(6, 3),
-    "line": Grid.regular(31, 1),
-    "scattered": SCATTERED,
-}
+DOMAINS = {"square": Grid.regular(10, 2), "odd": Grid.regular(7, 2)}
 FEW = ("static", "window", "walking", "moving and triggered", "gain and resetting")
 
 
@@ -66,30 +58,38 @@ def require_compiled_like_eager(world: GridWorld, strategies: dict[str, Strategy
     return compiled
 
 
-def skewed(points: int) -> Tensor:
-    """Correlations along a line that change if the line is reversed."""
-    x = torch.linspace(0, 1, points, dtype=torch.float64) ** 2
-    return torch.exp(-0.5 * ((x[:, None] - x) / 0.8).square())
+PLACE = torch.linspace(0, 1, 9, dtype=torch.float64) ** 2
+ALONG = torch.exp(-0.5 * ((PLACE[:, None] - PLACE) / 0.8).square())
+SKEWED = torch.kron(ALONG, ALONG)
+"""Correlations along a line that change if the line is reversed."""
 
 
+# A kind has its rounds on a product and elsewhere; other domains differ in their basis only.
 @pytest.mark.parametrize(
-    ("domain", "kernel"),
+    ("domain", "kernel", "noise", "kinds"),
     [
-        pytest.param(Grid.regular(10, 2), smooth(0.8), id="even product"),
-        pytest.param(Grid.regular(11, 2), smooth(0.8), id="odd product"),
-        pytest.param(Grid.regular(9, 2), torch.kron(skewed(9), skewed(9)), id="skewed product"),
-        pytest.param(SCATTERED, smooth(0.2), id="scattered"),
+        pytest.param(Grid.regular(10, 2), smooth(0.8), NOISE, FEW, id="even product"),
+        pytest.param(Grid.regular(11, 2), smooth(0.8), NOISE, KINDS, id="odd product"),
+        pytest.param(Grid.regular(9, 2), SKEWED, NOISE, FEW, id="skewed product"),
+        pytest.param(Grid.regular(7, 2), rough(), 0.05, KINDS, id="no product"),
+        pytest.param(SCATTERED, smooth(0.2), NOISE, FEW, id="scattered"),
+        pytest.param(Grid.regular(6, 3), rough(), 0.05, KINDS, id="cube", marks=pytest.mark.slow),
+        pytest.param(Grid.regular(31, 1), smooth(), 0.05, KINDS, id="line", marks=pytest.mark.slow),
     ],
 )
-def test_means_and_variances_are_those_of_the_recursion(domain, kernel):
+def test_rounds_are_those_of_the_recursion(domain, kernel, noise, kinds):
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.05, noise=NOISE)
-    strategies = {label: ucb(**{"kernel": kernel} | parts) for label, parts in KINDS.items()}
-    compiled, eager = both(world, strategies, HORIZON)
+    strategies = {
+        label: ucb(**{"kernel": kernel, "noise": noise} | KINDS[label]) for label in kinds
+    }
+    compiled, eager, found = both(world, strategies, HORIZON)
     for label, state in eager.states.items():
-        found, running = compiled.trials[label], state.data.running
-        np.testing.assert_allclose(found.mean, running.mean, atol=1e-9, err_msg=label)
-        np.testing.assert_allclose(found.variance, running.variance, atol=1e-9, err_msg=label)
-        np.testing.assert_allclose(found.gain, running.information_gain, atol=1e-9, err_msg=label)
+        trials, running = compiled.trials[label], state.data.running
+        np.testing.assert_allclose(trials.mean, running.mean, atol=1e-9, err_msg=label)
+        np.testing.assert_allclose(trials.variance, running.variance, atol=1e-9, err_msg=label)
+        np.testing.assert_allclose(trials.gain, running.information_gain, atol=1e-9, err_msg=label)
+    for label in {"triggered", "walking and triggered"} & {*kinds}:
+        assert found[label]["resets"].any(), label
 
 
 def service(strategy: Strategy, state: State, horizon: int) -> Compilable | None:
@@ -98,16 +98,12 @@ def service(strategy: Strategy, state: State, horizon: int) -> Compilable | None
 
 
 def both(world, strategies, horizon, trials=TRIALS):
-    """The tables of both engines after the same rounds."""
-    cpu, block = torch.device("cpu"), range(3, 3 + trials)
+    """The tables of both engines after the same rounds, and the arrays that both store."""
+    block = range(3, 3 + trials)
+    cpu = torch.device("cpu")
     settings = StudySettings(world, strategies, horizon, 0, torch.float64, cpu, compiled=True)
     compiled = CompiledTable(settings, settings.compilable(strategies), block, threading.Event())
-    eager = EagerTable(settings, list(strategies), Place(block))
-    draws = Stream(0, "world", 3, trials, dtype=torch.float64, device=cpu)
-    for step, objective in zip(range(horizon), world.objectives(draws)):
-        compiled.play_round(step, objective)
-        eager.play_round(step, objective)
-    return compiled, eager
+    return compiled, *beside_the_recursion(compiled, settings, block)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-4, 0.01])
@@ -120,38 +116,10 @@ def test_the_limit_of_little_noise_depends_on_the_rate(points, lengthscale, nois
     )
     assert service(below, below.init(domain), 50) is None
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.05, noise=noise)
-    compiled, eager = both(world, {"TV": above}, 100, trials=3)
+    compiled, eager, _ = both(world, {"TV": above}, 100, trials=3)
     found, running = compiled.trials["TV"], eager.states["TV"].data.running
     np.testing.assert_allclose(found.mean, running.mean, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.variance, running.variance, rtol=0, atol=1e-9)
-    indices = [table.finished()["TV"]["index"] for table in (compiled, eager)]
-    np.testing.assert_array_equal(*indices)
-
-
-# Posteriors are compared above, so few combinations suffice for choices; a rough kernel is no
-# product over coordinates.
-QUICK = ("smooth-odd", "rough-scattered")
-
-
-@pytest.mark.parametrize(
-    ("kernel", "name"),
-    [
-        pytest.param(make(), name, id=f"{make.__name__}-{name}", marks=marks)
-        for make in (smooth, rough)
-        for name in DOMAINS
-        for marks in [[] if f"{make.__name__}-{name}" in QUICK else [pytest.mark.slow]]
-    ],
-)
-def test_choices_are_those_of_the_recursion(name, kernel):
-    world = markov(name)  # its kernel is a product; the kernel of the strategies need not be
-    strategies = {
-        label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in KINDS.items()
-    }
-    for strategy in strategies.values():
-        assert compilable(world, strategy, strategy.init(DOMAINS[name]), HORIZON) is not None
-    compiled = require_compiled_like_eager(world, strategies)
-    for label in ("triggered", "walking and triggered"):
-        assert int(compiled.resets.sel(strategy=label).sum()) > 0, label
 
 
 class DoubledWorld(MarkovWorld):

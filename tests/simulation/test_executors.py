@@ -14,7 +14,6 @@ from lasting import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, stud
 from simulation.strange_executors import (
     DeadlyWorld,
     Interrupted,
-    Lazy,
     PeculiarWorld,
     PlainWorld,
     Queue,
@@ -32,7 +31,6 @@ from botorch_tv.simulation.worlds.base import Objective, OnArms
 from botorch_tv.strategies import GPStrategy, Grid, Strategy, gp_ucb
 
 EXECUTORS = {
-    "lazy": Lazy,
     "remote": Remote,
     "queue": Queue,
     "threads": partial(ThreadPoolExecutor, 2),
@@ -210,7 +208,7 @@ def test_an_interrupt_cancels_pending_tasks_and_saves_finished_blocks(
         CHUNKS - done - 1
     )
     assert len(files(tmp_path)) == 3 * done
-    assert identical(study(tmp_path, executor=Lazy()), whole)
+    assert identical(study(tmp_path, executor=Remote()), whole)
 
 
 def test_other_versions_of_libraries_are_refused(monkeypatch) -> None:
@@ -218,10 +216,10 @@ def test_other_versions_of_libraries_are_refused(monkeypatch) -> None:
     found: list[dict[str, str]] = []
     monkeypatch.setattr(executors, "libraries", lambda: found.pop(0))
     found += [here, here | {"torch": "2.13.0"}, here | {"torch": "2.13.0"}]
-    study(executor=Lazy(), trials=1)  # builds for other devices are the same version
+    study(executor=Remote(), trials=1)  # builds for other devices are the same version
     found += [here, here | {"torch": "2.14.0"}, here | {"torch": "2.14.0"}]
     with pytest.raises(RuntimeError, match=r"has torch 2.14.0 instead of .* the same versions"):
-        study(executor=Lazy(), trials=1)
+        study(executor=Remote(), trials=1)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

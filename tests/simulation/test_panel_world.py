@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
+from oracles.dense import squared_exponential
 from oracles.panels import dense_log_likelihood
 
 from botorch_tv.identity import describe
@@ -149,25 +150,14 @@ def test_uneven_times_cause_a_warning():
         PanelWorld(replace(panel, times=np.arange(30.0)), 20)
 
 
-def line_covariance(arms: int, reach: float = 2.0) -> np.ndarray:
-    place = np.arange(arms)
-    return np.exp(-((place[:, None] - place) ** 2) / (2 * reach**2))
-
-
-def plane_covariance(coordinates: np.ndarray) -> np.ndarray:
-    apart = ((coordinates[:, None] - coordinates[None]) ** 2).sum(-1)
-    return np.exp(-apart / (2 * 0.3**2))
-
-
+LINE = squared_exponential(np.arange(6)[:, None], 2.0)
 RATES = [0.0, 1e-6, 0.01, 0.3, 0.97, 1.0]
-
-
 FEATURES = np.random.default_rng(2).standard_normal((6, 2))
 
 
 @pytest.mark.parametrize(
     ("covariance", "rows"),
-    [(line_covariance(6), None), (line_covariance(6), 3), (FEATURES @ FEATURES.T, 4)],
+    [(LINE, None), (LINE, 3), (FEATURES @ FEATURES.T, 4)],
     ids=["whole", "grouped", "singular"],
 )
 def test_likelihood_by_dense_formula(covariance, rows):
@@ -181,7 +171,7 @@ def test_likelihood_by_dense_formula(covariance, rows):
 
 def test_maximum_by_dense_likelihood():
     panel = make_panel(25, 6, epsilon=0.2, cycle=0.0, gaps=0.0, seed=3)
-    covariance = plane_covariance(panel.coordinates)
+    covariance = squared_exponential(panel.coordinates, 0.3)
     fit = fit_epsilon(panel.values, covariance, 0.05)
     near = fit.epsilon * np.array([0.999, 1.0, 1.001])
     below, there, above = (dense_log_likelihood(panel.values, covariance, 0.05, e) for e in near)

@@ -10,6 +10,7 @@ import pytest
 import torch
 import xarray as xr
 from lasting import CHUNK, same
+from oracles.dense import squared_exponential
 from torch import Tensor
 
 from botorch_tv.experts import sparq_gp_ucb
@@ -259,8 +260,7 @@ def dense_errors(result: StudyResult, label: str) -> np.ndarray:
     """(mean - f)² from K and the recorded choices, which were measured without noise."""
     stream = Stream(0, "world", 0, TRIALS, dtype=torch.float64, device=torch.device("cpu"))
     f = np.stack([f.numpy().copy() for _, f in zip(range(HORIZON), EXACT.rounds(stream))], 1)
-    X = GRID.X.numpy()
-    K = np.exp(-((X[:, None] - X) ** 2).sum(-1) / (2 * 0.3**2))
+    K = squared_exponential(GRID.X, 0.3)
     index = result.data["index"].sel(strategy=label).values
     errors = np.empty_like(f)
     for trial in range(TRIALS):

@@ -10,7 +10,7 @@ import torch
 
 from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic
 from botorch_tv.forgetting import PeriodicMarkov
-from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
@@ -33,32 +33,6 @@ PLAYERS: dict[str, Strategy] = {
     "SW": sw_gp_ucb(kernel=KERNEL, noise=0.02, window=9),
     "UI": ui_gp_ucb(kernel=KERNEL, noise=0.02, alpha=1.0),
 }
-
-
-def study(**changes: object) -> StudyResult:
-    settings = {"trials": 70, "horizon": 25, "progress": False, **changes}
-    return run_study(WORLD, PLAYERS, **settings)  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def whole() -> StudyResult:
-    return study(chunk=70, workers=1)
-
-
-@pytest.mark.parametrize("cut", [{"chunk": 1, "trials": 3}, {"chunk": 64, "workers": 2}])
-def test_results_do_not_depend_on_how_a_study_is_cut(whole: StudyResult, cut: dict) -> None:
-    again = study(**cut)
-    expected = whole.data.isel(trial=slice(again.data.sizes["trial"]))
-    for name in ("index", "resets"):
-        np.testing.assert_array_equal(again.data[name], expected[name])
-    np.testing.assert_allclose(again.regret, expected["regret"], rtol=0, atol=1e-10)
-
-
-def test_more_trials_and_rounds_extend_a_study(whole: StudyResult) -> None:
-    longer = study(trials=75, horizon=30)
-    np.testing.assert_array_equal(
-        longer.data["index"][:, :70, :25].values, whole.data["index"].values
-    )
 
 
 class Bounded(MarkovWorld):
@@ -131,7 +105,8 @@ def test_strategies_that_minimise() -> None:
 
 
 def test_noise_is_shared_and_of_the_variance_given() -> None:
-    found = study(record=(Diagnosis(),), trials=30, horizon=40).data
+    size = {"trials": 20, "horizon": 20, "progress": False}
+    found = run_study(WORLD, PLAYERS, record=(Diagnosis(),), **size).data
     noise = (found["observation"] - found["objective"]).values
     np.testing.assert_allclose(noise, noise[:1].repeat(len(PLAYERS), axis=0), atol=1e-12)
     assert abs(noise[0].var() / 0.02 - 1) < 4 * math.sqrt(2 / noise[0].size)

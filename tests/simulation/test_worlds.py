@@ -1,5 +1,4 @@
 import itertools
-import math
 import random
 from collections.abc import Callable
 from itertools import islice, pairwise
@@ -10,6 +9,7 @@ import torch
 from deap.benchmarks import movingpeaks
 from gmpb import GMPB, GMPBConfig
 from gpytorch.kernels import MaternKernel, ScaleKernel
+from oracles.dense import matern_five_halves, squared_exponential
 from simulation.recorded_stream import RecordedStream, rounds
 
 from botorch_tv.simulation import (
@@ -109,13 +109,14 @@ DOZEN = Grid.regular(12, 1)
 SQUARE = Grid.regular(5, 2)
 
 
-def dense(name: str, lengthscale: float, grid: Grid) -> np.ndarray:
-    """The kernel between all arms, from its formula."""
-    X = grid.X.numpy()
-    r = np.sqrt(((X[:, None] - X[None]) ** 2).sum(-1)) / lengthscale
-    if name == "se":
-        return np.exp(-(r**2) / 2)
-    return (1 + math.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-math.sqrt(5) * r)
+KERNELS = {"se": squared_exponential, "matern52": matern_five_halves}
+
+
+def assert_covariance(f: np.ndarray, g: np.ndarray, expected: np.ndarray) -> None:
+    """The means of products over trials, within five standard errors."""
+    mean = f.T @ g / len(f)
+    error = np.sqrt(((f**2).T @ g**2 / len(f) - mean**2) / len(f))
+    assert (np.abs(mean - expected) <= 5 * error).all()
 
 
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
@@ -124,9 +125,7 @@ def test_draws_have_the_covariance_of_the_kernel(kernel: str, grid: Grid) -> Non
     trials = 20_000
     drawn = GaussianDraw(unit_kernel(kernel, 0.3)).draw(grid, RecordedStream(trials))
     f = drawn.values.numpy()
-    product = f[:, :, None] * f[:, None, :]
-    K = dense(kernel, 0.3, grid)
-    assert (np.abs(product.mean(0) - K) <= 5 * product.std(0) / trials**0.5).all()
+    assert_covariance(f, f, KERNELS[kernel](grid.X, 0.3))
     assert (np.abs(f.mean(0)) <= 5 * f.std(0) / trials**0.5).all()
     assert drawn.squared_norm is None
 
@@ -136,7 +135,7 @@ def test_smoothed_draw_is_the_posterior_mean_of_its_twin(kernel: str) -> None:
     grid, noise = Grid(torch.rand(40, 1, dtype=torch.float64)), 0.05
     g = GaussianDraw(unit_kernel(kernel, 0.2)).draw(grid, RecordedStream(7)).values.numpy()
     drawn = SmoothedDraw(unit_kernel(kernel, 0.2), noise).draw(grid, RecordedStream(7))
-    K = dense(kernel, 0.2, grid)
+    K = KERNELS[kernel](grid.X, 0.2)
     a = np.linalg.solve(K + noise * np.eye(40), g.T).T
     assert drawn.values.numpy() == pytest.approx(a @ K, abs=1e-9)
     assert drawn.weights.numpy() == pytest.approx(a, abs=1e-9)
@@ -148,13 +147,13 @@ def test_kernel_sum_from_its_draws(grid: Grid) -> None:
     stream = RecordedStream(6)
     drawn = RKHSFunctions(unit_kernel("se", 0.2), terms=9).draw(grid, stream)
     place, coefficient = stream.drawn
-    K = dense("se", 0.2, grid)
+    K = squared_exponential(grid.X, 0.2)
     for trial in range(6):
         arms = np.floor(place[trial] * len(grid)).astype(int)
         alpha = 2 * coefficient[trial] - 1
-        f = sum(alpha[i] * K[arms[i]] for i in range(9))
+        f = alpha @ K[arms]
         assert drawn.values[trial].numpy() == pytest.approx(f, abs=1e-10)
-        norm = sum(alpha[i] * alpha[j] * K[arms[i], arms[j]] for i in range(9) for j in range(9))
+        norm = alpha @ K[np.ix_(arms, arms)] @ alpha
         assert float(drawn.squared_norm[trial]) == pytest.approx(norm, rel=1e-9)
         assert drawn.weights[trial].numpy() @ K == pytest.approx(f, abs=1e-9)
 
@@ -222,28 +221,21 @@ def scaled_kernel() -> ScaleKernel:
     return scaled
 
 
-def k(x: float, y: float) -> float:
-    return 0.5 * math.exp(-((x - y) ** 2) / 18)
-
-
 @pytest.mark.parametrize(
     ("options", "number", "scale", "frequency"),
     [({}, 20, 5, 0.3), ({"centers": 2, "scale": 2.0, "frequency": 0.1}, 2, 2, 0.1)],
 )
-def test_values_by_a_direct_loop(options, number, scale, frequency) -> None:
+def test_values_by_the_formula(options, number, scale, frequency) -> None:
     """[M] §4.1, with centers evenly spaced from -50 to 50."""
-    centers = [-50 + 100 * i / (number - 1) for i in range(number)]
-    among = np.array([[k(c, d) for d in centers] for c in centers])
-    largest = np.linalg.eigvalsh(among)[-1]
+    centers = -50 + 100 * np.arange(number) / (number - 1)
+    K = 0.5 * squared_exponential(np.append(ARMS.X[:, 0], centers)[:, None], 3.0)
+    across, among = K[:41, 41:], K[41:, 41:]
     world = SineWorld(ARMS, kernel=scaled_kernel(), noise=0.01, **options)
     f = rounds(world, RecordedStream(3), 30)
     for t in range(1, 31):
-        u = [math.sin(frequency * t + i) for i in range(1, number + 1)]
-        length = math.sqrt(sum(v * v for v in u))
-        a = [scale / largest * v / length for v in u]
-        for m, x in enumerate(ARMS.X[:, 0].tolist()):
-            expected = sum(a[i] * k(x, centers[i]) for i in range(number))
-            assert f[t - 1, :, m] == pytest.approx(expected, abs=1e-12)
+        u = np.sin(frequency * t + np.arange(1, number + 1))
+        a = scale / np.linalg.eigvalsh(among)[-1] * u / np.linalg.norm(u)
+        assert f[t - 1] == pytest.approx(np.tile(across @ a, (3, 1)), abs=1e-12)
 
 
 @pytest.mark.parametrize("rough", [False, True])
@@ -259,10 +251,7 @@ def test_covariance_in_space_and_time_is_the_models(rough: bool) -> None:
     f = rounds(world, RecordedStream(trials), 4)
     K = kernel(grid.X).to_dense().detach().numpy()
     for s, t in ((0, 0), (3, 3), (0, 1), (0, 3)):
-        expected = (1 - epsilon) ** ((t - s) / 2) * K
-        product = f[s][:, :, None] * f[t][:, None, :]
-        error = product.std(0) / trials**0.5
-        assert (np.abs(product.mean(0) - expected) <= 5 * error).all()
+        assert_covariance(f[s], f[t], (1 - epsilon) ** ((t - s) / 2) * K)
 
 
 D = torch.float64

@@ -9,7 +9,8 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
-from oracles.dense import matern_five_halves, regression, trigger_threshold
+from oracles.dense import matern_five_halves, regression
+from oracles.rules import trigger_threshold
 
 from botorch_tv.acquisition import Constant
 from botorch_tv.forgetting import (
