@@ -381,6 +381,8 @@ def test_how_fast_it_forgets_is_the_textbooks():
     weights = forgetting_text(Static(), ExponentialWeights(0.9), "hours")
     assert half_life(math.log(0.5) / math.log(0.9)) in weights
     assert "noise doubling time" in forgetting_text(Static(), UncertaintyInjection(1.0), "")
+    slow = UncertaintyInjection(alpha=1e-3, kappa=0.5)  # 1 + age^0.001 / 2 = 2 after 2^1000
+    assert forgetting_text(Static(), slow, "").endswith("more than 1.1e+12 units of time.")
     assert forgetting_text(Static(), Static(), "") == ""
 
 

@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection
 from botorch_tv.gp import data
 from botorch_tv.gp.covariance import covariance_matrix
 from botorch_tv.gp.random import draws_for, leading_normals
 from botorch_tv.identity import describe, differences
-from botorch_tv.loop.table import forgetting_text
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,
@@ -124,15 +122,6 @@ def test_later_draws_do_not_depend_on_how_many_are_used() -> None:
         assert first.shape == (2, count)
         later.append((first[:, :3], draws.normal(5)))
     torch.testing.assert_close(later[0], later[1], rtol=0, atol=0)
-
-
-def test_texts_of_forgetting() -> None:
-    markov = forgetting_text(Markov(0.75), Static(), "minutes")  # 0.25^(age/2) = 1/2
-    assert markov.endswith("correlation half-life 1 min.")
-    weights = forgetting_text(Static(), ExponentialWeights(0.5), "hours")
-    assert weights.endswith("noise doubling time 1 h.")
-    slow = UncertaintyInjection(alpha=1e-3, kappa=0.5)  # 1 + age^0.001 / 2 = 2 after 2^1000
-    assert forgetting_text(Static(), slow, "").endswith("more than 1.1e+12 units of time.")
 
 
 # ---------------- Named parameters in their own units, and the unit cube they are places of

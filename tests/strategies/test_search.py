@@ -18,6 +18,7 @@ from botorch_tv.acquisition import (
     Thompson,
 )
 from botorch_tv.forgetting import Markov
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.search import Sought, _climb, nearest, peaks_of, raw_points, spread
 from botorch_tv.strategies import (
     Box,
@@ -164,16 +165,19 @@ def test_bounds_of_a_regression_and_in_features(kernel):
         compared(strategy_of(KERNELS[kernel](2), inference="features"), 2)
 
 
+BANK = Bank(rates=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,), features=48)
+
+
 def test_bounds_of_the_adaptive_strategy():
     for dim in (1, 2):
-        compared(adaptive_gp_ucb(), dim, rounds=14)
+        compared(adaptive_gp_ucb(bank=BANK), dim, rounds=14)
 
 
 @pytest.mark.parametrize("maximize", [True, False])
 def test_bounds_in_a_context_with_widths_of_each_trial(maximize):
     width = {"width": AgnosticGPUCB(B=1.0, delta=0.1), "maximize": maximize}
     compared(strategy_of(RBFKernel(), **width), 2, context=1)
-    compared(adaptive_gp_ucb(**width), 1, context=1, rounds=14)
+    compared(adaptive_gp_ucb(bank=BANK, **width), 1, context=1, rounds=14)
 
 
 def test_named_integers_have_slopes_without_rounding():
@@ -242,7 +246,7 @@ def dense_points(dim):
     if dim == 1:
         return np.linspace(0, 2, 4001)[:, None]
     if dim == 2:
-        axis = np.linspace(0, 2, 161)
+        axis = np.linspace(0, 2, 121)
         return np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
     random = np.random.default_rng(1)
     inside = 2 * random.random((40_000, dim))
