@@ -266,8 +266,10 @@ def test_subset_output(forgetting, fixed, batch):
 
 
 @every_forgetting
-@pytest.mark.parametrize(("batch", "m"), SHAPES)
-@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "m", "fixed"),
+    [((), 1, False), ((), 1, True), ((), 2, False), ((2,), 2, True)],
+)
 def test_fantasize(forgetting, batch, m, fixed):
     model = build(forgetting, batch=batch, m=m, fixed=fixed)
     X = present(model, q=2, batch=batch)
@@ -337,7 +339,10 @@ def test_state_dict_with_transforms(forgetting, fixed, m):
             now=30.0,
         )
 
-    fitted = fit(make(slice(None)))
+    fitted = make(slice(None))
+    with torch.no_grad():
+        for parameter in fitted.parameters():
+            parameter.add_(0.03)
     same = make(slice(None))
     same.load_state_dict(fitted.state_dict())
     test_X = present(fitted)
@@ -357,11 +362,11 @@ def test_pickle_and_copies(forgetting, fixed):
     model = build(forgetting, fixed=fixed, now=20.0)
     test_X = present(model)
     expected = model.posterior(test_X, observation_noise=True)
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert_same(other.posterior(test_X, observation_noise=True), expected, atol=1e-12)
         other.set_now(60.0)
         assert model.now.item() == 20.0
-        fit(other, maxiter=2)
+    fit(other, maxiter=2)
 
 
 @pytest.mark.parametrize("forgetting", ["markov", "weights"])
