@@ -17,7 +17,6 @@ from botorch_tv.forgetting import (
     Log,
     Observation,
     PeriodicMarkov,
-    PeriodicReset,
     Retention,
     SlidingWindow,
     WassersteinRemoval,
@@ -44,26 +43,6 @@ def log_of(times: list[float], now: float | None = None, **more: Any) -> Log:
         "newest": seen if now is None else None,
     }
     return Log(rows, **(facts | more))
-
-
-@pytest.mark.parametrize(
-    ("rule", "times", "now", "expected"),
-    [
-        # Periods count from the first observation; an end belongs to the next period.
-        (PeriodicReset(2.0, by="time"), [5.0, 6.5], 6.75, [1, 1]),
-        (PeriodicReset(2.0, by="time"), [5.0, 6.5], 7.0, [0, 0]),
-        (PeriodicReset(2.0, by="time"), [5.0, 6.5, 7.0, 8.75, 9.0], 9.0, [0, 0, 0, 0, 1]),
-        (PeriodicReset(2.0, by="time"), [5.0, 6.5, 7.0, 8.75], 8.9, [0, 0, 1, 1]),
-        (PeriodicReset(2.0, by="time"), [5.0, 6.5, 7.0], 1e6, [0, 0, 0]),
-        # An observation exactly W old is retained.
-        (SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5], 2.5, [0, 1, 1]),
-        (SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5], 3.0, [0, 1, 1]),
-        (SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5], 3.25, [0, 0, 1]),
-        (SlidingWindow(2.0, by="time"), [0.0, 1.0, 2.5], 100.0, [0, 0, 0]),
-    ],
-)
-def test_rules_in_time(rule: Retention, times: list[float], now: float, expected: list) -> None:
-    assert rule.keep(log_of(times, now)).rows.tolist() == [[bool(row) for row in expected]]
 
 
 @pytest.mark.parametrize(
@@ -177,13 +156,3 @@ def test_the_statistic_is_that_of_all_lengths() -> None:
     assert float(rule.threshold(torch.tensor(20))) == pytest.approx(
         math.log(9 * math.pi**2 * 400 / 0.6), abs=1e-12
     )
-
-
-def test_small_changes_are_detected_sooner_than_by_single_residuals() -> None:
-    """Residuals shift by one standard deviation after round 40."""
-    errors = normal(500, 100, 3)
-    errors[:, 40:] += 1.0
-    ratio, event = (first_triggers(rule, errors) for rule in (GLRTrigger(0.1), EventTrigger(0.1)))
-    assert float((ratio > 40).double().mean()) > 0.9
-    assert float(ratio.isfinite().double().mean()) > 0.99
-    assert float(event.isfinite().double().mean()) < 0.2

@@ -1,9 +1,7 @@
 """Saved and loaded, a loop goes on as if never stopped."""
 
 import json
-import os
 import re
-import signal
 from dataclasses import replace
 
 import pytest
@@ -20,7 +18,6 @@ from loop.loops import (
     measured,
 )
 
-from botorch_tv import files
 from botorch_tv.forgetting import Static
 from botorch_tv.loop import Loop
 from botorch_tv.loop.file import domain_data, domain_from
@@ -244,32 +241,6 @@ def test_other_libraries_are_named(saved):
     saved.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', text))
     with pytest.warns(UserWarning, match="other libraries: torch is '1.0' there and '2.* here"):
         Loop.load(saved, STRATEGIES["Markov"]())
-
-
-@pytest.mark.parametrize(
-    ("where", "step"),
-    [(os, "fsync"), (os, "replace"), (files, "_sync_folder")],
-    ids=["writing", "replacing", "synchronising"],
-)
-def test_the_file_survives_a_kill_while_saving(where, step, saved):
-    before = saved.read_text()
-    loop = Loop.load(saved, STRATEGIES["Markov"]())
-    loop.tell(measured(loop.ask().point, 3))
-    loop.save(saved.with_name("after.json"))
-    after = saved.with_name("after.json").read_text()
-    child = os.fork()
-    if child == 0:
-        setattr(where, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        loop.save(saved)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WTERMSIG(status) == signal.SIGKILL
-    assert saved.read_text() == (after if step == "_sync_folder" else before)
-    rounds = 4 if step == "_sync_folder" else 3
-    assert len(Loop.load(saved, STRATEGIES["Markov"]()).history.y) == rounds
-    loop.save(saved)  # files of the killed process do not matter
-    assert saved.read_text() == after
-    assert sorted(file.name for file in saved.parent.iterdir()) == ["after.json", "loop.json"]
 
 
 def test_a_link_stays_a_link(saved):

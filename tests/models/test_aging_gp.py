@@ -20,6 +20,7 @@ from oracles.dense import joint_regression, noise_factor, squared_exponential
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.models import TimeVaryingGP
+from botorch_tv.simulation.rivals import unit_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 LAST = {
@@ -242,12 +243,6 @@ def double(value):
     return torch.tensor(value, dtype=torch.float64)
 
 
-def spatial():
-    kernel = RBFKernel().double()
-    kernel.lengthscale = double(0.4)
-    return kernel
-
-
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("inflation", INFLATIONS, ids=lambda part: repr(part[0]))
 @pytest.mark.parametrize("decay", DECAYS, ids=lambda part: repr(part[0]))
@@ -256,7 +251,11 @@ def test_equals_the_textbook(decay, inflation, fixed):
     X, Y = data(n=10, m=2, batch=(2,))
     Yvar = 0.02 + 0.1 * Y.abs()
     now = X[..., -1].amax(-1) + torch.tensor([0.0, 3.5], dtype=torch.float64)
-    options = {"forgetting": (decay[0], inflation[0]), "now": now, "spatial_module": spatial()}
+    options = {
+        "forgetting": (decay[0], inflation[0]),
+        "now": now,
+        "spatial_module": unit_kernel("se", 0.4),
+    }
     model = plain(X, Y, Yvar if fixed else None, **options)
     model.mean_module.constant = double(0.3)
     if not fixed:

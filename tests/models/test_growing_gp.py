@@ -15,6 +15,7 @@ from botorch_tv.acquisition.present import at_present
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.gp import cholesky
 from botorch_tv.models import TimeVaryingGP
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, tv_gp_ucb
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.GPInputWarning")
@@ -56,10 +57,8 @@ def test_many_chained_calls(n):
     X = torch.rand(n + 1, 3, dtype=torch.float64, generator=generator)
     X[:, 2] = torch.arange(n + 1) * 0.1
     Y = torch.sin(5 * X[:, :1]) * torch.cos(0.2 * X[:, 2:])
-    spatial = RBFKernel().double()
-    spatial.lengthscale = torch.tensor(0.3, dtype=torch.float64)
     options = {"forgetting": FORGETTINGS["markov and weights"], "now": 120.0}
-    options["spatial_module"] = spatial
+    options["spatial_module"] = unit_kernel("se", 0.3)
     model = plain(X[:1], Y[:1], **options)
     model.posterior(X[:1])
     for row in range(1, n + 1):

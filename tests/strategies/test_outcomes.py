@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import RBFKernel
 from scipy.special import softmax
 
 from botorch_tv import (
@@ -33,6 +32,7 @@ from botorch_tv.loop.log import (
     trial_answer,
     trial_log,
 )
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
 from botorch_tv.strategies.outcomes import Success, as_if_measured
 from botorch_tv.strategies.parameters import Number, Space
@@ -100,8 +100,7 @@ def test_outcomes_at_a_single_time_may_have_any_unit_of_time():
     torch.testing.assert_close(hours, seconds)
 
 
-KERNEL = RBFKernel().double()
-KERNEL.lengthscale = 0.2
+KERNEL = unit_kernel("se", 0.2)
 GIVEN = {"kernel": KERNEL, "noise": 0.01}
 SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
 QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)

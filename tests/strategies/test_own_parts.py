@@ -26,6 +26,7 @@ from botorch_tv.acquisition import (
 from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.forgetting import Markov, Retained, Retention, SlidingWindow
 from botorch_tv.gp.linalg import random_maximum
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,
@@ -38,8 +39,7 @@ from botorch_tv.strategies import (
 )
 
 D = torch.float64
-KERNEL = RBFKernel().double()
-KERNEL.lengthscale = 0.3
+KERNEL = unit_kernel("se", 0.3)
 QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
 GRID, BOX = Grid.regular(4, 2), Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D), search=QUICK)
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
@@ -257,10 +257,8 @@ class Curious(Exploration):
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_candidates_show_the_posterior_of_each_trial(domain, maximize):
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.2, dtype=D)
     strategy = GPStrategy(
-        kernel=kernel,
+        kernel=unit_kernel("se", 0.2),
         noise=0.1,
         width=Constant(4.0),
         exploration=(curious := Curious()),
@@ -301,12 +299,6 @@ OBSERVED = [(2, 3.0, True), (6, 5.5, True), (3, 9.0, False), (5, 4.0, True), (1,
 LOUD, MEAN, EPSILON = 0.3, 1.5, 0.1
 
 
-def squared_exponential():
-    made = RBFKernel().double()
-    made.lengthscale = torch.tensor(0.2, dtype=D)
-    return made
-
-
 def textbook(retained, observed, rule):
     bandit = DenseBandit(
         dense.squared_exponential(ARMS, 0.2), LOUD, mean=MEAN, decay=("markov", EPSILON)
@@ -338,7 +330,7 @@ def played_arms(strategy, domain, sign=1):
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_best_improvement_on_either_incumbent(domain, rule, incumbent, window, sign):
     strategy = GPStrategy(
-        kernel=squared_exponential(),
+        kernel=unit_kernel("se", 0.2),
         noise=LOUD,
         mean=sign * MEAN,
         decay=Markov(EPSILON),
@@ -358,9 +350,9 @@ def test_the_best_improvement_on_either_incumbent(domain, rule, incumbent, windo
 @pytest.mark.parametrize("preset", [gp_ei, gp_pi])
 def test_unknown_options_are_refused(preset):
     with pytest.raises(ValueError, match='incumbent is \'best\'; choose "posterior" or "observed"'):
-        preset(kernel=squared_exponential(), noise=0.1, incumbent="best")
+        preset(kernel=unit_kernel("se", 0.2), noise=0.1, incumbent="best")
     with pytest.raises(ValueError, match='ties is None; choose "first" or "random"'):
-        preset(kernel=squared_exponential(), noise=0.1, ties=None)
+        preset(kernel=unit_kernel("se", 0.2), noise=0.1, ties=None)
 
 
 POINTS = torch.arange(12, dtype=D).unsqueeze(-1)

@@ -260,8 +260,8 @@ def test_parallel_suggestions_are_added_to_newer_states():
 
 # ---------------- The estimated memory of a trial is right to a factor of two
 
-MEMORY = ["GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "R-GP-UCB", "ET-GP-UCB", "WGP-UCB", "UI-TVBO"]
-MEMORY += ["GP-TS", "GP-EI", "random", "Markov + window", "SparQ"]
+MEMORY = ["GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "WGP-UCB", "GP-TS", "GP-EI", "random", "SparQ"]
+MEMORY += ["Markov + window"]
 
 
 def remembering(name: str) -> Strategy:
@@ -302,7 +302,7 @@ def _other(first: Suggestion, state: State, t: int, draw: torch.Generator) -> Su
 
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-ON_A_BOX = ["GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "GP-TS", "random"]
+ON_A_BOX = ["GP-UCB", "TV-GP-UCB", "GP-TS", "random"]
 SEARCHES = {
     "starts": MultiStart(raw_samples=64, evaluations=2),
     "listed": DiscreteSearch(torch.rand(300, 2).double()),

@@ -20,6 +20,7 @@ from botorch_tv.acquisition import (
 from botorch_tv.forgetting import Markov
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.search import Sought, _climb, nearest, peaks_of, raw_points, spread
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
     Float,
@@ -199,15 +200,9 @@ def test_named_integers_have_slopes_without_rounding():
 NOISE, EPSILON = 0.01, 0.04
 
 
-def kernel_of(kind, lengthscale):
-    kernel = (RBFKernel() if kind == "se" else MaternKernel(nu=2.5)).double()
-    kernel.lengthscale = torch.tensor(lengthscale, dtype=D)
-    return kernel
-
-
 def markov_strategy(kind, lengthscale, **parts):
     return GPStrategy(
-        kernel=kernel_of(kind, lengthscale),
+        kernel=unit_kernel(kind, lengthscale),
         noise=NOISE,
         decay=Markov(EPSILON),
         width=Constant(4.0),
@@ -254,8 +249,8 @@ def dense_points(dim):
     return np.concatenate([inside, faces])
 
 
-CASES = [(1, "se", 0.15, 9), (2, "se", 0.4, 12), (2, "m52", 0.7, 25), (3, "se", 0.8, 20)]
-CASES += [(6, "m52", 1.5, 30)]
+CASES = [(1, "se", 0.15, 9), (2, "se", 0.4, 12), (2, "matern52", 0.7, 25), (3, "se", 0.8, 20)]
+CASES += [(6, "matern52", 1.5, 30)]
 
 
 @pytest.mark.parametrize(("dim", "kind", "lengthscale", "n"), CASES)
@@ -308,7 +303,7 @@ def test_improvements_are_as_high_as_on_a_dense_grid(exploration, maximize):
 
 
 def test_the_best_of_a_drawn_function_is_found():
-    strategy = markov_strategy("m52", 0.4, exploration=Thompson())
+    strategy = markov_strategy("matern52", 0.4, exploration=Thompson())
     state, _, _ = observed(strategy, 2, 8)
     chosen = strategy.ask(state, generator=torch.Generator().manual_seed(3))
     # The same function once more, everywhere.
@@ -336,7 +331,7 @@ def test_recommended_is_the_best_mean():
 
 
 def test_bounds_hold_where_all_is_better_beyond():
-    strategy = GPStrategy(kernel=kernel_of("se", 3.0), noise=1e-4, width=Constant(1e-8))
+    strategy = GPStrategy(kernel=unit_kernel("se", 3.0), noise=1e-4, width=Constant(1e-8))
     state = strategy.init(Box(torch.tensor([[-3.0, 5.0], [-1.0, 6.5]], dtype=D)))
     for x in ((-3.0, 5.0), (-1.0, 5.0), (-3.0, 6.5), (-2.0, 6.0), (-1.0, 6.5)):
         X = torch.tensor(x, dtype=D)
