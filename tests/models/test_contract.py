@@ -238,8 +238,7 @@ def test_construct_inputs(forgetting, fixed):
 
 
 @every_forgetting
-@pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize(("fixed", "batch"), [(False, ()), (True, (2,))])
 def test_subset_output(forgetting, fixed, batch):
     standard = Standardize(3, batch_shape=batch)
     model = build(forgetting, fixed=fixed, m=3, batch=batch, outcome_transform=standard)

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from conformance.strangers import CumulativeSum, EpsilonGreedy
-from conformance.test_law4_pure import assert_agree, assert_identical
+from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import Kernel, RBFKernel
 from oracles import dense
 from oracles.dense import DenseBandit
 
-from botorch_tv import Loop
 from botorch_tv.acquisition import (
     Constant,
     ExpectedImprovement,
@@ -225,22 +223,6 @@ def test_two_samples_of_a_round_are_two_functions():
         strategy.ask(state)
         first, second = seen[-1]
         assert abs(torch.corrcoef(torch.stack([first, second]))[0, 1]) < 0.2  # 4 standard errors
-
-
-def test_a_loop_goes_on_where_it_was_with_memories(tmp_path):
-    strategy = strategy_of(
-        exploration=EpsilonGreedy(), retention=(SlidingWindow(6), CumulativeSum(0.5, 1.0))
-    )
-    loops = [Loop(strategy, BOX, seed=3) for _ in range(2)]
-    for t in range(9):
-        if t == 5:
-            loops[1].save(tmp_path / "loop.json")
-            loops[1] = Loop.load(tmp_path / "loop.json", strategy)
-        suggestions = [loop.ask() for loop in loops]
-        assert torch.equal(suggestions[0].X, suggestions[1].X)
-        for loop in loops:
-            loop.tell(float(measured(suggestions[0].X, t, [0])))
-    assert_agree(*(loop.state.memory for loop in loops))
 
 
 @dataclass(frozen=True)

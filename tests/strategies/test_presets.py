@@ -18,7 +18,7 @@ from loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
 import botorch_tv
 from botorch_tv import strategies
 from botorch_tv.acquisition import Logarithmic, WidthContext
-from botorch_tv.forgetting import EventTrigger, KeepAll
+from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.change_detection import prediction_error
 from botorch_tv.identity import describe
 from botorch_tv.simulation.rivals import unit_kernel
@@ -233,29 +233,6 @@ def test_the_same_in_another_place_is_accepted() -> None:
         suggestion = Suggestion(*pickle.loads(saved))
         assert second.tell(state, suggestion, 1.0)[0].rounds == 1
         assert second.tell(state, suggestion._replace(made_by=None), 1.0)[0].rounds == 1
-
-
-def test_parallel_suggestions_are_added_to_newer_states():
-    strategy = et_gp_ucb(kernel=kernel(), noise=NOISE)
-    state = strategy.init(GRID)
-    for y in (0.2, 0.1):
-        state, _ = strategy.tell(state, strategy.ask(state), y)
-    made = strategy.ask(state)
-    state, _ = strategy.tell(state, made, 0.0)
-    fresh = strategy.suggestion_at(state, made.X, now=made.time)
-    y = float(fresh.mean + 1.05 * strategy.band(state, fresh))
-    assert y < float(made.mean + strategy.band(state, made))
-    after, info = strategy.tell(state, made, y)
-    assert not info.reset
-    _, info = strategy.tell(state, fresh, y)
-    assert info.reset
-    plain = replace(strategy, retention=KeepAll())
-    again = plain.init(GRID)
-    for X, value in zip(after.history.choice.tensor(), after.history.y.tensor()):
-        at = plain.suggestion_at(again, GRID.X[X], now=again.time + (again.rounds < 3))
-        again, _ = plain.tell(again, at, value)
-    expected = plain.posterior(again, GRID.X).mean
-    torch.testing.assert_close(strategy.posterior(after, GRID.X).mean, expected)
 
 
 # ---------------- The estimated memory of a trial is right to a factor of two
