@@ -8,7 +8,6 @@ Each part runs in a process of its own with a time limit; if one fails, the othe
 - `choices`: every preset plays the same study on the CPU and on the device, choice for choice;
 - `tests`: the tests that need a GPU (`pytest -m gpu`);
 - `rounds`: rounds captured as CUDA graphs against eager rounds, and rounds that consult an expert;
-- `figure4-float64`, `figure4-float32`: the 30,000 trials of [ET] figure 4;
 - `loops`: 4,096 loops on a box as one batch, adaptive and with given hyperparameters;
 - `limits`: how close a round comes to the limits of the device.
 
@@ -38,11 +37,6 @@ from benchmarks.gpu.session import run_parts
 NEEDED = ("torch", "gpytorch", "botorch", "linear_operator", "numpy", "xarray", "pandas", "tqdm")
 
 
-def missing(packages: Sequence[str]) -> list[str]:
-    """Names of the packages that are not installed."""
-    return [name for name in packages if find_spec(name) is None]
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -56,7 +50,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="minimal sizes")
     parser.add_argument("--commit", help="of a copy without git history")
     options = parser.parse_args(arguments)
-    absent = missing(NEEDED)
+    absent = [name for name in NEEDED if find_spec(name) is None]
     if absent:
         parser.error(
             f"{', '.join(absent)} not installed here; without the internet bring wheels, as the "

@@ -72,18 +72,13 @@ def begun(strategy: Strategy, loops: int, device: torch.device) -> State:
     return strategy.init(box, batch_shape=(loops,))
 
 
-def bytes_of(strategy: Strategy, state: State, rounds: int, loops: int) -> int:
-    """Estimated bytes of some loops together."""
-    return 8 * loops * strategy.numbers_per_trial(state, rounds, loops)
-
-
 def measure(strategy: Strategy, options: argparse.Namespace, bandwidth: float) -> dict[str, Any]:
     """Costs of the rounds of a strategy; ``bandwidth`` of the device is in bytes per second."""
     device, on_gpu = options.device, options.device.type == "cuda"
     alone, memory = begun(strategy, 1, device), MEMORY_SHARE * free_bytes(device)
 
     def needed(loops: int) -> int:
-        return bytes_of(strategy, alone, options.rounds + 1, loops)
+        return 8 * loops * strategy.numbers_per_trial(alone, options.rounds + 1, loops)
 
     fitting = max(1, bisect_right(range(1, options.loops + 1), memory, key=needed))
     if on_gpu:

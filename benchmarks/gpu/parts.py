@@ -54,14 +54,6 @@ def _tests(size: Size) -> list[str]:
     return ["tests/gp/test_device_copies.py"] if size.quick else ["-m", "gpu", *TESTS]
 
 
-def _figure4(dtype: str) -> Callable[[Size], list[str]]:
-    def arguments(size: Size) -> list[str]:
-        small = ["--trials", "2", "--threads", "1"] if size.quick else []
-        return ["--device", size.device, "--dtype", dtype, *small]
-
-    return arguments
-
-
 def _loops(size: Size) -> list[str]:
     small = ["--loops", "2", "--rounds", "4", "--bandwidth-bytes", "100000"] if size.quick else []
     return ["--device", size.device, *small]
@@ -86,8 +78,6 @@ PARTS = (
     Part("choices", "benchmarks.gpu.choices", 90, _choices),
     Part("tests", "benchmarks.gpu.tests", 180, _tests, ("pytest", "hypothesis")),
     Part("rounds", "benchmarks.gpu.rounds", 150, _rounds),
-    Part("figure4-float64", "benchmarks.speed.figure4", 90, _figure4("float64")),
-    Part("figure4-float32", "benchmarks.speed.figure4", 90, _figure4("float32")),
     Part("loops", "benchmarks.gpu.loops", 120, _loops),
-    Part("limits", "benchmarks.speed.limits", 180, _limits, ("matplotlib",)),
+    Part("limits", "benchmarks.speed.limits", 180, _limits),
 )

@@ -4,8 +4,7 @@ Everything is per trial and round, on M arms, with a kernel of r features and n 
 
 *Vectors over the arms.* A posterior is a mean and a variance, M numbers each. A matrix product
 computes the covariance of the measured arm with all arms from r coordinates and writes it. A pass
-then reads it, reads and writes both vectors, and finds the next choice: 6 M numbers. The values of
-the world are written by another product and read by another pass: 2 M.
+then reads it, reads and writes both vectors, and finds the next choice: 6 M numbers.
 
 *Coordinates of that covariance.* There are three forms; the cheapest counts:
 
@@ -33,7 +32,7 @@ from typing import NamedTuple
 
 from botorch_tv.gp.basis import Basis, FeatureBasis, ProductBasis
 
-ENGINE_VECTORS, WORLD_VECTORS = 6, 2
+ENGINE_VECTORS = 6
 
 
 class Count(NamedTuple):
@@ -66,11 +65,6 @@ def round_count(basis: Basis, live: float, played: float | None) -> Count:
     return Count(
         ENGINE_VECTORS * basis.arms + cheapest.numbers, product_flops(basis) + cheapest.flops
     )
-
-
-def world_count(basis: Basis) -> Count:
-    """The least work of a world of r features, without its random numbers."""
-    return Count(WORLD_VECTORS * basis.arms, product_flops(basis))
 
 
 def product_flops(basis: Basis) -> int:

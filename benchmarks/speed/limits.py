@@ -19,7 +19,7 @@ On the CPU, and on a CUDA device if there is one:
      More than 1 means that a pass reads from a cache what the previous pass wrote.
 4. *Late rounds*: time per trial and round, and bytes per trial of the state, at ``--rounds``.
 
-Writes a JSON file and a picture.
+Writes a JSON file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, cores, device_title, write
 from benchmarks.speed.late import Late
 from benchmarks.speed.late import measure as measure_late
-from benchmarks.speed.limits_report import draw
 from benchmarks.speed.rates import BEYOND_CACHE, bandwidths, matmul_rates
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
 from benchmarks.speed.shares import Rates, Size, measure
@@ -171,7 +170,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "devices": devices,
     }
     write(record, options.out)
-    draw(devices, options.out.with_suffix(".png"))
     return record
 
 

@@ -77,13 +77,6 @@ def matmul_rates(
     return found
 
 
-def memory_bandwidth(device: torch.device, *, repeats: int = 5) -> float:
-    """Bytes per second from memory: the best of `bandwidths` over sizes beyond the cache."""
-    beyond = BEYOND_CACHE[device.type]
-    found = bandwidths(device, [beyond, 2 * beyond], repeats=repeats)
-    return max(rate.per_second for rate in found)
-
-
 def fastest(work: Callable[[], None], device: torch.device, *, repeats: int) -> float:
     """Seconds of a call: the fastest of ``repeats`` rows of calls that each take `SHORTEST`."""
     work()

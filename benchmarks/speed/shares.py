@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.speed.count import Count, round_count
-from benchmarks.speed.runs import Play, play, replay, rewards
+from benchmarks.speed.runs import play, replay, rewards
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.gp.basis import Basis
@@ -64,7 +64,8 @@ def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[
     trial_rounds = size.trials * size.horizon
     seconds = min(passes) / trial_rounds
     live = played.live.double().mean(-1).tolist()
-    different = distinct_arms(played) if is_static(strategy.process.decay) else None
+    some = played.indices[:, :LOOKED_AT].cpu(), played.live[:, :LOOKED_AT].cpu()
+    different = distinct(*some) if is_static(strategy.process.decay) else None
     count = mean_count(basis, live, different)
     bytes_counted = count.numbers * basis.variance.element_size()
     bytes_moved, flops_done = traffic.bytes / trial_rounds, traffic.flops / trial_rounds
@@ -99,11 +100,6 @@ def mean_count(basis: Basis, live: list[float], different: list[float] | None) -
         for number, n in enumerate(live)
     ]
     return Count(fmean(each.numbers for each in rounds), fmean(each.flops for each in rounds))
-
-
-def distinct_arms(played: Play) -> list[float]:
-    """Mean number of distinct arms among the live observations, per round."""
-    return distinct(played.indices[:, :LOOKED_AT].cpu(), played.live[:, :LOOKED_AT].cpu())
 
 
 def distinct(indices: Tensor, live: Tensor) -> list[float]:

@@ -130,7 +130,7 @@ def play(run: Run) -> dict[str, Any]:
         for number in range(run.trials):
             study = studies[number % run.workers]
             if len(running) == run.workers:
-                _end(*running.popleft())
+                optuna.Study.tell(*running.popleft())
             trial = study.ask()
             trial.set_user_attr("time", number)
             wall, start = time.perf_counter(), time.process_time()
@@ -143,7 +143,7 @@ def play(run: Run) -> dict[str, Any]:
             regret.append(value - world.best(number))
             running.append((study, trial, value + float(world.noise[number])))
         while running:
-            _end(*running.popleft())
+            optuna.Study.tell(*running.popleft())
         storage.engine.dispose()
     wall, processor = np.mean(seconds[-LAST:], axis=0)
     return {
@@ -154,10 +154,6 @@ def play(run: Run) -> dict[str, Any]:
         "milliseconds": 1e3 * float(wall),
         "milliseconds of processor": 1e3 * float(processor),
     }
-
-
-def _end(study: optuna.Study, trial: optuna.Trial, value: float) -> None:
-    study.tell(trial, value)
 
 
 def compared(runs: Sequence[dict[str, Any]], samplers: Sequence[str]) -> dict[str, Any]:

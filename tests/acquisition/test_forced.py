@@ -3,9 +3,9 @@
 import pytest
 import torch
 from conformance.strangers import EpsilonGreedy
-from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import Exploration, Forced, Thompson, UpperConfidence
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, GPStrategy, Grid, Strategy
 
 DOMAINS = [Grid.regular(points=5, dim=2), Box([(0.0, 1.0), (0.0, 1.0)])]
@@ -14,9 +14,7 @@ each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=["grid", "box"])
 
 
 def strategy(exploration: Exploration) -> Strategy:
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
-    return GPStrategy(kernel=kernel, noise=0.05, exploration=exploration)
+    return GPStrategy(kernel=unit_kernel("se", 0.3), noise=0.05, exploration=exploration)
 
 
 def played(exploration: Exploration, domain, trials: int = 6, rounds: int = 6) -> torch.Tensor:

@@ -38,7 +38,6 @@ from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
-from gpytorch.kernels import RBFKernel
 from models.cases import build, data
 from oracles.dense import information_gain, joint_regression, squared_exponential
 
@@ -58,6 +57,7 @@ from botorch_tv.acquisition.widths import (
 )
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
+from botorch_tv.simulation.rivals import unit_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.NumericsWarning")
 NOW = 20.0
@@ -119,9 +119,7 @@ def dense(model, arms):
 
 
 def textbook_model():
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    model = made(spatial_module=kernel)
+    model = made(spatial_module=unit_kernel("se", 0.4))
     model.mean_module.constant = 0.0
     model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
     return model
@@ -525,10 +523,8 @@ def test_refusals(message):
 )
 def test_widths_are_the_roots_of_botorchs_beta(width):
     X, Y = data()
-    kernel, forgetting = RBFKernel().double(), ExponentialWeights(0.9)
-    kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)
-    parts = {"forgetting": forgetting, "spatial_module": kernel, "outcome_transform": None}
-    model = TimeVaryingGP(X, Y, now=NOW, **parts)
+    parts = {"spatial_module": unit_kernel("se", 0.4), "outcome_transform": None}
+    model = TimeVaryingGP(X, Y, now=NOW, forgetting=ExponentialWeights(0.9), **parts)
     model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
     K = squared_exponential(X[:, :2].numpy(), 0.4)
     aged = {"noise": 0.04, "inflation": ("exponential", 0.9), "reference": NOW}

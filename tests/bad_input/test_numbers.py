@@ -12,6 +12,7 @@ from botorch_tv import theory
 from botorch_tv.acquisition import widths
 from botorch_tv.experts import Refresh, Windows, sparq_gp_ucb
 from botorch_tv.forgetting import (
+    ConfirmedTrigger,
     EventTrigger,
     ExponentialWeights,
     Markov,
@@ -34,7 +35,7 @@ from botorch_tv.simulation import (
 )
 from botorch_tv.simulation.panels import make_panel
 from botorch_tv.simulation.worlds.grid import GaussianDraw, RKHSFunctions, SmoothedDraw
-from botorch_tv.strategies import Box, Grid, MultiStart, gp_ucb
+from botorch_tv.strategies import Box, Grid, MultiStart, et_gp_ucb, gp_ucb
 from botorch_tv.test_functions import DriftingAckley, MarkovFunction
 from botorch_tv.test_functions.drifting import Orbit
 
@@ -66,6 +67,7 @@ PARTS = {
     ),
     "window by time": (lambda v: SlidingWindow(v, by="time"), (0.0, -3.0, NAN), "positive", "rou"),
     "EventTrigger delta": (EventTrigger, CHANCE, STRICTLY, "0.1"),
+    "confirm": (lambda v: ConfirmedTrigger(confirm=v), (0, -1, 1.5), ONE),
     "MarkovKernel epsilon": (MarkovKernel, (-0.1, 1.1, NAN, 1 - 1e-8), "1 - 1e-6", "static"),
     "WienerKernel sigma_w2": (WienerKernel, (-0.1, NAN, INF), UP_TO, "static"),
     "Logarithmic c1": (lambda v: widths.Logarithmic(c1=v), SIZE, UP_TO, "never explores"),
@@ -107,6 +109,7 @@ NOISE = ((0.0, -0.02, NAN, INF), FINITE, "1e-6")
 PARTS |= {
     "noise": (replacing(gp_ucb, "noise", **GIVEN), *NOISE),
     "noise beside an expert": (replacing(sparq_gp_ucb, "noise", **GIVEN), *NOISE),
+    "confirmations": (replacing(et_gp_ucb, "confirm", **GIVEN), (-1, 1.5), AT_LEAST + "0"),
     "mean": (replacing(gp_ucb, "mean", **GIVEN), (NAN, INF), "finite", "'estimated'"),
 }
 

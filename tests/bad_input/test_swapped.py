@@ -68,25 +68,6 @@ def test_a_measurement_of_one_dimension_is_a_row():
     assert loop.history.X.tolist() == [[0.5]]
 
 
-def test_values_in_a_column_do_elsewhere():
-    x = torch.tensor([[0.1, 0.2], [0.5, 0.6]], dtype=D)
-    loop = Loop.from_table(SQUARE, x, torch.tensor([[1.0], [2.0]], dtype=D))
-    assert loop.history.y.tolist() == [1.0, 2.0]
-
-
-def test_a_table_needs_no_strategy():
-    whole = Loop.from_table(adaptive_gp_ucb(), SIDE, X, Y, seed=3)
-    others = [
-        Loop.from_table(SIDE, X, Y, seed=3),
-        Loop.from_table([(0.0, 1.0)], X, Y, seed=3),
-        Loop.from_table(SIDE, X=X, y=Y, seed=3),
-    ]
-    wanted = whole.ask(now=5.0).X
-    for other in others:
-        assert repr(other.strategy) == repr(whole.strategy)
-        assert torch.equal(other.ask(now=5.0).X, wanted)
-
-
 def test_a_picture_of_no_known_ending(tmp_path):
     loop = Loop.from_table(SIDE, X, Y)
     result = run_study(WORLD, {"a": STRATEGY}, trials=2, horizon=2, progress=False)

@@ -10,6 +10,7 @@ from botorch.exceptions.warnings import InputDataWarning
 from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import RBFKernel
 
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, Grid, et_gp_ucb, gp_ucb
 from botorch_tv.validation import shown
 
@@ -17,8 +18,7 @@ D = torch.float64
 GOOD = torch.tensor([0.1, 0.2], dtype=D)
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
 DOMAINS = {"grid": Grid.regular(4, 2), "box": Box(CUBE)}
-KERNEL = RBFKernel().double()
-KERNEL.lengthscale = 0.3
+KERNEL = unit_kernel("se", 0.3)
 STRATEGY = et_gp_ucb(kernel=KERNEL, noise=0.02)
 
 

@@ -10,7 +10,7 @@ from lasting import Child, play_without_netcdf
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import choices, loops, rounds, session
 from benchmarks.gpu.parts import PARTS, Part, Size
-from benchmarks.speed import figure4, limits
+from benchmarks.speed import limits
 
 CPU = torch.device("cpu")
 FAST = Size("cpu", quick=True)
@@ -61,8 +61,6 @@ def test_every_part_understands_its_arguments(quick: bool) -> None:
     given = {part.name: [*part.arguments(size), "--out", "file"] for part in PARTS}
     assert choices.parse(given["choices"]).device == CPU
     assert rounds.parse(given["rounds"]).device == CPU
-    for dtype in ("float64", "float32"):
-        assert figure4.parse(given[f"figure4-{dtype}"]).dtype == dtype
     assert limits.parse(given["limits"]).devices == ["cpu"]
     assert loops.parse(given["loops"]).loops == (2 if quick else 4096)
     assert sum(part.seconds for part in PARTS) <= 30 * 60

@@ -233,32 +233,6 @@ def test_single_precision() -> None:
     assert ranks[1] < ranks[0]
 
 
-def test_generators() -> None:
-    """A common generator, a generator per trial, or PyTorch's own."""
-
-    def seeded(seed: int) -> torch.Generator:
-        return torch.Generator().manual_seed(seed)
-
-    K = torch.from_numpy(line(16, 0.02)).expand(2, 16, 16)
-
-    def drawn(draws, K=K):
-        return k_dpp(K, 5, draws, steps=40)[0]
-
-    shared = drawn(seeded(1))
-    assert torch.equal(shared, drawn(seeded(1)))
-    assert not torch.equal(shared, drawn(seeded(2)))
-    assert not torch.equal(shared[0], shared[1])
-    own = drawn([seeded(3), seeded(4)])
-    for trial, seed in enumerate((3, 4)):
-        assert torch.equal(own[trial], drawn(seeded(seed), K[0]))
-    torch.manual_seed(1)
-    assert torch.equal(drawn(None), shared)
-    with pytest.raises(InputDataError, match="but there are 2 trials"):
-        k_dpp(K, 5, [seeded(0)] * 3)
-    with pytest.raises(InputDataError, match="generator is 7, but"):
-        k_dpp(K, 5, 7)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("steps", [None, 1, 7])
 def test_two_equal_points(steps: int | None) -> None:
     """Every proposal swaps them, so a chain of fixed length would be deterministic."""

@@ -12,36 +12,6 @@ from botorch_tv.forgetting import Decay, Markov, PeriodicMarkov, Static, Wiener
 from botorch_tv.strategies import GPStrategy, Strategy
 
 
-def markov(s: float, t: float) -> float:
-    """[B16] (7)-(8), with 0^0 = 1."""
-    return 0.97 ** (abs(s - t) / 2)
-
-
-def walk(s: float, t: float) -> float:
-    """Times counted from the origin."""
-    return 1 + 0.03 * min(s, t)
-
-
-def periodic(s: float, t: float) -> float:
-    return markov(s, t) * math.exp(-2 * (math.sin(math.pi * (s - t) / 7) / 0.5) ** 2)
-
-
-@pytest.mark.parametrize(
-    ("decay", "formula"),
-    [
-        (Markov(0.03), markov),
-        (Markov(1.0), lambda s, t: float(s == t)),
-        (Wiener(0.03), walk),
-        (PeriodicMarkov(0.03, 7.0, 0.5), periodic),
-    ],
-)
-def test_formulas(decay: Decay, formula: Any) -> None:
-    times = torch.tensor([0.0, 0.25, 1.0, 3.5, 10.0], dtype=torch.float64)
-    wanted = [[formula(s, t) for t in times.tolist()] for s in times.tolist()]
-    found = decay.covariance(times.unsqueeze(-1), times)
-    torch.testing.assert_close(found, torch.tensor(wanted).double())
-
-
 def test_markov_at_long_times() -> None:
     """Half a life is ln 2 / -½ ln(1 - ε); far away nothing is left, and no NaN."""
     half = torch.tensor(2.0 * math.log(2.0) / -math.log1p(-0.01), dtype=torch.float64)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from oracles.dense import regression, squared_exponential
 
 from botorch_tv.forgetting import Log, WassersteinRemoval
 from botorch_tv.forgetting.relevance import AT_ONCE, FEWEST, matern
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, Grid, w_dbo
 
 D = torch.float64
@@ -91,9 +92,7 @@ RATE, ALPHA, SIGMA2, ROUNDS = 0.2, 1.0, 0.05, 40
 
 
 def strategy(alpha: float = ALPHA):
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.3, dtype=D)
-    return w_dbo(kernel=kernel, noise=SIGMA2, epsilon=RATE, alpha=alpha)
+    return w_dbo(kernel=unit_kernel("se", 0.3), noise=SIGMA2, epsilon=RATE, alpha=alpha)
 
 
 def worth_by_definition(rows, now):

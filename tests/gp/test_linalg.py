@@ -3,12 +3,11 @@
 import math
 
 import numpy as np
-import pytest
 import torch
 from torch.testing import assert_close
 
 from botorch_tv.gp.cholesky import pivoted_cholesky
-from botorch_tv.gp.linalg import clear_, first_maximum
+from botorch_tv.gp.linalg import first_maximum
 from botorch_tv.gp.random import (
     GOLDEN,
     normals,
@@ -58,22 +57,6 @@ def test_pivots_that_are_nearly_equal_are_taken_in_order() -> None:
         assert_close(pivots, equal.diagonal()[[1, 2, 3, 0]])
     other = torch.diag(torch.tensor([1.8, 2.0], dtype=torch.float64))
     assert factored(other, 2, 0.0)[0].argmax(0).tolist() == [1, 0]
-
-
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
-def test_some_trials_are_cleared_in_place(shape: tuple[int, ...], device: str) -> None:
-    trials = torch.arange(math.prod(shape), device=device).view(shape) % 2 == 0
-    event = torch.tensor([7.0, 8.0], device=device)
-    for value in (0.0, event):
-        memory = torch.ones(*shape, 4, device=device)
-        part = memory[..., :2]
-        assert clear_(part, trials, value) is part
-        assert torch.equal(part, torch.where(trials.unsqueeze(-1), value, torch.ones_like(part)))
-        assert bool((memory[..., 2:] == 1).all())
 
 
 LEAST, MOST = -(2**63), 2**63 - 1

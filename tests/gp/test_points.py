@@ -17,9 +17,8 @@ from gpytorch.kernels import (
     RQKernel,
     ScaleKernel,
 )
-from numpy.testing import assert_allclose
 from oracles import exact
-from oracles.dense import decay_between
+from oracles.dense import decay_between, joint_regression
 from torch.testing import assert_close
 
 from botorch_tv.gp.point_kernel import (
@@ -141,11 +140,6 @@ def test_other_kernels_have_no_spectrum():
         spectral_normals(point_kernel(kernel))
 
 
-KERNELS = {
-    "rbf": made("rbf", 0.4),
-    "scaled matern52": made(2.5, 0.4, scale=1.7),
-    "general": AdditiveKernel(made("rbf", 0.4), scaled(PeriodicKernel().double(), 0.5)),
-}
 DECAYS = {
     "static": ("static",),
     "markov": ("markov", 0.2),
@@ -164,9 +158,9 @@ def data(trials, n, seed=0, d=2):
     return X, y, noise, times, live
 
 
-def observations(X, y, noise, times, live, decay, now, estimates_mean=False, dtype=D):
+def observations(X, y, noise, times, live, decay, now):
     """One trial per row, Wiener's clock starting at 0."""
-    root = torch.tensor(np.where(live, noise**-0.5, 0.0), dtype=dtype)
+    root = torch.tensor(np.where(live, noise**-0.5, 0.0))
     parts = {}
     if decay[0] != "static":
         at = np.array([now])
@@ -175,63 +169,8 @@ def observations(X, y, noise, times, live, decay, now, estimates_mean=False, dty
             "present_decay": np.stack([decay_between(decay, t, at, 0.0)[:, 0] for t in times]),
             "prior_factor": np.full(len(X), decay_between(decay, at, at, 0.0)[0, 0]),
         }
-    parts = {name: torch.tensor(part, dtype=dtype) for name, part in parts.items()}
-    X, y = torch.tensor(X, dtype=dtype), torch.tensor(y, dtype=dtype)
-    return Observations(X, y, root, estimates_mean=estimates_mean, **parts)
-
-
-def textbook(kernel, X, y, noise, times, live, decay, now, query, estimates_mean=False):
-    """Mean, covariance, gain of one trial, from the rows in use alone."""
-    X, y, noise, t = X[live], y[live], noise[live], times[live]
-
-    def k(a, b):
-        matrix = kernel(torch.tensor(a, dtype=D), torch.tensor(b, dtype=D)).to_dense()
-        return matrix.detach().reshape(len(a), len(b)).numpy()
-
-    at = np.array([now])
-    among = k(X, X) * decay_between(decay, t, t, 0.0)
-    A = among + np.diag(noise)
-    cross = k(query, X) * decay_between(decay, at, t, 0.0)
-    prior = k(query, query) * decay_between(decay, at, at, 0.0)[0, 0]
-    level = 0.0
-    if estimates_mean:
-        ones = np.linalg.solve(A, np.ones(len(y)))
-        level = ones @ y / ones.sum()
-    mean = cross @ np.linalg.solve(A, y - level)
-    gain = 0.5 * np.linalg.slogdet(np.eye(len(y)) + among / np.sqrt(np.outer(noise, noise)))[1]
-    return mean, prior - cross @ np.linalg.solve(A, cross.T), gain, level
-
-
-@pytest.mark.parametrize("estimates_mean", [False, True])
-@pytest.mark.parametrize("decay", DECAYS)
-@pytest.mark.parametrize("name", KERNELS)
-def test_by_the_textbook(name, decay, estimates_mean):
-    kernel, parts = KERNELS[name], data(3, 9)
-    query = np.random.default_rng(7).random((3, 4, 2))
-    now = float(parts[3].max()) + 0.7
-    rows = observations(*parts, DECAYS[decay], now, estimates_mean)
-    posterior = point_posterior(point_kernel(kernel), rows)
-    X = torch.tensor(query)
-    mean, sd = posterior.at(X)
-    joint_mean, covariance = posterior.joint(X.view(3, 2, 2, 2))
-    picked = posterior.select(torch.tensor([2, 0])).at(X[[2, 0]])
-    for i in range(3):
-        each = [part[i] for part in parts]
-        wanted, cov, gain, level = textbook(
-            kernel, *each, DECAYS[decay], now, query[i], estimates_mean
-        )
-        assert_allclose(mean[i], wanted, rtol=0, atol=1e-10)
-        assert_allclose(sd[i] ** 2, cov.diagonal(), rtol=0, atol=1e-10)
-        assert_allclose(posterior.mean_at(X)[i], wanted, rtol=0, atol=1e-10)
-        assert_allclose(joint_mean[i].flatten(), wanted, rtol=0, atol=1e-10)
-        for group in range(2):
-            block = cov[2 * group : 2 * group + 2, 2 * group : 2 * group + 2]
-            assert_allclose(covariance[i, group], block, rtol=0, atol=1e-10)
-        assert float(posterior.information_gain[i]) == pytest.approx(gain, abs=1e-10)
-        if estimates_mean:
-            assert float(posterior.offset[i]) == pytest.approx(level, abs=1e-10)
-    assert_close(picked[0], mean[[2, 0]], rtol=0, atol=1e-12)
-    assert_close(picked[1], sd[[2, 0]], rtol=0, atol=1e-12)
+    parts = {name: torch.tensor(part) for name, part in parts.items()}
+    return Observations(torch.tensor(X), torch.tensor(y), root, **parts)
 
 
 def test_noise_of_1e_10_against_fifty_digits():
@@ -289,8 +228,16 @@ def test_functions_drawn_have_the_posteriors_moments(kind, decay):
     draw = drawn(ready, rows, torch.Generator().manual_seed(5), waves_each=60)
     posterior = point_posterior(ready, rows, draw)
     sample = posterior.sample_at(torch.tensor(query).expand(TRIALS, 3, 2)).numpy()
-    each = [part[0] for part in (X, y, noise, times, live)]
-    _, covariance, _, _ = textbook(kernel, *each, DECAYS[decay], now, query)
+    arms = torch.tensor(np.concatenate([query, X[0]]))
+    _, joint = joint_regression(
+        kernel(arms).to_dense().numpy(),
+        *(3 + np.flatnonzero(live[0]), times[live], y[live], now),
+        noise=noise[live],
+        decay=DECAYS[decay],
+        reference=now,
+        origin=0.0,
+    )
+    covariance = joint[:3, :3]
     variance = covariance.diagonal()
     error = 1.1 * np.sqrt((np.outer(variance, variance) + covariance**2) / TRIALS)
     assert (np.abs(np.cov(sample.T, bias=True) - covariance) < 4.5 * error).all()

@@ -33,7 +33,6 @@ from botorch_tv.kernels import (
     WeightedKernel,
     WienerKernel,
 )
-from botorch_tv.models import TimeVaryingGP
 
 TIMES = torch.tensor([0.0, 0.25, 1.0, 1.0, 4.5, 100.0], dtype=torch.float64)
 
@@ -323,20 +322,6 @@ def kernel_form(X, y, test_X, weight):
     return mean.detach(), variance.detach()
 
 
-def model(X, y, inflation, now):
-    found = TimeVaryingGP(
-        X,
-        y.unsqueeze(-1),
-        torch.full_like(y.unsqueeze(-1), NOISE),
-        forgetting=inflation,
-        now=now,
-        spatial_module=smooth(0.3),
-        learn_forgetting=False,
-    )
-    found.mean_module.constant = 0.0
-    return found
-
-
 @pytest.mark.parametrize(
     ("inflation", "part"),
     [
@@ -354,9 +339,6 @@ def test_kernel_form_is_noise_form(inflation, part):
     test_X = torch.rand(15, 3, dtype=torch.float64, generator=generator)
     test_X[:, 2] = now
     mean, variance = kernel_form(X, y, test_X, AgeWeight(inflation, now))
-    posterior = model(X, y, inflation, now).posterior(test_X)
-    assert torch.allclose(posterior.mean.squeeze(-1), mean, rtol=0, atol=1e-10)
-    assert torch.allclose(posterior.variance.squeeze(-1), variance, rtol=0, atol=1e-10)
     K = squared_exponential(torch.cat([X, test_X])[:, :2].numpy(), 0.3)
     dense_mean, dense_variance = regression(
         K, range(40), X[:, 2].tolist(), y.tolist(), now, noise=NOISE, inflation=part, reference=now
@@ -370,11 +352,6 @@ def test_later_times_have_full_weight():
     weight = AgeWeight(ExponentialWeights(0.8), now=6.0)(X)
     assert weight[1:].tolist() == [0.0, 0.0]
     assert weight[0].item() == pytest.approx(2 * np.log(0.8))
-
-
-class TestWiener(BaseKernelTestCase, unittest.TestCase):
-    def create_kernel_no_ard(self, **kwargs):
-        return WienerKernel(sigma_w2=0.3, origin=-1.0, **kwargs)
 
 
 class TestDecay(BaseKernelTestCase, unittest.TestCase):

@@ -9,6 +9,7 @@ from botorch.exceptions import InputDataError
 from conformance.strangers import Seasonal
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, HalfCauchyPrior, LogNormalPrior
+from oracles.dense import decay_between
 from scipy.integrate import quad
 from torch.distributions import Beta, Exponential, Gumbel, HalfCauchy, HalfNormal, LogNormal, Normal
 
@@ -39,7 +40,13 @@ def kernel_of(name: str):
 
 
 KERNELS = ("se", "se ard", "matern12", "matern32 ard", "matern52")
-DECAYS = (Markov(0.07), Markov(0.0), Wiener(0.04), Static(), Seasonal(0.05, 10.0))
+DECAYS = {
+    Markov(0.07): ("markov", 0.07),
+    Markov(0.0): ("markov", 0.0),
+    Wiener(0.04): ("wiener", 0.04),
+    Static(): ("static",),
+    Seasonal(0.05, 10.0): ("quasi-periodic", 0.05, 0.62832),
+}
 
 
 def data(seed=0):
@@ -82,14 +89,7 @@ def textbook(kernel, decay, loop, estimates_mean=False):
     K = np.exp(-(r**2) / 2) if isinstance(base, RBFKernel) else matern(base.nu, r)
     if isinstance(kernel, ScaleKernel):
         K = K * float(kernel.outputscale)
-    if isinstance(decay, Markov):
-        K = K * (1 - decay.epsilon) ** (np.abs(times[:, None] - times) / 2)
-    if isinstance(decay, Wiener):
-        K = K * (1 + decay.sigma_w2 * np.minimum(times[:, None], times))
-    if isinstance(decay, Seasonal):
-        lag = np.abs(times[:, None] - times)
-        K = K * np.exp(-decay.rate * lag) * np.cos(6.2832 * lag / decay.period)
-    A = K + NOISE * np.diag(relative)
+    A = K * decay_between(DECAYS[decay], times, times, 0.0) + NOISE * np.diag(relative)
     if estimates_mean:
         ones = np.ones(len(y))
         y = y - (ones @ np.linalg.solve(A, y)) / (ones @ np.linalg.solve(A, ones))

@@ -11,18 +11,21 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import Kernel, RBFKernel
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import GLRTrigger, SlidingWindow
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.learning import Refit
 from botorch_tv.loop import Loop
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,
     Grid,
     MultiStart,
     Strategy,
+    adaptive_gp_ucb,
     br_gp_ucb,
     et_gp_ucb,
     gp_ts,
@@ -37,6 +40,7 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 
 NOISE = 0.01
+BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,), features=24)
 QUICK = MultiStart(raw_samples=16, restarts=1, evaluations=6)
 GRID = Grid.regular(6, 2)
 BOX = Box(torch.tensor([[0.0, -1.0], [1.0, 1.0]], dtype=torch.float64), search=QUICK)
@@ -44,9 +48,7 @@ WITH_CONTEXT = Box(BOX.bounds, context_dim=1, search=QUICK)
 
 
 def kernel(lengthscale: float = 0.3) -> Kernel:
-    made = RBFKernel().double()
-    made.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
-    return made
+    return unit_kernel("se", lengthscale)
 
 
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
@@ -69,6 +71,7 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
         learning=Refit(every=4, least=3, evaluations=6),
     ),
 }
+FEW = {"adaptive": lambda: adaptive_gp_ucb(bank=BANK)}
 TRIGGERLESS = [
     name for name in STRATEGIES if name not in ("trigger", "confirmed", "ratio", "learning")
 ]

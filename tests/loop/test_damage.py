@@ -4,19 +4,18 @@ import json
 import re
 
 import pytest
-from loop.loops import BOX, GRID, NOISE, STRATEGIES, fired, kernel, measured
+from loop.loops import BOX, FEW, GRID, NOISE, STRATEGIES, fired, kernel, measured
 from mutations import survivors
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import adaptive_gp_ucb, gp_ei, gp_ts
+from botorch_tv.strategies import gp_ts
 
 DAMAGED = {
     "expert": lambda: sparq_gp_ucb(kernel=kernel(), noise=NOISE),
     "chance": lambda: gp_ts(kernel=kernel(), noise=NOISE, B=0.5, R=0.1),
-    "improvement": lambda: gp_ei(kernel=kernel(), noise=NOISE),
 }
-PLACES = {"expert": BOX, "chance": GRID, "improvement": GRID}
+PLACES = {"expert": BOX, "chance": GRID}
 
 
 @pytest.fixture(params=DAMAGED)
@@ -112,11 +111,7 @@ def test_points_outside_the_box(saved):
             Loop.load(damaged, strategy)
 
 
-KINDS = {
-    "trigger": STRATEGIES["trigger"],
-    "window": STRATEGIES["window"],
-    "adaptive": adaptive_gp_ucb,
-}
+KINDS = {name: STRATEGIES[name] for name in ("trigger", "window")} | FEW
 
 
 def night(strategy):

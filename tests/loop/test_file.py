@@ -1,9 +1,7 @@
 """Saved and loaded, a loop goes on as if never stopped."""
 
 import json
-import os
 import re
-import signal
 from dataclasses import replace
 
 import pytest
@@ -14,13 +12,11 @@ from loop.loops import (
     GRID,
     NOISE,
     STRATEGIES,
-    WITH_CONTEXT,
     kernel,
     made,
     measured,
 )
 
-from botorch_tv import files
 from botorch_tv.forgetting import Static
 from botorch_tv.loop import Loop
 from botorch_tv.loop.file import domain_data, domain_from
@@ -59,32 +55,6 @@ def test_a_restored_loop_continues_like_the_uninterrupted(case, tmp_path):
     for loop, name in ((whole, "whole"), (parts, "parts")):
         loop.save(tmp_path / name)
     assert (tmp_path / "whole").read_text() == (tmp_path / "parts").read_text()
-
-
-@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
-def test_everything_is_in_the_file_number_for_number(tmp_path):
-    file = tmp_path / "loop.json"
-    loop = Loop(STRATEGIES["trigger"](), WITH_CONTEXT, pending=3)
-    odd = [0.1 + 0.2, 1 / 3, 5e-324, 1e17 + 2, -0.0]
-    for y in odd:
-        loop.observe([1 / 3, y % 1e-3], y, time=100 / 3, noise=1e-7 / 3, context=y % 0.7)
-    given_up = loop.ask(context=0.1)
-    loop.discard(given_up)
-    loop.ask(context=2 / 3, now=34.1)
-    loop.ask(context=1 / 7)
-    loop.save(file)
-    again = Loop.load(file, loop.strategy)
-    for ours, theirs in zip(again.history[:7], loop.history[:7]):
-        assert torch.equal(ours, theirs)
-    assert repr(again) == repr(loop)
-    for ours, theirs in zip(again.open, loop.open, strict=True):
-        assert (ours.number, ours.point, ours.time) == (theirs.number, theirs.point, theirs.time)
-        assert (ours.mean, ours.sd) == (theirs.mean, theirs.sd)
-        assert torch.equal(ours.context, theirs.context)
-    assert again.pending == 3
-    assert again.ask(context=0.5).number == 4
-    with pytest.raises(Exception, match="suggestion is 1, but"):
-        again.tell(0.1, suggestion=1)
 
 
 def test_files_written_before_are_read(tmp_path):
@@ -244,32 +214,6 @@ def test_other_libraries_are_named(saved):
     saved.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', text))
     with pytest.warns(UserWarning, match="other libraries: torch is '1.0' there and '2.* here"):
         Loop.load(saved, STRATEGIES["Markov"]())
-
-
-@pytest.mark.parametrize(
-    ("where", "step"),
-    [(os, "fsync"), (os, "replace"), (files, "_sync_folder")],
-    ids=["writing", "replacing", "synchronising"],
-)
-def test_the_file_survives_a_kill_while_saving(where, step, saved):
-    before = saved.read_text()
-    loop = Loop.load(saved, STRATEGIES["Markov"]())
-    loop.tell(measured(loop.ask().point, 3))
-    loop.save(saved.with_name("after.json"))
-    after = saved.with_name("after.json").read_text()
-    child = os.fork()
-    if child == 0:
-        setattr(where, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        loop.save(saved)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WTERMSIG(status) == signal.SIGKILL
-    assert saved.read_text() == (after if step == "_sync_folder" else before)
-    rounds = 4 if step == "_sync_folder" else 3
-    assert len(Loop.load(saved, STRATEGIES["Markov"]()).history.y) == rounds
-    loop.save(saved)  # files of the killed process do not matter
-    assert saved.read_text() == after
-    assert sorted(file.name for file in saved.parent.iterdir()) == ["after.json", "loop.json"]
 
 
 def test_a_link_stays_a_link(saved):

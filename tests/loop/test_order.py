@@ -11,6 +11,7 @@ import torch
 from loop.loops import (
     BOX,
     CASES,
+    FEW,
     GRID,
     NOISE,
     PLACES,
@@ -26,7 +27,7 @@ from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.change_detection import prediction_band
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import adaptive_gp_ucb, et_gp_ucb
+from botorch_tv.strategies import et_gp_ucb
 
 WITHOUT_TRIGGER = [case for case in CASES if case[0] not in ("trigger", "confirmed")]
 
@@ -185,7 +186,7 @@ def test_a_void_prediction_stays_void_after_an_older_trigger():
 
 ROUNDS, WRONG = 11, 4
 """Suggestion ``WRONG`` gets a reading so wrong that triggers fire."""
-KINDS = {**STRATEGIES, "adaptive": adaptive_gp_ucb}
+KINDS = STRATEGIES | FEW
 AMENDED = [
     ("adaptive", "grid"),
     ("adaptive", "box"),

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from loop.loops import BOX, GRID, STRATEGIES, WITH_CONTEXT, fired, measured
+from loop.loops import BOX, FEW, GRID, STRATEGIES, WITH_CONTEXT, fired, measured
 
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, Choice, Float, adaptive_gp_ucb
@@ -35,7 +35,7 @@ PLAIN = {
     "grid": (STRATEGIES["trigger"], GRID),
     "box": (STRATEGIES["window"], BOX),
     "context": (STRATEGIES["Markov"], WITH_CONTEXT),
-    "adaptive": (adaptive_gp_ucb, GRID),
+    "adaptive": (FEW["adaptive"], GRID),
 }
 
 
@@ -73,7 +73,7 @@ def test_a_loop_begins_with_the_table_of_another(name):
     text = io.StringIO(frame.to_csv(index=False))
     rows, of_strategy = loop.history, name == "adaptive"
     for table in (frame, pd.read_csv(text, float_precision="round_trip"), frame.iloc[::-1]):
-        begun = Loop.from_table(*([] if of_strategy else [make()]), domain, table)
+        begun = Loop.from_table(make(), domain, table)
         assert begun.history.number.tolist() == [-row - 1 for row in range(len(rows.y))]
         by_hand = Loop(make(), domain)
         for row in range(len(rows.y)):
@@ -91,10 +91,13 @@ def test_a_loop_begins_with_the_table_of_another(name):
 
 def test_names_choices_and_dates():
     """A parameter may be called as a column is."""
-    loop = filled(Loop(MACHINE), dated, None)
+    loop = filled(Loop(FEW["adaptive"](), MACHINE), dated, None)
     frame = loop.table()
     assert "ok (parameter)" in frame.columns
-    begun, by_hand = Loop.from_table(MACHINE, frame), Loop(MACHINE)
+    begun, by_hand = (
+        Loop.from_table(FEW["adaptive"](), MACHINE, frame),
+        Loop(FEW["adaptive"](), MACHINE),
+    )
     rows = zip(frame["ok (parameter)"], frame["rate"], frame["metal"], frame["time"], frame["y"])
     for heat, rate, metal, time, y in rows:
         point = {"ok": heat, "rate": rate, "metal": metal}

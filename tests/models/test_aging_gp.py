@@ -20,6 +20,7 @@ from oracles.dense import joint_regression, noise_factor, squared_exponential
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.models import TimeVaryingGP
+from botorch_tv.simulation.rivals import unit_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 LAST = {
@@ -89,15 +90,14 @@ def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
     assert ((samples.var(0) / variance - 1).abs() < 4 * (2 / 1_000) ** 0.5 + 0.05).all()
 
 
-@pytest.mark.parametrize("m", [1, 2])
-def test_pathwise_samples_of_a_batch(m):
+def test_pathwise_samples_of_a_batch():
     torch.manual_seed(0)
-    model = build("markov and weights", m=m, batch=(3,))
+    model = build("markov and weights", m=2, batch=(3,))
     model.eval()
     test_X = present(model, q=6, batch=(3,))
     paths = draw_matheron_paths(model, torch.Size([500]))
     with torch.no_grad():
-        samples = paths(test_X if m == 1 else test_X.unsqueeze(1)).view(500, 3, m, 6)
+        samples = paths(test_X.unsqueeze(1)).view(500, 3, 2, 6)
         posterior = model.posterior(test_X)
     gap = samples.mean(0).mT - posterior.mean
     assert (gap.abs() < 4 * (posterior.variance / 500).sqrt() + 0.02).all()
@@ -243,12 +243,6 @@ def double(value):
     return torch.tensor(value, dtype=torch.float64)
 
 
-def spatial():
-    kernel = RBFKernel().double()
-    kernel.lengthscale = double(0.4)
-    return kernel
-
-
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("inflation", INFLATIONS, ids=lambda part: repr(part[0]))
 @pytest.mark.parametrize("decay", DECAYS, ids=lambda part: repr(part[0]))
@@ -257,7 +251,11 @@ def test_equals_the_textbook(decay, inflation, fixed):
     X, Y = data(n=10, m=2, batch=(2,))
     Yvar = 0.02 + 0.1 * Y.abs()
     now = X[..., -1].amax(-1) + torch.tensor([0.0, 3.5], dtype=torch.float64)
-    options = {"forgetting": (decay[0], inflation[0]), "now": now, "spatial_module": spatial()}
+    options = {
+        "forgetting": (decay[0], inflation[0]),
+        "now": now,
+        "spatial_module": unit_kernel("se", 0.4),
+    }
     model = plain(X, Y, Yvar if fixed else None, **options)
     model.mean_module.constant = double(0.3)
     if not fixed:

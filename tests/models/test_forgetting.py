@@ -1,7 +1,6 @@
 """Forgetting of models: by name, learned in any unit of time, custom, or refused with a hint."""
 
 import math
-import unittest
 import warnings
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from botorch.fit import fit_gpytorch_mll
 from conformance.strangers import DampedDrift, Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from gpytorch.test.model_test_case import BaseModelTestCase
 from models.cases import FORGETTINGS, assert_same, build, data, plain, present
 
 from botorch_tv.forgetting import (
@@ -26,7 +24,6 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
-from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models import TimeVaryingGP
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
@@ -214,34 +211,3 @@ def test_the_lengthscales_are_those_inside(spatial):
     assert torch.equal(kernel.lengthscale, inner.lengthscale)
     product = RBFKernel(active_dims=[0]) * RBFKernel(active_dims=[1])
     assert SpatioTemporalKernel(product, MarkovKernel(0.03)).lengthscale is None
-
-
-THREE = torch.Size([3])
-
-
-class AgedModelTestCase(BaseModelTestCase):
-    """Targets gain the dimension of outputs that BoTorch's models want."""
-
-    forgetting = None
-
-    def create_model(self, train_x, train_y, likelihood):
-        return plain(
-            train_x, train_y.unsqueeze(-1), likelihood=likelihood, forgetting=self.forgetting[0]
-        )
-
-    def create_test_data(self):
-        return torch.rand(50, 2, dtype=torch.float64)
-
-    def create_likelihood_and_labels(self):
-        return AgeNoiseLikelihood(self.forgetting[1]), torch.randn(50).double()
-
-    def create_batch_test_data(self, batch_shape=THREE):
-        return torch.rand(*batch_shape, 50, 2, dtype=torch.float64)
-
-    def create_batch_likelihood_and_labels(self, batch_shape=THREE):
-        likelihood = AgeNoiseLikelihood(self.forgetting[1], batch_shape=batch_shape)
-        return likelihood, torch.randn(*batch_shape, 50).double()
-
-
-class TestMarkovAndWeights(AgedModelTestCase, unittest.TestCase):
-    forgetting = (Markov(0.1), ExponentialWeights(0.9))

@@ -4,6 +4,7 @@ import copy
 import math
 import re
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms import ChainedInputTransform, Normalize
 from botorch.models.transforms.input import AppendFeatures, InputPerturbation, Log10, Round
+from gp.mixture.static_bank import OFFSET
 from gpytorch.kernels import RBFKernel
 from models.cases import assert_same, build, data, present
 
@@ -167,7 +169,11 @@ def test_methods(forgetting, fixed):
         assert model.posterior(X).mean.isfinite().all()
 
 
-@pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
+BUILDS = [TimeVaryingGP, partial(adaptive_model, bank=OFFSET)]
+each_model = pytest.mark.parametrize("build", BUILDS, ids=["fitted", "adaptive"])
+
+
+@each_model
 def test_points_without_time(build):
     model = build(X, Y)
     for columns in (1, 2):
@@ -177,7 +183,7 @@ def test_points_without_time(build):
     assert at(X[:1, :2].unsqueeze(0)).shape == (1,)  # the hint of the message
 
 
-@pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
+@each_model
 def test_a_warning_if_time_looks_like_a_parameter(build):
     x = X[:, :2]
     with pytest.warns(InputDataWarning, match=r"column 1 of train_X is used as time.* time_dim"):

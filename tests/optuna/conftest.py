@@ -2,10 +2,10 @@
 
 import optuna
 import pytest
-from gpytorch.kernels import RBFKernel
 
 from botorch_tv import tv_gp_ucb
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.simulation.rivals import unit_kernel
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -19,9 +19,8 @@ def quiet():
 @pytest.fixture
 def given():
     """A strategy with given hyperparameters, for comparison with formulas."""
-    kernel = RBFKernel().double()
-    kernel.lengthscale = 0.3
-    return tv_gp_ucb(kernel=kernel, noise=0.05, epsilon=0.1, width=Logarithmic(0.8, 4.0))
+    parts = {"kernel": unit_kernel("se", 0.3), "width": Logarithmic(0.8, 4.0)}
+    return tv_gp_ucb(**parts, noise=0.05, epsilon=0.1)
 
 
 @pytest.fixture(scope="session")

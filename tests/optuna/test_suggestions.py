@@ -1,6 +1,5 @@
 """Suggestions against the formulas of the strategy, in any order of arrival."""
 
-import itertools
 import math
 
 import numpy as np
@@ -225,16 +224,6 @@ def require_same_state(first, other):
     assert first.state.rounds == other.state.rounds == len(first.answers)
     for mine, its in zip(first.state.history, other.state.history):
         assert torch.equal(mine.tensor(), its.tensor())
-
-
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_any_order_gives_the_same(empty, order):
-    every = rows(8)
-    first, late = every[:4], every[4:]
-    grown = empty.changed(first, OLDEST)
-    for number in range(1, 5):
-        grown = grown.changed([*first, *(late[place] for place in order[:number])], OLDEST)
-    require_same_state(grown, empty.changed(every, OLDEST))
 
 
 def test_trials_of_the_same_time_are_ordered_by_number(empty):

@@ -29,7 +29,7 @@ SMALL = Bank(
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
 GRID, BOX = Grid.regular(points=6, dim=2), Box(SQUARE, search=QUICK)
-TRIALS, ROUNDS = 3, 12
+TRIALS, ROUNDS = 3, 9
 
 
 def strategy(**parts) -> Strategy:
@@ -48,7 +48,7 @@ def play(player, domain, trials, shape=None, failing=False, tick=1.0, **units):
     shape = (len(trials),) if shape is None else shape
     state, record = player.init(domain, batch_shape=shape), []
     for t in range(ROUNDS):
-        now = tick * (t + (t > 6))
+        now = tick * (t + (t > 5))
         generators = [torch.Generator().manual_seed(100 * t + int(trial)) for trial in trials]
         suggestion = player.ask(state, now=now, generator=generators)
         U = (suggestion.X.reshape(len(trials), 2) - corner) / length
@@ -66,17 +66,16 @@ def assert_same(actual, expected, tolerance: float = 1e-8) -> None:
 
 
 ALL = torch.arange(3.0, dtype=torch.float64)
-EXPLORATIONS = [UpperConfidence(), Thompson(), ExpectedImprovement()]
 
 
-@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("exploration", [UpperConfidence(), Thompson()], ids=["bound", "sample"])
 def test_batch_is_a_loop_of_singles(exploration):
-    player, domain = strategy(exploration=exploration), BOX
-    _, batch = play(player, domain, ALL, failing=True)
-    singles = [play(player, domain, ALL[i : i + 1], failing=True)[1] for i in range(TRIALS)]
+    player = strategy(exploration=exploration)
+    _, batch = play(player, BOX, ALL, failing=True)
+    singles = [play(player, BOX, ALL[i : i + 1], failing=True)[1] for i in range(TRIALS)]
     assert_same(batch, [torch.cat(part, 1) for part in zip(*singles)])
     order = [2, 0, 1]
-    _, column = play(player, domain, ALL[order], shape=(TRIALS, 1), failing=True)
+    _, column = play(player, BOX, ALL[order], shape=(TRIALS, 1), failing=True)
     assert_same(column, [part[:, order] for part in batch])
     assert len(torch.unique(batch[1][-1])) == TRIALS
 
@@ -314,7 +313,7 @@ def test_refusals(call, match):
         call()
 
 
-@pytest.mark.parametrize("dim", [1, 5, 20])
+@pytest.mark.parametrize("dim", [1, 20])
 def test_other_dimensions_are_served(dim):
     corners = torch.stack([torch.zeros(dim), torch.ones(dim)]).double()
     player = adaptive_gp_ucb(bank=replace(SMALL, lengthscales=None, features=64))

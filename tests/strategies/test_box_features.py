@@ -205,15 +205,14 @@ def test_incumbents_are_those_of_the_context(exploration):
     assert float(with_context) == pytest.approx(float(strategy.ask(alone).X), abs=2e-3)
 
 
-def test_posterior_by_the_textbook_and_batches_as_singles():
+def test_posterior_by_the_textbook():
     points = np.random.default_rng(0).random((6, 3)) * [1.0, 5.0, 2.0]
     kernel, arms = module(), torch.tensor(points)
     strategy = strategy_of(kernel=kernel, decay=Markov(0.1), retention=EventTrigger(0.1))
-    box = Box(LINE, context_dim=2, search=MultiStart(32, 3, 40))
+    box = Box(LINE, context_dim=2)
     book = {"decay": ("markov", 0.1), "retention": ("trigger", 0.1), "gains": False}
     bandits = [DenseBandit(squared_exponential(points, 0.4), 0.01, **book) for _ in range(2)]
     state = strategy.init(box, batch_shape=(2,))
-    singles = [strategy.init(box) for _ in range(2)]
     for t in range(5):
         chosen, y = [t, (2 * t + 1) % 6], torch.tensor([0.3 * t, 5.0 if t == 3 else 0.2], dtype=D)
         suggestion = strategy.suggestion_at(state, arms[chosen])
@@ -222,14 +221,7 @@ def test_posterior_by_the_textbook_and_batches_as_singles():
             assert float(suggestion.mean[i]) == pytest.approx(choice.mean, abs=1e-8)
             assert float(suggestion.sd[i]) == pytest.approx(choice.sd, abs=1e-8)
             bandit.tell(choice, float(y[i]))
-            at = strategy.suggestion_at(singles[i], arms[chosen[i]])
-            singles[i], _ = strategy.tell(singles[i], at, y[i])
         state, _ = strategy.tell(state, suggestion, y)
-        context = torch.tensor([[0.1 * t, 0.2], [1.0, 0.3 * t]], dtype=D)
-        together = strategy.ask(state, context=context)
-        for i in range(2):
-            alone = strategy.ask(singles[i], context=context[i])
-            torch.testing.assert_close(alone.X, together.X[i], rtol=0, atol=1e-6)
 
 
 def test_context_with_candidates_thompson_chance_and_learning():

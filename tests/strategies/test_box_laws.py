@@ -26,6 +26,7 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,
@@ -212,21 +213,17 @@ def test_prior_variance_that_differs_from_place_to_place():
     torch.testing.assert_close(strategy.recommend(state), best, rtol=0, atol=1e-6)
 
 
-LOUD, LENGTHSCALE = 0.05, 0.4
+LOUD = 0.05
 POINTS = np.random.default_rng(0).uniform([-1.0, 2.0], [1.0, 3.0], (8, 2))
 SHIFTED = Box(torch.tensor([[-1.0, 2.0], [1.0, 3.0]], dtype=D))
-
-
-def rough():
-    kernel = MaternKernel(nu=2.5).double()
-    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=D)
-    return kernel
 
 
 @pytest.mark.parametrize("decay", [Static(), Markov(0.1), Wiener(1e-3)], ids=repr)
 @pytest.mark.parametrize("inflation", [Static(), ExponentialWeights(0.9), UncertaintyInjection(1)])
 def test_a_gap_of_a_billion(decay, inflation):
-    strategy = GPStrategy(kernel=rough(), noise=LOUD, decay=decay, inflation=inflation)
+    strategy = GPStrategy(
+        kernel=unit_kernel("matern52", 0.4), noise=LOUD, decay=decay, inflation=inflation
+    )
     state, arms = strategy.init(SHIFTED), torch.tensor(POINTS)
     for t, y in enumerate((0.5, 1.5, -0.4)):
         at = strategy.suggestion_at(state, arms[t], now=float(t))
@@ -402,8 +399,7 @@ LINE = torch.linspace(0, 1, 7, dtype=D).unsqueeze(-1)
 @pytest.mark.parametrize("domain", [Grid(LINE), Box([(0.0, 1.0)])], ids=["grid", "box"])
 @pytest.mark.parametrize("unit", [1e-9, 1.0])
 def test_variances_in_any_unit(domain, unit):
-    kernel = ScaleKernel(RBFKernel()).to(D)
-    kernel.base_kernel.lengthscale = torch.tensor(0.3, dtype=D)
+    kernel = ScaleKernel(unit_kernel("se", 0.3)).to(D)
     kernel.outputscale = torch.tensor(unit**2, dtype=D)
     strategy = gp_ucb(kernel=kernel, noise=0.05 * unit**2)
     state = strategy.init(domain)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, RQKernel, ScaleKernel
 from oracles.dense import matern_five_halves, regression
 from oracles.rules import trigger_threshold
 
@@ -24,6 +24,7 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.learning import Free, Refit, learn
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, GPStrategy, Grid, MultiStart, gp_ei, gp_ts, gp_ucb, tv_gp_ucb
 
 D = torch.float64
@@ -31,16 +32,11 @@ CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
 SEARCH = MultiStart(32, 3, 30)
 BOX = Box(CUBE, search=SEARCH)
 NOISE = 0.05
-
-
-def module():
-    kernel = MaternKernel(nu=2.5).double()
-    kernel.lengthscale = torch.tensor(0.5, dtype=D)
-    return kernel
+MATERN = unit_kernel("matern52", 0.5)
 
 
 def strategy_of(**parts):
-    usual = {"kernel": module(), "noise": NOISE, "width": Constant(4.0)}
+    usual = {"kernel": MATERN, "noise": NOISE, "width": Constant(4.0)}
     return GPStrategy(**(usual | {"learning": Refit(every=4, least=3)} | parts))
 
 
@@ -143,7 +139,7 @@ def test_learning_uses_the_retained_rows():
         rows = retained[i][ok[retained[i], i]]
         found = learn(
             strategy.learning,
-            module(),
+            MATERN,
             strategy.decay,
             NOISE,
             X[rows, i],
@@ -161,7 +157,7 @@ def test_noise_that_ages_is_learned_with():
     X, time, y = observed(8, 1, seed=2)
     before, _ = play(strategy, X[:7], time[:7], y[:7], (1,))
     state, _ = play(strategy, X, time, y, (1,))
-    rows = strategy.learning, module(), Static(), NOISE, X[:, 0], time[:, 0], y[:, 0]
+    rows = strategy.learning, MATERN, Static(), NOISE, X[:, 0], time[:, 0], y[:, 0]
     rows = *rows, torch.ones(8, dtype=torch.bool), None, before.basis.parameters[0]
     found = learn(*rows, inflation=0.7 ** -(time[-1] - time)[:, 0])
     torch.testing.assert_close(state.basis.parameters[0], found.vector, rtol=1e-4, atol=1e-5)
@@ -231,7 +227,7 @@ def test_nothing_to_learn_from(dtype):
 def test_unsupported_learning_is_refused_at_init():
     with pytest.raises(ValueError, match="Box"):
         strategy_of().init(Grid.regular(3, 2))
-    for kernel in (RQKernel().double(), module() * module(), torch.eye(3, dtype=D)):
+    for kernel in (RQKernel().double(), MATERN * MATERN, torch.eye(3, dtype=D)):
         with pytest.raises(InputDataError):
             strategy_of(kernel=kernel).init(BOX)
     tight = Refit(lengthscale=Free(lower=1.0, upper=2.0))
@@ -249,7 +245,7 @@ def test_a_random_walk_is_learned_from_its_origin(rounds):
         live = torch.ones(4, dtype=torch.bool)
         for i in range(2):
             own = (X[:, i], time[:, i] - time[0, i], y[:, i], live)
-            found = learn(strategy.learning, module(), strategy.decay, NOISE, *own)
+            found = learn(strategy.learning, MATERN, strategy.decay, NOISE, *own)
             torch.testing.assert_close(late.basis.parameters[i], found.vector, rtol=1e-5, atol=1e-6)
 
 
@@ -357,9 +353,7 @@ MAKE = {
 
 
 def played(name, where):
-    kernel = RBFKernel().double()
-    kernel.lengthscale = 0.3
-    strategy = MAKE[name](kernel)
+    strategy = MAKE[name](unit_kernel("se", 0.3))
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
     domain = Box(bounds) if where == "box" else Grid.regular(points=4, dim=2)
     state = strategy.init(domain)

@@ -24,6 +24,7 @@ from botorch_tv.loop import Loop
 from botorch_tv.strategies import (
     BanditOverBandits,
     Box,
+    MultiStart,
     PriorElimination,
     bob_gp_ucb,
     et_gp_ucb,
@@ -173,7 +174,8 @@ def test_the_leading_member_predicts_and_recommends(name):
 @each
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_on_a_box_in_either_precision(name, dtype):
-    strategy, box = COMMITTEES[name](), Box([(0.0, 1.0), (0.0, 1.0)])
+    quick = MultiStart(raw_samples=32, restarts=2, evaluations=10)
+    strategy, box = COMMITTEES[name](), Box(torch.tensor([[0.0] * 2, [1.0] * 2]), search=quick)
     state = strategy.init(box, batch_shape=(2,), dtype=dtype)
     for t in range(7):
         suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))

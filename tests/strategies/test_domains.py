@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection
 from botorch_tv.gp import data
 from botorch_tv.gp.covariance import covariance_matrix
 from botorch_tv.gp.random import draws_for, leading_normals
 from botorch_tv.identity import describe, differences
-from botorch_tv.loop.table import forgetting_text
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
     DiscreteSearch,
@@ -41,10 +40,6 @@ def set_to(kernel: Kernel, lengthscale: float | list[float]) -> Kernel:
     return kernel
 
 
-def squared_exponential(lengthscale: float = 0.2) -> Kernel:
-    return set_to(RBFKernel().double(), lengthscale)
-
-
 @pytest.mark.parametrize("factor", [0.01, 1.0, 1e6])
 def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> None:
     for origin in (0.0, -3 * factor):
@@ -56,17 +51,17 @@ def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> No
 
 
 def different_kernels() -> list[Kernel]:
-    scaled = ScaleKernel(squared_exponential()).double()
+    scaled = ScaleKernel(unit_kernel("se", 0.2)).double()
     scaled.outputscale = torch.tensor(2.0, dtype=torch.float64)
     first = set_to(RBFKernel(active_dims=(0,)).double(), 0.2)
     second = set_to(RBFKernel(active_dims=(1,)).double(), 0.2)
     across = set_to(RBFKernel(ard_num_dims=2).double(), [[0.2, 0.3]])
     rough = set_to(MaternKernel(nu=1.5).double(), 0.2)
     smooth = set_to(MaternKernel(nu=2.5).double(), 0.2)
-    nearly = squared_exponential(0.2 * (1 + 1e-12))
+    nearly = unit_kernel("se", 0.2 * (1 + 1e-12))
     other = [PeriodicKernel().double(), PeriodicKernel().double()]
     other[1].period_length = torch.tensor(0.3, dtype=torch.float64)
-    return [squared_exponential(), scaled, first, second, across, rough, smooth, nearly, *other]
+    return [unit_kernel("se", 0.2), scaled, first, second, across, rough, smooth, nearly, *other]
 
 
 def test_different_kernels_are_never_confused() -> None:
@@ -81,7 +76,7 @@ def test_different_kernels_are_never_confused() -> None:
 def test_a_grid_is_saved_without_its_cache() -> None:
     grid = Grid.regular(3, 2)
     bare = len(pickle.dumps(grid))
-    gp_ucb(kernel=squared_exponential(), noise=0.02).init(grid)
+    gp_ucb(kernel=unit_kernel("se", 0.2), noise=0.02).init(grid)
     grid.points(torch.tensor([1]), torch.zeros(0, dtype=torch.float32))
     assert len(pickle.dumps(grid)) == bare
     again = pickle.loads(pickle.dumps(grid))
@@ -124,15 +119,6 @@ def test_later_draws_do_not_depend_on_how_many_are_used() -> None:
         assert first.shape == (2, count)
         later.append((first[:, :3], draws.normal(5)))
     torch.testing.assert_close(later[0], later[1], rtol=0, atol=0)
-
-
-def test_texts_of_forgetting() -> None:
-    markov = forgetting_text(Markov(0.75), Static(), "minutes")  # 0.25^(age/2) = 1/2
-    assert markov.endswith("correlation half-life 1 min.")
-    weights = forgetting_text(Static(), ExponentialWeights(0.5), "hours")
-    assert weights.endswith("noise doubling time 1 h.")
-    slow = UncertaintyInjection(alpha=1e-3, kappa=0.5)  # 1 + age^0.001 / 2 = 2 after 2^1000
-    assert forgetting_text(Static(), slow, "").endswith("more than 1.1e+12 units of time.")
 
 
 # ---------------- Named parameters in their own units, and the unit cube they are places of
@@ -204,9 +190,7 @@ def test_the_best_of_whole_numbers_is_found() -> None:
     assert box.parameters is not None
     points = [{"a": a, "b": b} for a, b in itertools.product(range(10), range(1, 101))]
     X = torch.stack([box.parameters.place(point, ZERO) for point in points])
-    kernel = RBFKernel().double()
-    kernel.lengthscale = 0.2
-    strategy = tv_gp_ucb(kernel=kernel, noise=0.01, epsilon=0.03)
+    strategy = tv_gp_ucb(kernel=unit_kernel("se", 0.2), noise=0.01, epsilon=0.03)
     state, gaps = strategy.init(box), []
     for t in range(12):
         suggestion = strategy.ask(state)

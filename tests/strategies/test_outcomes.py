@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import RBFKernel
 from scipy.special import softmax
 
 from botorch_tv import (
@@ -33,7 +32,8 @@ from botorch_tv.loop.log import (
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies import DiscreteSearch, outcomes
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
 from botorch_tv.strategies.outcomes import Success, as_if_measured
 from botorch_tv.strategies.parameters import Number, Space
 
@@ -100,17 +100,18 @@ def test_outcomes_at_a_single_time_may_have_any_unit_of_time():
     torch.testing.assert_close(hours, seconds)
 
 
-KERNEL = RBFKernel().double()
-KERNEL.lengthscale = 0.2
+KERNEL = unit_kernel("se", 0.2)
 GIVEN = {"kernel": KERNEL, "noise": 0.01}
+SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
+QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
 STRATEGIES = {
-    "adaptive": adaptive_gp_ucb(),
+    "adaptive": adaptive_gp_ucb(bank=SMALL),
     "bound": gp_ucb(**GIVEN),
     "improvement": gp_ei(**GIVEN),
     "sample": gp_ts(**GIVEN),
 }
 DOMAINS = {
-    "box": Box([(0.0, 1.0), (0.0, 1.0)]),
+    "box": Box(UNIT, search=QUICK),
     "points": Box(UNIT, search=DiscreteSearch(Grid.regular(points=15, dim=2).X)),
     "grid": Grid.regular(points=15, dim=2),
 }
@@ -146,9 +147,9 @@ def test_randomised_strategies_draw_again():
 
 def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
     random, apart = np.random.default_rng(1), []
-    loop = Loop({"x": (0, 1), "y": (0, 1)})
+    loop = Loop(STRATEGIES["adaptive"], DOMAINS["box"])
     for number in range(45):
-        x, y = loop.ask().point.values()
+        x, y = loop.ask().point
         square = (x - 0.3) ** 2 + (y - 0.7) ** 2
         apart += [square] if number >= 30 else []
         loop.tell(math.exp(-square / 0.08), ok=random.random() < 0.3)
@@ -156,7 +157,7 @@ def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
 
 
 def test_where_everything_fails_nothing_is_recommended():
-    loop = Loop([(0, 1)])
+    loop = Loop(STRATEGIES["adaptive"], [(0, 1)])
     for number in range(20):
         loop.ask()
         loop.tell(1.0 * number, ok=number < 5)
@@ -220,7 +221,6 @@ def test_a_fantasy_is_the_predicted_mean_or_the_limit() -> None:
         assert float(state.history.y.tensor()[-1]) == pytest.approx(float(wanted))
 
 
-SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
 SPACE = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c"), "d": Choice(True, False)})
 
 

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from conformance.strangers import CumulativeSum, EpsilonGreedy
-from conformance.test_law4_pure import assert_agree, assert_identical
+from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import Kernel, RBFKernel
 from oracles import dense
 from oracles.dense import DenseBandit
 
-from botorch_tv import Loop
 from botorch_tv.acquisition import (
     Constant,
     ExpectedImprovement,
@@ -26,12 +24,22 @@ from botorch_tv.acquisition import (
 from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.forgetting import Markov, Retained, Retention, SlidingWindow
 from botorch_tv.gp.linalg import random_maximum
-from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, Grid, Strategy, gp_ei, gp_pi
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    GPStrategy,
+    Grid,
+    MultiStart,
+    Strategy,
+    gp_ei,
+    gp_pi,
+)
 
 D = torch.float64
-KERNEL = RBFKernel().double()
-KERNEL.lengthscale = 0.3
-GRID, BOX = Grid.regular(4, 2), Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
+KERNEL = unit_kernel("se", 0.3)
+QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
+GRID, BOX = Grid.regular(4, 2), Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D), search=QUICK)
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 
 
@@ -217,22 +225,6 @@ def test_two_samples_of_a_round_are_two_functions():
         assert abs(torch.corrcoef(torch.stack([first, second]))[0, 1]) < 0.2  # 4 standard errors
 
 
-def test_a_loop_goes_on_where_it_was_with_memories(tmp_path):
-    strategy = strategy_of(
-        exploration=EpsilonGreedy(), retention=(SlidingWindow(6), CumulativeSum(0.5, 1.0))
-    )
-    loops = [Loop(strategy, BOX, seed=3) for _ in range(2)]
-    for t in range(9):
-        if t == 5:
-            loops[1].save(tmp_path / "loop.json")
-            loops[1] = Loop.load(tmp_path / "loop.json", strategy)
-        suggestions = [loop.ask() for loop in loops]
-        assert torch.equal(suggestions[0].X, suggestions[1].X)
-        for loop in loops:
-            loop.tell(float(measured(suggestions[0].X, t, [0])))
-    assert_agree(*(loop.state.memory for loop in loops))
-
-
 @dataclass(frozen=True)
 class Curious(Exploration):
     seen: list = field(default_factory=list)
@@ -247,10 +239,8 @@ class Curious(Exploration):
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_candidates_show_the_posterior_of_each_trial(domain, maximize):
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(0.2, dtype=D)
     strategy = GPStrategy(
-        kernel=kernel,
+        kernel=unit_kernel("se", 0.2),
         noise=0.1,
         width=Constant(4.0),
         exploration=(curious := Curious()),
@@ -291,12 +281,6 @@ OBSERVED = [(2, 3.0, True), (6, 5.5, True), (3, 9.0, False), (5, 4.0, True), (1,
 LOUD, MEAN, EPSILON = 0.3, 1.5, 0.1
 
 
-def squared_exponential():
-    made = RBFKernel().double()
-    made.lengthscale = torch.tensor(0.2, dtype=D)
-    return made
-
-
 def textbook(retained, observed, rule):
     bandit = DenseBandit(
         dense.squared_exponential(ARMS, 0.2), LOUD, mean=MEAN, decay=("markov", EPSILON)
@@ -328,7 +312,7 @@ def played_arms(strategy, domain, sign=1):
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_best_improvement_on_either_incumbent(domain, rule, incumbent, window, sign):
     strategy = GPStrategy(
-        kernel=squared_exponential(),
+        kernel=unit_kernel("se", 0.2),
         noise=LOUD,
         mean=sign * MEAN,
         decay=Markov(EPSILON),
@@ -348,9 +332,9 @@ def test_the_best_improvement_on_either_incumbent(domain, rule, incumbent, windo
 @pytest.mark.parametrize("preset", [gp_ei, gp_pi])
 def test_unknown_options_are_refused(preset):
     with pytest.raises(ValueError, match='incumbent is \'best\'; choose "posterior" or "observed"'):
-        preset(kernel=squared_exponential(), noise=0.1, incumbent="best")
+        preset(kernel=unit_kernel("se", 0.2), noise=0.1, incumbent="best")
     with pytest.raises(ValueError, match='ties is None; choose "first" or "random"'):
-        preset(kernel=squared_exponential(), noise=0.1, ties=None)
+        preset(kernel=unit_kernel("se", 0.2), noise=0.1, ties=None)
 
 
 POINTS = torch.arange(12, dtype=D).unsqueeze(-1)

@@ -81,8 +81,8 @@ def test_little_noise_in_a_window(size: int, noise: float, variances: list) -> N
 
 @pytest.mark.parametrize("usual", [0.1, 1e-6])
 def test_nearly_exact_readings_of_arms(usual: float) -> None:
-    setting = Setting(points=6, kernel="se", noise=0.02, rounds=60, lengthscale=0.7)
-    variances = [1e-6 if t >= 20 else None for t in range(setting.rounds)]
+    setting = Setting(points=6, kernel="se", noise=0.02, rounds=40, lengthscale=0.7)
+    variances = [1e-6 if t >= 14 else None for t in range(setting.rounds)]
     K, domain = setting.matrix(), setting.domain
     strategy = gp_ucb(kernel=setting.module(), noise=usual, width=NARROW)
     state = strategy.init(domain, batch_shape=(2,))
@@ -224,11 +224,3 @@ def test_the_papers_rule_is_the_default() -> None:
         assert papers.retention == EventTrigger(0.1)
     assert confirmed(confirm=2.0).retention == ConfirmedTrigger(0.1, confirm=2)
     assert "confirm=2" in repr(confirmed(confirm=2))
-
-
-@pytest.mark.parametrize("confirm", [-1, 1.5, True, False, None, "1"])
-def test_numbers_of_contradictions_that_are_none_are_refused(confirm: Any) -> None:
-    with pytest.raises(ValueError, match=r"et_gp_ucb: confirm is .* integer of at least 0"):
-        confirmed(confirm=confirm)
-    with pytest.raises(ValueError, match=r"ConfirmedTrigger: confirm is .* integer of at least 1"):
-        ConfirmedTrigger(confirm=confirm)

@@ -18,7 +18,9 @@ from botorch_tv.acquisition import (
     Thompson,
 )
 from botorch_tv.forgetting import Markov
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.search import Sought, _climb, nearest, peaks_of, raw_points, spread
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
     Float,
@@ -164,16 +166,19 @@ def test_bounds_of_a_regression_and_in_features(kernel):
         compared(strategy_of(KERNELS[kernel](2), inference="features"), 2)
 
 
+BANK = Bank(rates=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,), features=48)
+
+
 def test_bounds_of_the_adaptive_strategy():
     for dim in (1, 2):
-        compared(adaptive_gp_ucb(), dim, rounds=14)
+        compared(adaptive_gp_ucb(bank=BANK), dim, rounds=14)
 
 
 @pytest.mark.parametrize("maximize", [True, False])
 def test_bounds_in_a_context_with_widths_of_each_trial(maximize):
     width = {"width": AgnosticGPUCB(B=1.0, delta=0.1), "maximize": maximize}
     compared(strategy_of(RBFKernel(), **width), 2, context=1)
-    compared(adaptive_gp_ucb(**width), 1, context=1, rounds=14)
+    compared(adaptive_gp_ucb(bank=BANK, **width), 1, context=1, rounds=14)
 
 
 def test_named_integers_have_slopes_without_rounding():
@@ -195,15 +200,9 @@ def test_named_integers_have_slopes_without_rounding():
 NOISE, EPSILON = 0.01, 0.04
 
 
-def kernel_of(kind, lengthscale):
-    kernel = (RBFKernel() if kind == "se" else MaternKernel(nu=2.5)).double()
-    kernel.lengthscale = torch.tensor(lengthscale, dtype=D)
-    return kernel
-
-
 def markov_strategy(kind, lengthscale, **parts):
     return GPStrategy(
-        kernel=kernel_of(kind, lengthscale),
+        kernel=unit_kernel(kind, lengthscale),
         noise=NOISE,
         decay=Markov(EPSILON),
         width=Constant(4.0),
@@ -242,7 +241,7 @@ def dense_points(dim):
     if dim == 1:
         return np.linspace(0, 2, 4001)[:, None]
     if dim == 2:
-        axis = np.linspace(0, 2, 161)
+        axis = np.linspace(0, 2, 121)
         return np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
     random = np.random.default_rng(1)
     inside = 2 * random.random((40_000, dim))
@@ -250,8 +249,8 @@ def dense_points(dim):
     return np.concatenate([inside, faces])
 
 
-CASES = [(1, "se", 0.15, 9), (2, "se", 0.4, 12), (2, "m52", 0.7, 25), (3, "se", 0.8, 20)]
-CASES += [(6, "m52", 1.5, 30)]
+CASES = [(1, "se", 0.15, 9), (2, "se", 0.4, 12), (2, "matern52", 0.7, 25), (3, "se", 0.8, 20)]
+CASES += [(6, "matern52", 1.5, 30)]
 
 
 @pytest.mark.parametrize(("dim", "kind", "lengthscale", "n"), CASES)
@@ -304,7 +303,7 @@ def test_improvements_are_as_high_as_on_a_dense_grid(exploration, maximize):
 
 
 def test_the_best_of_a_drawn_function_is_found():
-    strategy = markov_strategy("m52", 0.4, exploration=Thompson())
+    strategy = markov_strategy("matern52", 0.4, exploration=Thompson())
     state, _, _ = observed(strategy, 2, 8)
     chosen = strategy.ask(state, generator=torch.Generator().manual_seed(3))
     # The same function once more, everywhere.
@@ -332,7 +331,7 @@ def test_recommended_is_the_best_mean():
 
 
 def test_bounds_hold_where_all_is_better_beyond():
-    strategy = GPStrategy(kernel=kernel_of("se", 3.0), noise=1e-4, width=Constant(1e-8))
+    strategy = GPStrategy(kernel=unit_kernel("se", 3.0), noise=1e-4, width=Constant(1e-8))
     state = strategy.init(Box(torch.tensor([[-3.0, 5.0], [-1.0, 6.5]], dtype=D)))
     for x in ((-3.0, 5.0), (-1.0, 5.0), (-3.0, 6.5), (-2.0, 6.0), (-1.0, 6.5)):
         X = torch.tensor(x, dtype=D)

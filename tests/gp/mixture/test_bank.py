@@ -156,28 +156,6 @@ def test_units_are_those_of_all_measurements_up_to_the_time_that_completed_them(
     assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
 
 
-def test_a_batch_in_which_trials_complete_their_units_at_other_times():
-    player = adaptive_gp_ucb(bank=JUMPY)
-    gaps = torch.tensor([SIX, TWO_AND_FOUR, SIX, [1.0] * 10], dtype=torch.float64)
-    X, _, y = data([1.0] * 10)
-    t, ok = gaps.cumsum(-1), torch.ones(4, 10, dtype=torch.bool)
-    ok[2, 3] = ok[2, 5] = False
-
-    def played(trials):
-        size = len(trials)
-        state = player.init(Box(SQUARE), batch_shape=(size,))
-        for row in range(10):
-            at = player.suggestion_at(state, X[row].expand(size, 2), now=t[trials, row])
-            state, _ = player.tell(state, at, y[row].expand(size), ok=ok[trials, row])
-        posterior = player.posterior(state, QUERY.expand(size, -1, -1), now=t[trials, -1] + 1)
-        return posterior.mean, posterior.variance
-
-    together = played([0, 1, 2, 3])
-    for trial in range(4):
-        for whole, alone in zip(together, played([trial])):
-            assert_close(whole[trial], alone[0], rtol=0, atol=1e-9)
-
-
 D = torch.float64
 NOISE, ODDS = 0.05, 0.1 / 0.9
 ONE = Bank(rates=(0.0,), hazards=(0.0,), lengthscales=(0.4,), noise_ratios=(NOISE,), outliers=0.1)
