@@ -34,7 +34,7 @@ from botorch_tv.papers.experiment import (
     Results,
     draw_panels,
 )
-from botorch_tv.papers.recordings import Recordings
+from botorch_tv.papers.recordings import PAPER_STOCKS, Recordings
 from botorch_tv.papers.worlds import largest_norm, variation
 from botorch_tv.simulation import AbruptWorld, DriftWorld, PanelWorld, RKHSFunctions
 from botorch_tv.simulation.panels.temporal import spectrum
@@ -311,12 +311,17 @@ def stock_strategies(world: PanelWorld, *, raw: bool = False) -> dict[str, Strat
     }
 
 
-STOCKS_CASE = Recorded("stocks, standardised", prices, stock_strategies)
+_OTHERS = "20 other stocks"
+STOCKS_CASE = Recorded("stocks, standardised", prices, stock_strategies, _OTHERS, PAPER_STOCKS)
 
 _STOCK_CASES = {
     "stocks": STOCKS_CASE,
     "raw": Recorded(
-        "stocks, raw prices", partial(prices, raw=True), partial(stock_strategies, raw=True)
+        "stocks, raw prices",
+        partial(prices, raw=True),
+        partial(stock_strategies, raw=True),
+        _OTHERS,
+        PAPER_STOCKS,
     ),
 }
 

@@ -296,7 +296,12 @@ def strategies(world: PanelWorld) -> dict[str, Strategy]:
 
 
 _TEMPERATURE_CASES = {
-    CASE: Recorded("hourly anomalies of 117 cells of ERA5", anomalies, strategies)
+    CASE: Recorded(
+        "hourly anomalies of 117 cells of ERA5",
+        anomalies,
+        strategies,
+        "hourly anomalies of a reanalysis",
+    )
 }
 _TEMPERATURE_CLAIMS = [claim for expert in EXPERTS for claim in beats(CASE, expert, _OTHERS)]
 

@@ -209,6 +209,7 @@ def _windows(
             f"{start + train + 1} and {start + train + 2} March",
             partial(temperature, start=start, train=train, standardize=standardize, noise=noise),
             players,
+            "cells of a reanalysis",
         )
         for start in starts
     }
@@ -255,7 +256,9 @@ _EXCESS: dict[str, tuple[str, int, Center]] = {
     for day in (5, 6)
 }
 _TRAFFIC = {
-    name: Recorded(title, partial(traffic, day=day, center=center), _on_roads)
+    name: Recorded(
+        title, partial(traffic, day=day, center=center), _on_roads, "roads of Los Angeles"
+    )
     for name, (title, day, center) in (_SPEEDS | _EXCESS).items()
 }
 
@@ -273,7 +276,6 @@ TEMPERATURE = Experiment(
     "determine covariance, ε and N (by cross-validation), and two are played; standard errors are "
     "between windows. ε = 0.03 and N = 15 in the paper. With so many arms and so few rounds "
     "between restarts, the γ that its theorem gives RExp3 is 1 or close to 1, a uniform draw.",
-    stand_in=True,
 )
 
 _FAST_CLAIMS = [
@@ -315,7 +317,6 @@ TRAFFIC = Experiment(
     "other working days. The fastest road changes little over "
     "a morning, so the excess over each road's usual speed is played as well. Standard errors are "
     "over first sensors.",
-    stand_in=True,
 )
 
 _LABORATORY = _windows(
@@ -335,5 +336,4 @@ EVENT_TRIGGERED_TEMPERATURE = Experiment(
     remark="Cells of a reanalysis, whose hours are interpolated to ten minutes, replace the "
     "laboratory sensors; in each of four windows of eight days the last two are played, and "
     "standard errors are between windows.",
-    stand_in=True,
 )

@@ -249,7 +249,10 @@ def test_static_sensors(folder):
     stream = Stream(0, "world", 0, 25, **CPU)
     played = next(iter(world.rounds(stream))).numpy()
     assert played == pytest.approx(scaled)
-    assert world.noise == pytest.approx(0.05)
+    covariance = np.cov(train.T, bias=True) / train.var()  # about the mean of each sensor
+    assert world.kernel.numpy() == pytest.approx(covariance)
+    assert world.noise == pytest.approx(0.05 * train.var(0).mean() / train.var())
+    assert world.noise < 0.045  # the means of sensors differ
     K, f = world.kernel.numpy(), scaled
     B = math.sqrt(max(row @ K @ row for row in f))
     R, own = math.sqrt(world.noise), chowdhury2017.sensor_strategies(world)
@@ -269,12 +272,11 @@ def test_light(papers_own, folder):
     train, test = lux[:23], lux[23:]
     scaled = (test - train.mean()) / train.std()
     assert world.readings.numpy() == pytest.approx(scaled)
-    centred = (train - train.mean()) / train.std()
-    assert world.kernel.numpy() == pytest.approx(centred.T @ centred / 23)
-    bounds = [
-        EXPERIMENTS["c17-sensors"].cases[name].strategies(world)["GP-TS"].width.B
-        for name in ("light", "light-B-0.5")
-    ]
+    covariance = np.cov(train.T, bias=True) / train.var()
+    assert world.kernel.numpy() == pytest.approx(covariance)
+    assert world.noise == pytest.approx(0.05 * np.trace(covariance) / 41)
+    cases = EXPERIMENTS["c17-light"].cases
+    bounds = [cases[name].strategies(world)["GP-TS"].width.B for name in ("printed", "B-0.5")]
     norms = [math.sqrt(row @ world.kernel.numpy() @ row) for row in scaled]
     assert bounds == [pytest.approx(max(norms)), 0.5]
     speeds = Recordings(folder).traffic().values[:, sensors.cells(60, 41)]
@@ -282,6 +284,10 @@ def test_light(papers_own, folder):
     train = speeds[: 5 * 288 : 3]
     rows = np.linspace(5 * 288, 2015, 25).astype(int)
     assert roads.readings.numpy() == pytest.approx((speeds[rows] - train.mean()) / train.std())
+    for name, other in (("c17-light", "speeds on 41 roads"), ("w22-stocks", "20 other stocks")):
+        for case in EXPERIMENTS[name].cases.values():
+            assert case.other_data(own) == []
+            assert case.other_data(folder) == case.other_data(None) == [other]
 
 
 @pytest.mark.parametrize("smooth", [True, False])
