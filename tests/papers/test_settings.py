@@ -36,7 +36,7 @@ from botorch_tv.papers.recordings import (
     TRAFFIC,
     Recordings,
 )
-from botorch_tv.simulation import AbruptWorld, FixedFunctions, PanelWorld, StaticWorld
+from botorch_tv.simulation import AbruptWorld, FixedFunctions, PanelWorld, StaticWorld, run_study
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
 from botorch_tv.strategies import Grid
@@ -239,6 +239,22 @@ def test_stocks_by_hand(folder):
     )
 
 
+def test_raw_prices_are_forgotten_without_effect(folder):
+    """The prior of variance 1 under noise of variance 300: all but BR-GP-UCB play alike."""
+    case = EXPERIMENTS["w22-stocks"].cases["raw"]
+    world, strategies = case.stage(data=folder)
+    variance = np.diag(world.kernel.numpy())
+    for label, strategy in strategies.items():
+        assert strategy.noise == 300
+        assert strategy.mean == pytest.approx(-float(world.mean))  # a prior of mean 0
+        if label != "Random":
+            assert strategy.kernel.diagonal().mean() == pytest.approx(1)
+    result = run_study(world, strategies, trials=4, horizon=30, progress=False)
+    played = result.data["index"].transpose("strategy", "trial", "round")[..., 1:]
+    for label in ("IGP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB"):
+        assert (played.sel(strategy=label) == variance.argmax()).all()
+
+
 def test_static_sensors(folder):
     world = chowdhury2017.temperature(Recordings(folder))
     values = Recordings(folder).temperature().values.reshape(31, 24, -1)
@@ -282,7 +298,7 @@ def test_light(papers_own, folder):
     speeds = Recordings(folder).traffic().values[:, sensors.cells(60, 41)]
     roads = chowdhury2017.light(Recordings(folder))
     train = speeds[: 5 * 288 : 3]
-    rows = np.linspace(5 * 288, 2015, 25).astype(int)
+    rows = np.linspace(5 * 288, 2015, 192).astype(int)
     assert roads.readings.numpy() == pytest.approx((speeds[rows] - train.mean()) / train.std())
     for name, other in (("c17-light", "speeds on 41 roads"), ("w22-stocks", "20 other stocks")):
         for case in EXPERIMENTS[name].cases.values():
