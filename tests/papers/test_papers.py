@@ -373,7 +373,8 @@ def test_an_order_over_several_days():
     results = {
         str(gap): make_result({"A": np.zeros((9, 1)), "B": np.full((9, 1), gap)}) for gap in gaps
     }
-    row = across(list(results), "A", "B")(results)
+    row = across(list(results), "A", "B", name="three days")(results)
+    assert row["case"] == "three days"
     error = np.std(gaps, ddof=1) / math.sqrt(3)
     assert (row["difference"], row["standard_error"]) == pytest.approx((7 / 3, error))
     assert row["answer"] == "level"

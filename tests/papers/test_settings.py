@@ -153,7 +153,15 @@ def test_temperature(folder, monkeypatch):
     budget = 288 * np.abs(np.diff(train, axis=0)).max(1).mean() / (high - low)
     wanted = (46 * math.log(46) * (288 / budget) ** 2) ** (1 / 3)
     assert free.period == math.ceil(min(288, wanted))
-    other, given = EXPERIMENTS["et-fig3"].cases["march-14"].stage(data=folder)
+    cases = EXPERIMENTS["et-fig3"].cases
+    assert [*cases] == [f"march-{day + 7 * week}" for day in (7, 5) for week in range(4)]
+    early = cases["march-12"].stage(data=folder)[0]  # days 5 and 6 of the second window
+    assert (early.horizon, len(early.training)) == (288, 4 * 144)
+    start = 7 * 24 + np.arange(6 * 144) / 6
+    rows = np.stack([np.interp(start, hours, column) for column in values[:, chosen].T], -1)
+    train = rows[: 4 * 144]
+    assert early.objective.numpy() == pytest.approx((rows[4 * 144 :] - train.mean()) / train.std())
+    other, given = cases["march-14"].stage(data=folder)
     assert (other.horizon, len(other.training)) == (288, 6 * 144)
     assert other.model_noise == pytest.approx(0.01)  # of standardised readings
     assert given["TV-GP-UCB"].decay.epsilon == 0.03
