@@ -25,7 +25,10 @@ PAPERS = {
     "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
 ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged", "to be run anew")
-NOT_RUN_ANEW = ("et-fig3", "c17", "c17-temperature", "c17-light", "m-synthetic")
+NOT_RUN_ANEW = (
+    *("et-fig3", "c17", "c17-temperature", "c17-light"),
+    *("w22-stocks", "m-synthetic", "m-temperature"),
+)
 """Figures without a stored run of the settings of the experiment."""
 HEAD = """# Figures and tables of the papers, rerun
 

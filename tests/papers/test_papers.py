@@ -164,7 +164,9 @@ def numbers(text):
 def test_settings_are_those_of_the_stored_results(name, request):
     """The text of a study holds every rate, width, period, noise and lengthscale."""
     if name in NOT_RUN_ANEW:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="other settings since the run"))
+        drawn = any(case.noise is not None for case in EXPERIMENTS[name].cases.values())
+        reason = "other settings since the run"  # which only drawn cases can show
+        request.applymarker(pytest.mark.xfail(strict=drawn, reason=reason))
     studies = json.loads((RESULTS / "studies.json").read_text())["studies"]
     paper = EXPERIMENTS[name]
     for label, case in paper.cases.items():
