@@ -402,6 +402,7 @@ def test_other_data_is_named_and_not_judged(owned, tmp_path):
     paper = dataclasses.replace(
         EXPERIMENTS["et-fig2"],
         cases={"sensors": case},
+        picture=None,
         score=partial(claims.judge, [claims.similar("sensors", "GP-UCB", "ET-GP-UCB")]),
     )
     outcome = paper.run(tmp_path, data=tmp_path, progress=False)
