@@ -26,10 +26,11 @@ PAPERS = {
 }
 ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged", "to be run anew")
 NOT_RUN_ANEW = (
-    *("c17", "m-synthetic", "et-table1"),
-    *("w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100"),
+    *("et-fig3", "et-table1", "c17", "c17-temperature", "c17-light"),
+    *("w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100", "w22-stocks"),
+    *("m-synthetic", "m-temperature"),
 )
-"""Figures whose stored run has other settings than the experiment."""
+"""Figures without a stored run of the settings of the experiment."""
 HEAD = """# Figures and tables of the papers, rerun
 
 `botorch-tv paper ID` reruns a figure. {rule}

@@ -7,6 +7,7 @@ from botorch_tv.acquisition.exploration import (
     Forced,
     ProbabilityOfImprovement,
     Thompson,
+    TightConfidence,
     UniformChoice,
     UpperConfidence,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "ProbabilityOfImprovement",
     "Realized",
     "Thompson",
+    "TightConfidence",
     "UniformChoice",
     "UpperConfidence",
     "Width",

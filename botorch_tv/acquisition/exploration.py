@@ -38,11 +38,13 @@ class Candidates(ABC):
         scratch: Reusable memory for intermediate results.
         mean: Posterior mean minus the prior mean (the same for all candidates), `batch_shape x M`.
         sd: Posterior standard deviation, `batch_shape x M`.
+        tight_sd: σ̃ of :class:`TightConfidence`, `batch_shape x M`; on grids only.
         sqrt_beta: √beta of the strategy's width, a number or `batch_shape x 1`.
     """
 
     mean: Tensor
     sd: Tensor
+    tight_sd: Tensor
     sqrt_beta: float | Tensor
     sign: int
     scale: float
@@ -250,6 +252,27 @@ class UpperConfidence(_BreaksTies):
         return _optimistic(candidates, candidates.sd)
 
 
+class TightConfidence(_BreaksTies):
+    """The largest mean(x) + √β σ̃(x), [W22] Theorem 2; mirrored when minimising.
+
+    WGP-UCB uses the posterior sd, var(x) = k(x, x) - kᵀ(K + N)⁻¹k with noise N that grows with
+    age. Theorem 2 has the smaller σ̃² = λ ‖φ(x)‖² in the norm of V⁻¹ Ṽ V⁻¹, which is
+    var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k: the expected squared error of the mean if the
+    objective is static and all observations have the noise λ. The two are equal without aging. The
+    paper computes it in explicit features; no features are needed here. Grids and static
+    covariances only; a round costs M² per trial.
+
+    Args:
+        ties: See :class:`UpperConfidence`.
+
+    Raises:
+        ValueError: If ``ties`` is another value.
+    """
+
+    def score(self, candidates: Candidates) -> Tensor:
+        return _optimistic(candidates, candidates.tight_sd)
+
+
 class Thompson(Plain):
     """The best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
 
@@ -350,7 +373,10 @@ class BestMean(_BreaksTies):
 
 def draws_numbers(exploration: Exploration) -> bool:
     """Whether an exploration may use random numbers; True for user-defined explorations."""
-    without = (UpperConfidence, ExpectedImprovement, ProbabilityOfImprovement, BestMean)
+    without = (
+        *(UpperConfidence, TightConfidence),
+        *(ExpectedImprovement, ProbabilityOfImprovement, BestMean),
+    )
     return type(exploration) not in without or exploration.ties == "random"
 
 

@@ -81,6 +81,29 @@ class ArmInference(Inference):
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return information_gain(basis_of(data), self.observations(data, present, inflation_power=2))
 
+    def tight_variance(self, data: Data, present: Present) -> Tensor:
+        """σ̃² of :attr:`Candidates.tight_sd`, var(x) - Σ_s (1/n_s) (1 - λ/n_s) cov(x, x_s)².
+
+        n_s is the aged noise variance of observation s, and cov the posterior covariance.
+
+        Args:
+            data: The observations.
+            present: The time of the decision.
+
+        Returns:
+            Variances of all arms, `batch_shape x M`.
+        """
+        arms = torch.arange(basis_of(data).arms, device=data.time.device)
+        covariance = self.joint(data, arms.expand(*data.time.shape, 1, -1), present)[1].squeeze(-3)
+        variance = covariance.diagonal(dim1=-2, dim2=-1)
+        if not self.process.ages:
+            return variance
+        seen, time = self.observations(data, present), data.history.time.tensor(data.dropped)
+        growth = self.process.inflation.log_factor(present.reference.unsqueeze(-1) - time)
+        excess = seen.precision_root.square() * -torch.expm1(-growth).to(seen.y)
+        by_arm = torch.zeros_like(variance).scatter_add(-1, seen.choice, excess)
+        return variance - (covariance.square() @ by_arm.unsqueeze(-1)).squeeze(-1)
+
 
 def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]]) -> list[Tensor]:
     """Mean and covariance within each group of arms, computed in blocks.

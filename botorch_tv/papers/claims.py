@@ -109,7 +109,9 @@ def beats(case: str, lower: str, rivals: Iterable[str], *, ours: bool = False) -
     return [below(case, lower, rival, ours=ours) for rival in rivals]
 
 
-def across(cases: Sequence[str], lower: str, higher: str, *, ours: bool = False) -> Claim:
+def across(
+    cases: Sequence[str], lower: str, higher: str, *, name: str = "all cases", ours: bool = False
+) -> Claim:
     """The claim that `lower` has less total regret than `higher` in the mean over several cases.
 
     The standard error is between the cases, which may be different days of a record.
@@ -118,12 +120,13 @@ def across(cases: Sequence[str], lower: str, higher: str, *, ours: bool = False)
         cases: Names of the studies.
         lower: As for :func:`below`.
         higher: As for :func:`below`.
+        name: What the cases have in common.
         ours: As for :func:`below`.
     """
 
     def test(results: Results) -> Row:
         gaps = [results[case].paired_difference(higher, lower).mean for case in cases]
-        return compared("all cases", lower, higher, Paired.of(np.array(gaps)), ours=ours)
+        return compared(name, lower, higher, Paired.of(np.array(gaps)), ours=ours)
 
     return test
 

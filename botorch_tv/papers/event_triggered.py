@@ -20,7 +20,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.claims import REQUIRED, Claim, beats, below, decided, judge, yes
-from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results, draw_panels
 from botorch_tv.papers.worlds import markov_case, spatial_kernel
 from botorch_tv.simulation.plots import plot_first_reset
 from botorch_tv.strategies import Strategy, et_gp_ucb, gp_ucb, r_gp_ucb, tv_gp_ucb
@@ -145,6 +145,7 @@ FIGURE_2 = Experiment(
             *beats("misspecified", "ET-GP-UCB", ("TV-GP-UCB", "R-GP-UCB", "GP-UCB")),
         ],
     ),
+    picture=partial(draw_panels, _CASES, resets=True),
 )
 
 # Table 2: sensitivity to the trigger's parameter; mean resets and total regret of 50 runs.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Stage = tuple[World, dict[str, Strategy]]
-OTHER_DATA = "Other data than the paper's."
+OTHER_DATA = "Other data than the paper's"
 
 
 class Case(ABC):
@@ -89,6 +89,9 @@ class Recorded(Case):
         title: A caption that distinguishes the case.
         world: Makes the world from the records.
         strategies: Makes the strategies from the world's covariance, noise and rate of change.
+        instead: Name of the other data that is played where the paper's cannot be; the paper is
+            not judged on it.
+        record: File of the paper's record in the user's folder; None if it cannot be played.
         trials: Number of distinct trials; by default the number of arms, because trials differ in
             their first arm.
     """
@@ -96,12 +99,23 @@ class Recorded(Case):
     title: str
     world: Callable[[Recordings], Any]
     strategies: Callable[[Any], dict[str, Strategy]]
+    instead: str
+    record: str | None = None
     trials: int | None = None
     noise = None
 
     def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
         world = self.world(Recordings(data))
         return world, self.strategies(world)
+
+    def other_data(self, folder: Path | None) -> list[str]:
+        """The name of the data that replaces the paper's; empty where the paper's is played.
+
+        Args:
+            folder: Folder of records; None for synthetic records.
+        """
+        own = self.record is not None and Recordings(folder).has(self.record)
+        return [] if own else [self.instead]
 
 
 Results = Mapping[str, StudyResult]
@@ -140,7 +154,6 @@ class Experiment:
             case by default.
         record: Recorders of further variables.
         remark: Settings that the paper does not give, and reasons for different results.
-        stand_in: Whether other data replaces the paper's, on which the paper is not judged.
         quick: The largest numbers of trials and of rounds of a quick run.
     """
 
@@ -154,7 +167,6 @@ class Experiment:
     picture: Callable[[Results, Path], Figure] | None = None
     record: tuple[Recorder, ...] = ()
     remark: str = ""
-    stand_in: bool = False
     quick: tuple[int, int] = (3, 400)
 
     def run(
@@ -192,12 +204,13 @@ class Experiment:
         sizes = [(self.trials, self.horizon), *[self.quick] * quick]
         count, longest = (min(size) for size in zip(*sizes))
         chunks = self.chunk_folders(folder)
-        results, doubts = {}, ["A quick look, too small to be judged."] * quick
+        results, others, doubts = {}, list[str](), ["A quick look, too small to be judged."] * quick
         for name, case in self.cases.items():
             world, strategies = case.stage(noise, data)
             most = [count if trials is None else trials, case.trials]
             if isinstance(case, Recorded):
                 doubts += [STAND_IN] * (data is None)
+                others += case.other_data(data)
                 arms = len(cast(Grid, world.domain))
                 most += [arms] if case.trials is None else []
             longests = [longest, case.horizon, world.horizon]
@@ -215,8 +228,8 @@ class Experiment:
         if doubts:  # the same numbers without a verdict
             table = outcome.table.drop(columns="answer", errors="ignore")
             outcome = Outcome(table, " ".join(dict.fromkeys(doubts)), None, judged=False)
-        elif self.stand_in:
-            verdict = f"{OTHER_DATA} {outcome.verdict}"
+        elif others:
+            verdict = f"{OTHER_DATA}: {', '.join(dict.fromkeys(others))}. {outcome.verdict}"
             outcome = Outcome(outcome.table, verdict, None, judged=False)
         outcome.table.to_csv(folder / f"{self.id}-verdict.csv", index=False)
         summaries = {name: result.summary() for name, result in results.items()}

@@ -88,7 +88,7 @@ class Recordings:
         if self.folder is None:
             panel = make_panel(1000, 20, epsilon=0.002, cycle=0.0, gaps=0.0)
             return replace(panel, values=np.exp(4 + 0.5 * panel.values))
-        return load_panel(self._path(PAPER_STOCKS if self._has(PAPER_STOCKS) else STOCKS))
+        return load_panel(self._path(PAPER_STOCKS if self.has(PAPER_STOCKS) else STOCKS))
 
     def light(self) -> tuple[Panel, int] | None:
         """Light in lux on sensors located by their coordinates, and its number of training rows.
@@ -97,7 +97,7 @@ class Recordings:
             The training rows, then the test rows, and the number of the former; None if the folder
             has no such record.
         """
-        if not self._has(LIGHT):
+        if not self.has(LIGHT):
             return None
         from scipy.io import loadmat  # type: ignore[import-untyped]
 
@@ -119,7 +119,12 @@ class Recordings:
         for name in (ERA5, TRAFFIC, STOCKS):
             self._path(name)
 
-    def _has(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
+        """Whether the folder has a record.
+
+        Args:
+            name: Its file name.
+        """
         return self.folder is not None and (self.folder / name).is_file()
 
     def _path(self, name: str) -> Path:

@@ -296,6 +296,19 @@ class ArmCandidates(RoundCandidates):
         self._normals, self._functions = [] if drawn is None else [drawn], list[Tensor]()
         self._choice: Tensor | None = None  # an arm of every trial; None for all arms
 
+    @property
+    def tight_sd(self) -> Tensor:  # type: ignore[override]
+        inference = self.decision.inference
+        assert isinstance(inference, ArmInference)
+        if inference.process.moves:
+            raise InputDataError(
+                "TightConfidence assumes a static covariance, but this strategy's decays with "
+                "time; use UpperConfidence()."
+            )
+        variance = inference.tight_variance(self.data, self.decision.present)
+        every = variance.clamp_min(0).sqrt()
+        return every if self._choice is None else every.gather(-1, self._choice.unsqueeze(-1))
+
     @cached_property
     def incumbent(self) -> Tensor:
         data = self.data
@@ -409,6 +422,10 @@ class BoxCandidates(RoundCandidates):
     @property
     def sd(self) -> Tensor:  # type: ignore[override]
         raise _unlisted("sd")
+
+    @property
+    def tight_sd(self) -> Tensor:  # type: ignore[override]
+        raise InputDataError("TightConfidence needs a Grid; use UpperConfidence() on a Box.")
 
     @cached_property
     def incumbent(self) -> Tensor:

@@ -386,6 +386,8 @@ def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
 def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
 
+    For the smaller σ̃ of Theorem 2 use ``replace(strategy, exploration=TightConfidence())``.
+
     Args:
         gamma: Factor on the weight per round.
     """

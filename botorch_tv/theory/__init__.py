@@ -35,6 +35,7 @@ from botorch_tv.theory.brunzema import (
     model_mismatch,
     r_gp_ucb_regret_improved,
     reset_time_bound,
+    sd_mismatch,
 )
 from botorch_tv.theory.chowdhury import (
     gp_ts_order,
@@ -124,6 +125,7 @@ __all__ = [
     "resetting_mismatch",
     "rexp3_period",
     "running_information_gain",
+    "sd_mismatch",
     "side_queries",
     "smallest_constant",
     "sparq_gp_ucb_order",

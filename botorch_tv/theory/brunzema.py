@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
-from botorch_tv.theory.arguments import Number, Rounds, bayes_beta, block_regret, checked
+from botorch_tv.theory.arguments import Number, Rounds, bayes_beta, beside, block_regret, checked
 
 
 @checked
@@ -149,12 +149,38 @@ def model_mismatch(
     """
     if not isinstance(beta, Tensor):
         beta = torch.tensor(beta, dtype=torch.float64, device="cpu")
-    forgotten = 1.0 if epsilon == 1 else -math.expm1(0.5 * block * math.log1p(-epsilon))
-    change = block**2 * forgotten
+    change = _change(beside(block, beta), epsilon)
     tail = math.log(parts * (a0 + 1) * math.pi**2 * block**2 / (3 * delta))
     largest = (b0 + math.sqrt(2 * noise)) * math.sqrt(tail)
     spread = 2 * (beta * (3 / noise + noise**-2) * change).sqrt()
     return spread + 2 * (1 / noise + noise**-2) * change * largest
+
+
+@checked
+def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
+    """√((3σ^-2 + σ^-4) T² (1 - exp(-p(ε) T))), p(ε) = -½ ln(1 - ε), [ET] Lemma 8, eq. (27).
+
+    It bounds the error of the posterior standard deviation after T rounds as if the objective were
+    static. With ε = 1 it is the trivial bound of [ET] Figure 7, which ignores the rate of change.
+
+    Args:
+        T: Rounds since a reset, at least 1; any shape.
+        epsilon: Rate of change ε in [0, 1].
+        noise: Noise variance σ², positive.
+
+    Returns:
+        Values of the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    return ((3 / noise + noise**-2) * _change(T, epsilon)).sqrt()
+
+
+def _change(T: Tensor, epsilon: float) -> Tensor:
+    """T² (1 - (1 - ε)^(T/2))."""
+    remains = math.log1p(-epsilon) if epsilon < 1 else -math.inf
+    return -T.square() * torch.expm1(0.5 * T * remains)
 
 
 @checked

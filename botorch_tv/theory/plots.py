@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.drawing import GRAY, lighten, panel, written
+from botorch_tv.drawing import BLACK, COLORS, GRAY, lighten, panel, settle_rounds, written
 from botorch_tv.simulation.plots.curves import (
     draw_curves,
     fit_scale,
@@ -24,13 +24,14 @@ from botorch_tv.simulation.plots.curves import (
 )
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.theory.arguments import largest_constant, smallest_constant
+from botorch_tv.theory.brunzema import sd_mismatch
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Bound", "plot_bounds", "plot_orders"]
+__all__ = ["Bound", "plot_bounds", "plot_mismatch", "plot_orders"]
 
 Bound = Callable[[Tensor], Tensor]
 """Maps horizons T = 1, 2, ... to the bound at each, both of shape `rounds`."""
@@ -137,6 +138,46 @@ def plot_orders(
     axes.set_ylim(low, max(high, *(1.1 * float(mean[-1]) for mean, _ in curves.values())))
     name_curves(axes, curves, styles)
     axes.set(xlabel="round", ylabel="normalised regret $R_t / t$")
+    return written(figure, path) if ax is None else figure
+
+
+def plot_mismatch(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    epsilons: Sequence[float] = (0.001, 0.01, 0.1, 0.3),
+    noise: float = 0.02,
+    longest: int = 100,
+    ax: Axes | None = None,
+) -> Figure:
+    """Bounds on the error of the standard deviation of a static model, [ET] Figure 7.
+
+    Solid lines are the bounds of [ET], :func:`botorch_tv.theory.sd_mismatch`; dashed lines are
+    those of [B16] (82), √((3σ^-2 + σ^-4) N³ ε); the black line is the trivial bound.
+
+    Args:
+        path: File for the picture; its ending selects the format.
+        epsilons: Rates of change ε.
+        noise: Noise variance σ², positive.
+        longest: Largest number of rounds N since a reset.
+        ax: Axes to draw on; their figure is returned. None for a new figure.
+
+    Raises:
+        ValueError: If an argument is out of range, or both ``path`` and ``ax`` are given.
+    """
+    figure, axes = panel(ax, path, 8.5, 4.8)
+    N = torch.arange(1, longest + 1, dtype=torch.float64, device="cpu")
+    trivial = sd_mismatch(N, epsilon=1.0, noise=noise)
+    axes.plot(N, trivial, color=BLACK, linewidth=1.6, label="trivial bound")
+    for epsilon, color in zip(epsilons, itertools.cycle(COLORS[:-1])):
+        improved = sd_mismatch(N, epsilon=epsilon, noise=noise)
+        previous = ((3 / noise + noise**-2) * epsilon * N**3).sqrt()
+        axes.plot(N, improved, color=color, linewidth=1.6, label=f"ε = {epsilon:g}, [ET]")
+        axes.plot(N, previous, color=color, linestyle="dashed", label=f"ε = {epsilon:g}, [B16]")
+    settle_rounds(axes, N.numpy())
+    axes.set(xlabel="rounds $N$ since a reset", ylabel=r"bound on $\Delta^{(\sigma)}$")
+    axes.set_ylim(0, 2 * float(trivial[-1]))
+    axes.legend(frameon=False, fontsize=8.5)
+    lighten(axes)
     return written(figure, path) if ax is None else figure
 
 

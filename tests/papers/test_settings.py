@@ -160,7 +160,15 @@ def test_temperature(folder, monkeypatch):
     budget = 288 * np.abs(np.diff(train, axis=0)).max(1).mean() / (high - low)
     wanted = (46 * math.log(46) * (288 / budget) ** 2) ** (1 / 3)
     assert free.period == math.ceil(min(288, wanted))
-    other, given = EXPERIMENTS["et-fig3"].cases["march-14"].stage(data=folder)
+    cases = EXPERIMENTS["et-fig3"].cases
+    assert [*cases] == [f"march-{day + 7 * week}" for day in (7, 5) for week in range(4)]
+    early = cases["march-12"].stage(data=folder)[0]  # days 5 and 6 of the second window
+    assert (early.horizon, len(early.training)) == (288, 4 * 144)
+    start = 7 * 24 + np.arange(6 * 144) / 6
+    rows = np.stack([np.interp(start, hours, column) for column in values[:, chosen].T], -1)
+    train = rows[: 4 * 144]
+    assert early.objective.numpy() == pytest.approx((rows[4 * 144 :] - train.mean()) / train.std())
+    other, given = cases["march-14"].stage(data=folder)
     assert (other.horizon, len(other.training)) == (288, 6 * 144)
     assert other.model_noise == pytest.approx(0.01)  # of standardised readings
     assert given["TV-GP-UCB"].decay.epsilon == 0.03
@@ -246,6 +254,22 @@ def test_stocks_by_hand(folder):
     )
 
 
+def test_raw_prices_are_forgotten_without_effect(folder):
+    """The prior of variance 1 under noise of variance 300: all but BR-GP-UCB play alike."""
+    case = EXPERIMENTS["w22-stocks"].cases["raw"]
+    world, strategies = case.stage(data=folder)
+    variance = np.diag(world.kernel.numpy())
+    for label, strategy in strategies.items():
+        assert strategy.noise == 300
+        assert strategy.mean == pytest.approx(-float(world.mean))  # a prior of mean 0
+        if label != "Random":
+            assert strategy.kernel.diagonal().mean() == pytest.approx(1)
+    result = run_study(world, strategies, trials=4, horizon=30, progress=False)
+    played = result.data["index"].transpose("strategy", "trial", "round")[..., 1:]
+    for label in ("IGP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB"):
+        assert (played.sel(strategy=label) == variance.argmax()).all()
+
+
 def test_static_sensors(folder):
     world = chowdhury2017.temperature(Recordings(folder))
     values = Recordings(folder).temperature().values.reshape(31, 24, -1)
@@ -256,7 +280,10 @@ def test_static_sensors(folder):
     stream = Stream(0, "world", 0, 25, **CPU)
     played = next(iter(world.rounds(stream))).numpy()
     assert played == pytest.approx(scaled)
-    assert world.noise == pytest.approx(0.05)
+    covariance = np.cov(train.T, bias=True) / train.var()  # about the mean of each sensor
+    assert world.kernel.numpy() == pytest.approx(covariance)
+    assert world.noise == pytest.approx(0.05 * train.var(0).mean() / train.var())
+    assert world.noise < 0.045  # the means of sensors differ
     K, f = world.kernel.numpy(), scaled
     B = math.sqrt(max(row @ K @ row for row in f))
     R, own = math.sqrt(world.noise), chowdhury2017.sensor_strategies(world)
@@ -276,19 +303,22 @@ def test_light(papers_own, folder):
     train, test = lux[:23], lux[23:]
     scaled = (test - train.mean()) / train.std()
     assert world.readings.numpy() == pytest.approx(scaled)
-    centred = (train - train.mean()) / train.std()
-    assert world.kernel.numpy() == pytest.approx(centred.T @ centred / 23)
-    bounds = [
-        EXPERIMENTS["c17-sensors"].cases[name].strategies(world)["GP-TS"].width.B
-        for name in ("light", "light-B-0.5")
-    ]
+    covariance = np.cov(train.T, bias=True) / train.var()
+    assert world.kernel.numpy() == pytest.approx(covariance)
+    assert world.noise == pytest.approx(0.05 * np.trace(covariance) / 41)
+    cases = EXPERIMENTS["c17-light"].cases
+    bounds = [cases[name].strategies(world)["GP-TS"].width.B for name in ("printed", "B-0.5")]
     norms = [math.sqrt(row @ world.kernel.numpy() @ row) for row in scaled]
     assert bounds == [pytest.approx(max(norms)), 0.5]
     speeds = Recordings(folder).traffic().values[:, sensors.cells(60, 41)]
     roads = chowdhury2017.light(Recordings(folder))
     train = speeds[: 5 * 288 : 3]
-    rows = np.linspace(5 * 288, 2015, 25).astype(int)
+    rows = np.linspace(5 * 288, 2015, 192).astype(int)
     assert roads.readings.numpy() == pytest.approx((speeds[rows] - train.mean()) / train.std())
+    for name, other in (("c17-light", "speeds on 41 roads"), ("w22-stocks", "20 other stocks")):
+        for case in EXPERIMENTS[name].cases.values():
+            assert case.other_data(own) == []
+            assert case.other_data(folder) == case.other_data(None) == [other]
 
 
 @pytest.mark.parametrize("smooth", [True, False])
@@ -338,7 +368,28 @@ def test_mauduit_is_fitted(folder, monkeypatch):
     memory = reset_period(epsilon, 264)
     own = mauduit.strategies(world)
     assert own["WGP-UCB"].inflation.gamma == 1 - 1 / memory
-    assert own[EXPERTS[1]].inflation.alpha == 1.0
+    assert own[EXPERTS[1]].inflation.alpha == mauduit.fitted_alpha(world, kernel)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.5])
+def test_alpha_is_fitted(alpha, monkeypatch):
+    """The best of some α by the dense matrix, for rows drawn with the noise of [M] (8)."""
+    monkeypatch.setattr(mauduit, "ALPHAS", (0.2, 0.5, 1.0, 1.5, 2.0))
+    random, places = np.random.default_rng(5), np.stack([np.arange(6.0), np.zeros(6)], -1)
+    kernel, lag, noise = mauduit._kernel(2.0), np.arange(40)[::-1].astype(float), 0.05
+    K = np.exp(-((places[:, :1] - places[:, 0]) ** 2) / (2 * 2.0**2))
+    f = np.linalg.cholesky(K + 1e-9 * np.eye(6)) @ random.standard_normal(6)
+    rows = f + np.sqrt(noise * (1 + lag**alpha))[:, None] * random.standard_normal((40, 6))
+    world = PanelWorld(np.concatenate([rows, rows[:1]]), train=40, coordinates=places)
+    likelihoods = {}
+    for each in mauduit.ALPHAS:
+        N = np.diag(world.model_noise * (1 + lag**each))
+        C = np.kron(np.ones((40, 40)), K) + np.kron(N, np.eye(6))
+        y = world.training.ravel()
+        likelihoods[each] = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(C)[1])
+    best = max(likelihoods, key=likelihoods.get)
+    assert mauduit.fitted_alpha(world, kernel) == best
+    assert abs(best - alpha) <= 0.5
 
 
 def test_table_1():

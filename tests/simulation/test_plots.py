@@ -96,6 +96,41 @@ def test_panels_share_a_scale(count, tmp_path):
         assert_curves(part, means)
 
 
+@pytest.mark.parametrize("one_scale", [True, False])
+def test_panels_with_rows_of_resets(one_scale):
+    """Below each panel, a strip per strategy that resets, with a row per trial."""
+    results = {
+        "both": random_result(LEVELS, 4, 30, seed=1, resets_of="ET-GP-UCB"),
+        "none": random_result(LEVELS, 4, 30, seed=2),
+        "more": random_result(LEVELS, 30, 40, seed=3, resets_of="ET-GP-UCB"),
+        "last": random_result(LEVELS, 4, 30, seed=4, resets_of="GP-UCB"),
+        "fifth": random_result(LEVELS, 4, 30, seed=5),
+    }
+    figure = plot_panels(results, resets=True, one_scale=one_scale)
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(shown) == 3 * len(results)  # a panel and two strips each
+    for title, result in results.items():
+        panel = next(axes for axes in shown if axes.get_title(loc="left") == title)
+        box = panel.get_subplotspec()
+        strips = [
+            next(
+                axes
+                for axes in shown
+                if axes.get_subplotspec().rowspan.start == box.rowspan.start + below
+                and axes.get_subplotspec().colspan.start == box.colspan.start
+            )
+            for below in (1, 2)
+        ]
+        for strip, label in zip(strips, ("ET-GP-UCB", "GP-UCB")):
+            fired = result.resets.sel(strategy=label).values[:25]
+            for row, ticks in zip(fired, strip.collections, strict=True):
+                np.testing.assert_array_equal(ticks.get_positions(), 1 + np.flatnonzero(row))
+            assert strip.get_xlim() == panel.get_xlim()
+    assert (len({axes.get_ylim() for axes in shown if axes.lines}) == 1) is one_scale
+    assert "Ticks: resets" in figure.get_supxlabel()
+    assert "Ticks" not in plot_panels(results).get_supxlabel()
+
+
 def test_first_reset_histogram():
     fired = np.zeros((4, 10), dtype=bool)
     fired[0, [1, 5]] = fired[1, 1] = fired[2, 8] = True  # the fourth trial never resets

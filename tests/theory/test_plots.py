@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from pictures import assert_curves, assert_written
 from synthetic_results import make_result, random_result
 
-from botorch_tv.theory.plots import plot_bounds, plot_orders
+from botorch_tv.theory.plots import plot_bounds, plot_mismatch, plot_orders
 
 LARGEST = "$t$ × largest regret of a round"
 TOTALS = make_result({"A": [[4.0, 2.0, 2.0, 0.0]]})  # 4, 6, 8, 8
@@ -70,3 +70,20 @@ def test_bad_input() -> None:
         plot_bounds(result, {})
     with pytest.raises(ValueError, match="no strategy 'B'; it has A"):
         plot_bounds(result, {"linear": lambda T: T}, "B")
+
+
+def test_mismatch_with_its_trivial_bound(tmp_path) -> None:
+    """[ET] Figure 7: improved bounds lie below both others, and reach the trivial bound."""
+    figure = plot_mismatch(tmp_path / "m.png", epsilons=(0.01, 0.3), noise=0.5, longest=60)
+    assert_written(tmp_path / "m.png")
+    lines, N = lines_of(figure), np.arange(1, 61)
+    trivial = np.sqrt(3 / 0.5 + 1 / 0.25) * N
+    assert_allclose(lines["trivial bound"], trivial)
+    for epsilon in (0.01, 0.3):
+        improved, previous = (lines[f"ε = {epsilon:g}, [{paper}]"] for paper in ("ET", "B16"))
+        assert_allclose(improved, trivial * np.sqrt(1 - (1 - epsilon) ** (N / 2)))
+        assert_allclose(previous, np.sqrt(10 * N**3 * epsilon))
+        assert (improved < previous).all()
+        assert (improved < trivial).all()
+    assert improved[-1] == pytest.approx(trivial[-1], rel=1e-4)
+    assert previous[-1] > 4 * trivial[-1]

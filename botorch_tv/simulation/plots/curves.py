@@ -226,6 +226,7 @@ def plot_panels(
     *,
     one_scale: bool = True,
     logarithmic: bool = False,
+    resets: bool = False,
 ) -> Figure:
     """Normalised regret of several studies in panels, or cumulative regret on logarithmic axes.
 
@@ -235,28 +236,45 @@ def plot_panels(
         one_scale: Whether all panels share the vertical scale; False if their units differ.
         logarithmic: Whether to draw cumulative regret on two logarithmic axes, for curves that
             differ by orders of magnitude over many rounds.
+        resets: Whether to draw a strip of ticks below each panel for every strategy that resets, as
+            :func:`plot_regret` does.
     """
     columns = len(results) if len(results) < 4 else 2
     rows = -(-len(results) // columns)
-    figure = canvas(4.4 * columns, 3.6 * rows + 0.4)
-    panels = figure.subplots(rows, columns, sharey=one_scale, squeeze=False)
-    for axes in panels.flat[len(results) :]:
+    means = [result.mean_resets() if resets else {} for result in results.values()]
+    resetting = list(dict.fromkeys(label for each in means for label in each if each[label] > 0))
+    parts = 1 + len(resetting)
+    figure = canvas(4.4 * columns, (3.6 + 0.65 * len(resetting)) * rows + 0.4)
+    ratios = [5.5, *[1.0] * len(resetting)] * rows
+    grid = figure.subplots(parts * rows, columns, squeeze=False, height_ratios=ratios)
+    stacks = grid.reshape(rows, parts, columns).swapaxes(1, 2).reshape(-1, parts)
+    panels = stacks[:, 0]
+    for number in range(1, len(results)) if one_scale else ():
+        panels[number].sharey(panels[0])
+        panels[number].tick_params(labelleft=number % columns == 0)
+    for axes in stacks[len(results) :].flat:
         axes.set_visible(False)
     curves = [regret_curves(result, not logarithmic) for result in results.values()]
     every = [curve for of_panel in curves for curve in of_panel.values()]
-    for axes, of_panel, (title, result) in zip(panels.flat, curves, results.items()):
+    for axes, of_panel, (title, result) in zip(panels, curves, results.items()):
         draw_curves(axes, result.data["round"].values, of_panel, line_styles(of_panel))
         axes.set_title(title, loc="left", fontsize=10.5)
-        axes.set_xlabel("round")
         if logarithmic:
             axes.set(xscale="log", yscale="log")
         else:
             fit_scale(axes, every if one_scale else of_panel.values(), UNSETTLED)
-    for axes, of_panel in zip(panels.flat, curves):  # after all scales are final
+    for axes, of_panel in zip(panels, curves):  # after all scales are final
         name_curves(axes, of_panel, line_styles(of_panel))
-    for axes in panels[:, 0]:
+    for stack, result, mean in zip(stacks, results.values(), means):
+        for axes, label in zip(stack[1:], resetting):
+            _draw_resets(axes, result, label, mean[label])
+            axes.set_xlim(stack[0].get_xlim())
+        for axes in stack[:-1]:
+            axes.tick_params(labelbottom=False)
+        stack[-1].set_xlabel("round")
+    for axes in panels[::columns]:
         axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
-    return written(figure, path, _caption(*results.values(), ticks=False))
+    return written(figure, path, _caption(*results.values(), ticks=bool(resetting)))
 
 
 def plot_first_reset(
