@@ -31,7 +31,7 @@ def require_regular(path: Path) -> None:
 
 
 def read_cells(path: Path) -> pd.DataFrame:
-    """The cells of a text table by line of the file, with decimal points.
+    """The cells of a text table, indexed by line number; decimal commas become points.
 
     Commas, semicolons or tabs separate cells; a file may be compressed by gzip. Empty lines are
     dropped, and missing cells at the end of a line are empty.
@@ -81,7 +81,7 @@ def read_cells(path: Path) -> pd.DataFrame:
 
 
 def _refuse_cells(path: Path, wrong: pd.Series) -> None:
-    """Refuse a table if there are wrong cells, indexed by their lines."""
+    """Raise a ``ValueError`` for the first wrong cell, if any; cells are indexed by line."""
     for line, cell in wrong.items():
         raise ValueError(
             f"{path.name} line {line}: {cell!r} may have a thousands separator; write all numbers "

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         try:
             both = (study(options, players[name], device) for device in (CPU, options.device))
             found[name] = compare(*both)
-        except Exception as error:  # the other presets are compared all the same
+        except Exception as error:  # still compare the other presets
             found[name] = {"equal": False, "error": f"{type(error).__name__}: {error}"[:2000]}
         print(name, "equal" if found[name]["equal"] else found[name], flush=True)
         record["all_equal"] = all(each["equal"] for each in found.values())

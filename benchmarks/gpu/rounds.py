@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     for name in graphs.PLAYED:
         try:
             found = graphs.compared(name, options)
-        except Exception as error:  # the other strategies are measured all the same
+        except Exception as error:  # still measure the other strategies
             found = {"equal": False, "error": f"{type(error).__name__}: {error}"[:2000]}
         record["captured"][name] = found
         record["all_equal"] = all(each["equal"] for each in record["captured"].values())

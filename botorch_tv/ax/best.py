@@ -33,8 +33,8 @@ def best_now(
 
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
     function compares the posterior means now. Settings that are predicted to violate an outcome
-    constraint are excluded and, with :func:`adaptive_generation_strategy`, settings more likely to
-    fail than to succeed.
+    constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are more
+    likely to fail than to succeed are excluded too.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or

@@ -96,7 +96,8 @@ def time_varying_generation_strategy(
         bayesian["botorch_acqf_class"] = UpperConfidenceBound
         bayesian["acquisition_options"] = {"width": width}
     random = {"seed": seed, "transforms": [Clock, *RANDOM_TRANSFORMS], "transform_configs": clock}
-    # The number of suggested or attached trials, half of them measured.
+    # The model takes over once this many trials are suggested or attached, and half this number is
+    # measured.
     enough = [
         MinTrials(
             threshold=initialization_trials,

@@ -181,7 +181,7 @@ def swap_chain(
     limit = LOOKAHEAD_NUMBERS.get(device, 2**14) // max(1, chosen.numel())
     together = min(MOST_TOGETHER, max(2, limit))
     used = torch.arange(chosen.shape[-1], device=chosen.device) < size.unsqueeze(-1)
-    # Unused entries of ``chosen`` are arbitrary and must not occupy a point.
+    # Unused entries of ``chosen`` are arbitrary, so they do not mark points as occupied.
     occupied = torch.zeros_like(points, dtype=torch.int64).scatter_add_(-1, chosen, used.long())
     free = points & (occupied == 0)
     outside = free.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)

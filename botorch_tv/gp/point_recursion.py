@@ -189,7 +189,7 @@ class FeaturePosterior(GaussianPosterior):
         live: Whether each observation is in use, `trials x n`.
         weights: L⁻ᵀ z, `trials x r`.
         root: L⁻ᵀ R, `trials x r x r`.
-        path: L⁻ᵀ times the coordinates of a sample minus the mean, `trials x r x 1`.
+        path: L⁻ᵀ w, where φᵀ(z + w) is a sample, `trials x r x 1`; None if none was requested.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: Information gain of the observations in use, `trials`.
     """

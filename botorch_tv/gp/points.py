@@ -136,10 +136,10 @@ class PointPosterior(OfTrials, ABC):
 
 
 class GaussianPosterior(PointPosterior):
-    """Posteriors computed from prior covariances with n points; the mean is linear in these.
+    """Posteriors at x from its prior covariances with n points; the mean is their weighted sum.
 
     Attributes:
-        weights: Factors on the covariances in the mean, `trials x n`.
+        weights: Weights of this sum, `trials x n`.
     """
 
     weights: Tensor

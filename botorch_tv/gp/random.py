@@ -78,7 +78,7 @@ def normals(radius: Tensor, angle: Tensor) -> Tensor:
         angle: Words for the angle, of the same shape.
 
     Returns:
-        float64, `... x 2`; at most 8.6 in size, a bound exceeded with probability 10^-17.
+        float64, `... x 2`, within ±8.6; an exact normal variate is outside with probability 10^-17.
     """
     # In (0, 1]: the smallest value is 2^-53, and 1 + 2^-53 rounds to 1.
     length = radius.double().mul_(2.0**-64).add_(0.5 + 2.0**-53)

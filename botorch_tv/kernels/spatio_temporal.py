@@ -267,7 +267,7 @@ class AgeWeight(nn.Module):
 
     Args:
         inflation: How noise grows with the lag.
-        now: Time at lag 0; later times also have lag 0.
+        now: The present. Observations at this time or later have lag 0.
         time_dim: Index of the column of time.
     """
 

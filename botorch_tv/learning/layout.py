@@ -235,8 +235,8 @@ class ParameterLayout:
         Returns:
             Five tensors: lengthscales, `m x lengthscales`; the kernel's output scale, `m`, or 1 for
                 a kernel without; noise, `m`; natural values of the decay's parameters in the
-                vector's unit of time, `m x k`; and derivatives of these values by the entries of
-                the vector, `m x k`.
+                vector's unit of time, `m x k`; and the derivative of each of these values by its
+                entry of the vector, `m x k`.
         """
         natural, slope = self._natural(vector)
         n, head = self._lengthscales, self._head
@@ -271,7 +271,7 @@ class ParameterLayout:
         return log, slopes
 
     def _natural(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """Natural values of vectors `... x p`, and their derivatives by the entries."""
+        """The natural value that each entry of vectors `... x p` encodes, and its derivative."""
         scales, rates = vector[..., : self._head].exp(), vector[..., self._head :]
         natural = torch.where(self._grows, KNEE * torch.expm1(rates), rates)
         slope = torch.where(self._grows, KNEE * rates.exp(), 1.0)

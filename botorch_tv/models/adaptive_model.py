@@ -269,7 +269,7 @@ def check_points(
         beyond: Fraction of the range by which points may lie outside the bounds.
 
     Raises:
-        InputDataError: If a point lies outside or too early.
+        InputDataError: If a point lies outside the bounds, or before the newest observation.
     """
     U = (points.detach() - prior.lower) / (prior.upper - prior.lower)
     out, early = ~((U - 0.5).abs() <= 0.5 + beyond), ~(time.detach() >= newest)

@@ -164,7 +164,7 @@ def check_now(now: Tensor, newest: Tensor) -> None:
         newest: Time of the newest observation, `batch_shape`; minus infinity without data.
 
     Raises:
-        InputDataError: If ``now`` is not finite or too early.
+        InputDataError: If ``now`` is not finite, or an observation is later.
     """
     now, newest = torch.broadcast_tensors(now, newest)  # type: ignore[no-untyped-call]
     require_trials(now.isfinite(), now, "is given as now", "the present time must be finite.")

@@ -167,7 +167,7 @@ def similar(case: str, first: str, second: str) -> Claim:
     Args:
         case: Name of the study.
         first: Label of a strategy.
-        second: Label of the strategy that is compared with it.
+        second: Label of the other strategy.
     """
 
     def measure(result: StudyResult) -> float:

@@ -3,12 +3,13 @@
 They are read from a folder of the user, under these names:
 
 - ``era5_uk_t2m_2019_03.npz``: air temperature over the United Kingdom, March 2019, hourly, 744
-  rows of 33 x 49 cells in 1/100 K, from the ERA5 reanalysis, in place of the sensors of Intel's
+  rows of 33 x 49 cells in 1/100 K, from the ERA5 reanalysis. It replaces the sensors of Intel's
   laboratory in Berkeley ([B16], [ET], [C17]) and the grid of Berkeley Earth ([M]).
-- ``traffic_la_speed.npz``: speeds on the roads of Los Angeles, a week from a Thursday on, 2016 rows
-  of five minutes, 207 sensors in 1/100 mph, in place of interstate 880 ([B16]).
-- ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days, in
-  place of the 29 of [W22].
+- ``traffic_la_speed.npz``: speeds at 207 sensors on the roads of Los Angeles, in 1/100 mph, every
+  five minutes for a week that starts on a Thursday, 2016 rows. It replaces the speeds on
+  interstate 880 ([B16]).
+- ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days. It
+  replaces the 29 stocks of [W22].
 
 Two records of the papers may be in the folder too. They are files of the public repository
 ``sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs``, which states no licence:

@@ -351,7 +351,7 @@ def play_block(
         The records by the label of the strategy; None if stopped.
 
     Raises:
-        ValueError: If the world ends too early, or a regret is negative or not finite.
+        ValueError: If the world ends before the horizon, or a regret is negative or not finite.
     """
     place, reached = Place(block), 0
 

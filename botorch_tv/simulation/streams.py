@@ -24,10 +24,11 @@ AHEAD_ELSEWHERE = 2**20
 class Stream:
     """Random variates for a range of trials, each from a sequence of the trial's own.
 
-    Number i of a sequence is computed from the seed, the purpose, the trial and i. A study that is
-    split into other chunks, shortened or extended therefore draws the same numbers; a CPU and a GPU
-    agree up to rounding. Numbers are always drawn in float64, so runs in float32 and float64 have
-    the same numbers up to rounding. Normal and uniform variates come from different sequences.
+    Number i of a sequence is computed from the seed, the purpose, the trial and i. Therefore a
+    study draws the same numbers in chunks of any size, and when it is shortened or extended. A CPU
+    and a GPU agree up to rounding. Numbers are always drawn in float64, so runs in float32 and
+    float64 have the same numbers up to rounding. Normal and uniform variates come from different
+    sequences.
 
     Args:
         seed: Seed of the study, at least 0.

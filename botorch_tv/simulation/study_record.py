@@ -191,7 +191,7 @@ class StudyRecord:
 
         Args:
             first: Label of a strategy.
-            second: Label of the strategy that is compared with it.
+            second: Label of the strategy whose regret is subtracted from that of ``first``.
 
         Returns:
             Mean and standard error over trials of R_T(first) − R_T(second).

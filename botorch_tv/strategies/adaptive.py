@@ -205,7 +205,7 @@ class Adaptive(ProcessStrategy):
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready
-        # Without units there is nothing to search. Random numbers are drawn all the same, because
+        # Without units there is nothing to search. Random numbers are drawn nevertheless, because
         # the numbers of a trial must not depend on the other trials.
         domain = decision.state.domain
         fills = domain.search.fills if isinstance(domain, Box) else 0

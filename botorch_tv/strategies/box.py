@@ -386,7 +386,7 @@ class Box(Domain):
             name: Their name in the error.
 
         Raises:
-            InputDataError: If a point lies outside or is not finite.
+            InputDataError: If a point lies outside the box or is not finite.
         """
         U = self._shares(X)
         rounding = max(ROUNDING, 8 * torch.finfo(U.dtype).eps)

@@ -136,8 +136,8 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
         if bool(whole.any()) and not bool(meant.any()):
             gap = times.diff(dim=-1)[tuple(whole.nonzero()[0])][-1].item()
             _warn(
-                f"observations are {gap:g} units of time apart, over which {part!r} forgets "
-                "everything before. Give its parameter per unit of the clock that now= and time= "
+                f"observations are {gap:g} units of time apart, and {part!r} forgets everything "
+                "within that time. Give its parameter per unit of the clock that now= and time= "
                 "use (0.01 an hour is 0.01 / 3600 a second), or count time in its unit."
             )
 
@@ -190,7 +190,7 @@ def _share(between: Tensor, variance: Tensor) -> float:
 
 
 def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
-    """Pairs of a part and whether it forgets everything between two times, `batch_shape x 2`."""
+    """Each part, and whether it forgets everything within a gap in time, `batch_shape x 2`."""
     gap, decay, rules = times.diff(dim=-1), process.decay, process.retention
     # An oscillating decay may be uncorrelated at a single lag, so two lags are checked.
     both = torch.stack([gap, 0.97 * gap])

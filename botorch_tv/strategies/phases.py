@@ -80,8 +80,8 @@ class PhasedElimination(KernelStrategy):
     Only the summary and the introduction of Iwazaki and Takeno were available. They describe
     restarts, phases and the random order, but give no constants. The lengths of phases and the rule
     of elimination follow BPE, Li and Scarlett (AISTATS 2022), and agree with the code of its
-    authors; see :func:`phase_lengths`. We assume that R-PERP uses the same lengths within a period.
-    For grids only.
+    authors; see :func:`phase_lengths`. We assume that R-PERP divides a period into phases as BPE
+    divides its horizon. For grids only.
 
     Args:
         width: The confidence schedule sqrt(beta_t), without an information gain.

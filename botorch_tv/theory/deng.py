@@ -39,8 +39,8 @@ def w_gp_ucb_regret(
     β_T = B + (R/√λ) √(2 ln(1/δ) + 2γ̄_T). Holds with probability 1 - δ.
 
     m features approximate the kernel within ε_m. Over finitely many arms, as many features as the
-    rank of the kernel matrix give ε_m = 0. Otherwise the bound is not explicit, since the factor of
-    √ε_m/(1-γ) is an order in Lemma 15 of the paper.
+    rank of the kernel matrix give ε_m = 0. Otherwise the bound is not explicit, since Lemma 15
+    of the paper gives the factor of √ε_m/(1-γ) only as an order.
 
     Args:
         T: Rounds, at least 1; any shape.

@@ -198,7 +198,7 @@ def test_variance_without_features_does_not_choose(kind):
     assert learnable.argmax() != whole.argmax()
     _, whole_there = bands(suggestion.X)
     predicted = suggestion.mean + suggestion.sqrt_beta * suggestion.sd
-    torch.testing.assert_close(predicted, whole_there)  # predicted it is all the same
+    torch.testing.assert_close(predicted, whole_there)  # the prediction still includes it
 
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])

@@ -46,8 +46,8 @@ CANDIDATES = 1024
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""Among this many measurements, those at the same time as the last start count towards the units,
-too; all measurements are then processed again."""
+"""Up to this many measurements, one at the same time as the last start also counts towards the
+units; all measurements are then processed again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, equal to the ratio
 of neighbouring rates of a bank."""
@@ -393,9 +393,10 @@ def checks_clock(number: int) -> bool:
 def units_now(
     units: MixtureUnits, settled: bool, measured: Measured, least: int
 ) -> tuple[MixtureUnits, bool, Tensor]:
-    """Units after the newest measurement; centre and spread are final once time moves on.
+    """Units that take the newest measurement into account.
 
-    The clock is later replaced by the median time between all measurements if the two differ much.
+    Once there are enough measurements, those at later times do not change centre and spread. The
+    clock is later replaced by the median time between all measurements if the two differ much.
     Otherwise a fast start, such as a test run of seconds before hours of measurements, would set a
     unit in which no rate is slow enough.
 
