@@ -26,7 +26,7 @@ PAPERS = {
 }
 ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged", "to be run anew")
 NOT_RUN_ANEW = (
-    *("et-fig3", "et-table1", "c17", "c17-temperature", "c17-light"),
+    *("et-fig3", "et-table1", "c17-temperature", "c17-light"),
     *("w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100", "w22-stocks"),
     *("m-synthetic", "m-temperature"),
 )
@@ -175,17 +175,16 @@ def _machine(study: Study) -> str:
 
 
 def _origin(studies: list[Study], usual: str) -> list[str]:
-    """Sizes, time and commit of the studies of a figure."""
+    """Sizes and commit of the studies of a figure."""
     if not studies:
         return []
-    seconds = sum(float(study["seconds"]) for study in studies)
     sizes = dict.fromkeys(
         f"{study['trials']:,} trials x {study['horizon']:,} rounds" for study in studies
     )
     first = studies[0]
     other = "" if _machine(first) == usual else f", {_machine(first)}"
     seed = "" if first["seed"] in (0, "0") else f", seed {first['seed']}"
-    return ["", f"{', '.join(sizes)}, {seconds:,.0f} s{seed}{other}, commit {first['commit']}."]
+    return ["", f"{', '.join(sizes)}{seed}{other}, commit {first['commit']}."]
 
 
 def _totals(path: Path) -> list[str]:

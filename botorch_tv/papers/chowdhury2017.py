@@ -162,9 +162,7 @@ SYNTHETIC = Experiment(
     'reasonably well compared to GP-UCB and GP-EI/GP-PI"; the last two "perform similarly and thus '
     'are not separately distinguishable in the plots". Both kernels and both kinds of functions.',
     remark="R² and B, the largest √(fᵀKf), hold for the whole study, and trials share the arms. "
-    "The paper does not give the incumbent of GP-EI and GP-PI; here the best observation. Until it "
-    "is run anew, the table shows a run with B² = aᵀKa for f = Ka, and with the best posterior "
-    "mean as incumbent as well.",
+    "The paper does not give the incumbent of GP-EI and GP-PI; here it is the best observation.",
     horizon=HORIZON,
     trials=TRIALS,
     cases=_CASES,
