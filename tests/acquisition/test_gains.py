@@ -14,8 +14,6 @@ NAN, INF = float("nan"), float("inf")
 NOISE = 0.05
 # Arm 2 is the most uncertain and lies between the others, which together are more informative.
 TEMPTING = torch.tensor([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8], [0.8, 0.8, 1.28]], dtype=torch.float64)
-POINTS = torch.tensor([0.0, 0.15, 0.5, 1.0], dtype=torch.float64)
-SMOOTH = torch.exp(-0.5 * (POINTS[:, None] - POINTS) ** 2 / 0.3**2)
 
 
 def gain(covariance, arms, noise=NOISE):

@@ -25,12 +25,6 @@ USING_GAIN = [
     WGPUCB(B=2.0, R=0.5, noise=0.25, delta=0.1),
     Heteroscedastic(B=2.0, delta=0.1),
 ]
-OF_TIME = [
-    Logarithmic(),
-    BayesTV(**SLOPES),
-    BayesResetting(**SLOPES),
-    BayesEventTriggered(**SLOPES),
-]
 
 
 def context(t=3, dim=2, gain=None, weighted=None):

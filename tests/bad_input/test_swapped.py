@@ -16,7 +16,7 @@ from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld
 
 D = torch.float64
-SIDE, SQUARE = Box([(0.0, 1.0)]), Box([(0.0, 1.0), (0.0, 2.0)])
+SIDE = Box([(0.0, 1.0)])
 KERNEL = RBFKernel().double()
 WORLD = MarkovWorld(Grid.regular(3, 1), kernel=KERNEL, epsilon=0.1, noise=0.1)
 STRATEGY = gp_ucb(kernel=KERNEL, noise=0.02)

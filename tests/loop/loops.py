@@ -72,9 +72,6 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     ),
 }
 FEW = {"adaptive": lambda: adaptive_gp_ucb(bank=BANK)}
-TRIGGERLESS = [
-    name for name in STRATEGIES if name not in ("trigger", "confirmed", "ratio", "learning")
-]
 SOME = Box(BOX.bounds, search=DiscreteSearch(Grid.regular(5, 2, bounds=[(0, 1), (-1, 1)]).X))
 PLACES: dict[str, Domain] = {"grid": GRID, "box": BOX, "candidates": SOME}
 # Every strategy on a grid, and on a box those that go through other lines there.

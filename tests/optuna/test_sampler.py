@@ -21,14 +21,12 @@ from optuna.trial import TrialState, create_trial
 from optuna_worker import choose, objective, sampler, work
 
 from botorch_tv import (
-    adaptive_gp_ucb,
     et_gp_ucb,
     gp_ei,
     gp_ts,
     random_search,
     sparq_gp_ucb,
 )
-from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import TrialClock
 
@@ -43,8 +41,7 @@ class TestContract(
     @pytest.fixture
     def sampler(self):
         """Begins to model early, so that few trials suffice to test it."""
-        bank = Bank(rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
-        return lambda: DriftSampler(adaptive_gp_ucb(bank=bank), n_startup_trials=2, seed=0)
+        return lambda: DriftSampler(n_startup_trials=2, seed=0)
 
 
 def hollow(trial, time):

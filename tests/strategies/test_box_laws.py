@@ -249,7 +249,6 @@ def test_a_gap_of_a_billion(decay, inflation):
 # ---------------- Boxes of listed candidates
 
 SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=12, lengthscale=0.35)
-TRIALS = 2
 GRID = SETTING.domain
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 BOX_OF_ARMS = Box(CUBE, search=DiscreteSearch(GRID.X))

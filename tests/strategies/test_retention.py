@@ -34,7 +34,6 @@ from botorch_tv.strategies import (
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 SETTING = Setting(points=4, kernel="se", noise=0.5, rounds=12)
 X = SETTING.domain.X
-GOOD, FAILED = torch.tensor(True), torch.tensor(False)
 
 
 def window(size: int, noise: float = 0.5, **parts: object) -> Strategy:

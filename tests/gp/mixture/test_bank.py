@@ -18,9 +18,6 @@ from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.mixture.bank import FIRST, TOGETHER, Bank, checks_clock
 from botorch_tv.models import adaptive_model
 
-JUMPY = Bank(
-    rates=(0.05,), hazards=(0.0, 0.1), lengthscales=(0.4,), noise_ratios=(0.02,), features=16
-)
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
 
@@ -156,7 +153,6 @@ def test_units_are_those_of_all_measurements_up_to_the_time_that_completed_them(
     assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
 
 
-D = torch.float64
 NOISE, ODDS = 0.05, 0.1 / 0.9
 ONE = Bank(rates=(0.0,), hazards=(0.0,), lengthscales=(0.4,), noise_ratios=(NOISE,), outliers=0.1)
 

@@ -22,7 +22,6 @@ from botorch_tv.gp.mixture.posterior import Moments, StackedMoments
 from botorch_tv.gp.points import SMALLEST_VARIANCE
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Number, Space
 
-MIXED = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c")})
 LISTED = Space({"n": Number(0, 8, step=1), "c": Choice("a", "b")})
 
 
