@@ -268,7 +268,7 @@ def plot_panels(
     for stack, result, mean in zip(stacks, results.values(), means):
         for axes, label in zip(stack[1:], resetting):
             _draw_resets(axes, result, label, mean[label])
-            axes.set_xlim(stack[0].get_xlim())
+            settle_rounds(axes, result.data["round"].values)
         for axes in stack[:-1]:
             axes.tick_params(labelbottom=False)
         stack[-1].set_xlabel("round")
