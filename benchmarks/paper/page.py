@@ -26,7 +26,7 @@ PAPERS = {
 }
 ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged", "to be run anew")
 NOT_RUN_ANEW = (
-    *("et-fig3", "w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100"),
+    *("w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100"),
     *("m-synthetic", "m-temperature"),
 )
 """Figures without a stored run of the settings of the experiment."""
