@@ -191,7 +191,7 @@ def swap_chain(
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
     # If one of two points with equal variance is drawn, every proposal is accepted. The chain then
-    # alternates, so with a fixed length its end would depend on its start. Therefore it is
+    # alternates, so with a fixed length its end would depend on its start. Therefore the chain is
     # shortened by 0 or 1 proposals at random. No proposal uses the random number that decides this.
     coin = uniforms(key.unsqueeze(-1), 3 * steps.long().unsqueeze(-1)).squeeze(-1) < 0.5
     steps = steps - ((size == 1) & (number == 1) & (steps > 0) & coin).long()
@@ -333,8 +333,8 @@ def greedy_map(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The greedy approximation of the most probable subset.
 
-    Each chosen point has the largest variance given the points chosen before. It maximises the
-    determinant for these points and itself. Among equal variances the first point is chosen; a
+    Each chosen point has the largest variance given the points chosen before, so it maximises the
+    determinant of all points chosen so far. Among equal variances the first point is chosen; a
     variance below half the largest never counts as equal to it. This is Cholesky factorisation with
     complete pivoting, O(n Q²); its pivots reveal the numerical rank.
 
@@ -361,7 +361,7 @@ def greedy_map(
     for number in range(count):
         open_ = torch.where(free, residual, -1.0)
         best = open_.amax(-1, keepdim=True)
-        # If the best variance is below the tolerance, rounding errors do not count as equal to it.
+        # The factor 1/2 excludes rounding errors when the best variance is below the tolerance.
         near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)

@@ -43,9 +43,9 @@ class Parameter:
         prior: Prior of the value, or of 1 - γ for a fraction γ retained; None for no prior.
         beside_scale: Replaces ``prior`` in models that standardise outcomes and also learn the
             variance; None to use ``prior`` in these models too.
-        fastest: The value of fastest change in searches by :class:`~botorch_tv.learning.Refit`. It
-            replaces ``lower`` for a fraction retained, and ``upper`` for any other parameter. None
-            to search up to the bounds.
+        fastest: A tighter bound on the speed of change, for searches by
+            :class:`~botorch_tv.learning.Refit`. It replaces ``lower`` for a fraction retained, and
+            ``upper`` for any other parameter. None to search up to ``lower`` or ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
         fast_start: Initial value of the second search of a strategy, and of any search that would
@@ -98,7 +98,7 @@ class Parameter:
         return -torch.expm1(-natural) if self.share == "lost" else torch.exp(-natural)
 
     def number(self, value: float) -> float:
-        """The natural value, computed without tensors in the arguments.
+        """The natural value of a parameter, as a number.
 
         Args:
             value: Value of the parameter.
@@ -141,7 +141,7 @@ class Parameter:
         return factor**-power
 
     def natural_counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The natural value in a unit of time ``factor`` times as long.
+        """The natural value in a unit of time that is ``factor`` times the present unit.
 
         Args:
             value: Value in the present unit, any shape.
@@ -154,7 +154,7 @@ class Parameter:
         return self.natural(value) * self.stretch(factor, others)
 
     def counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The value in a unit of time ``factor`` times as long.
+        """The value in a unit of time that is ``factor`` times the present unit.
 
         Args:
             value: Value in the present unit, any shape.
@@ -180,7 +180,7 @@ def with_values(part: Made, values: Mapping[str, Any]) -> Made:
 
 
 NEGLIGIBLE = 1e-9
-"""Two times are equal, up to rounding, if they differ by less than this fraction of the span."""
+"""Times that differ by less than this fraction of their whole span count as equal."""
 
 
 def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
@@ -334,7 +334,7 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
     Args:
         part: The part.
         memory: The result of its ``init`` or ``update``.
-        before: Its previous memory.
+        before: The part's previous memory.
         like: A tensor with the device and the floating-point dtype of the state.
         shape: The `batch_shape`.
 
@@ -368,7 +368,7 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
 
 
 class Decay:
-    """How the covariance between the objective at two times falls with the time between them.
+    """How the covariance of the objective at two times falls with the time between them.
 
     Attributes:
         markovian: Whether the future is independent of the past given the present.
@@ -425,8 +425,8 @@ class Decay:
         """The covariance's factor for two times, both relative to the origin.
 
         Args:
-            first: Times of any shape that broadcasts with ``second``.
-            second: Times of any shape.
+            first: Times since the origin, of any shape that broadcasts with ``second``.
+            second: Other times since the origin, any shape.
 
         Returns:
             ``v(min) * a(|difference|)``, of the broadcast shape.
@@ -565,5 +565,5 @@ class Static(Decay, Inflation):
 
 
 def is_static(part: Decay | Inflation) -> bool:
-    """Whether a part is a ``Static``, but no subclass, which may define another formula."""
+    """Whether the type of a part is ``Static`` itself; a subclass may define another formula."""
     return type(part) is Static

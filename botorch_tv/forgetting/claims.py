@@ -1,7 +1,7 @@
 """Numerical checks of a custom decay or inflation and of the parameters it declares.
 
 Wrong formulas or declarations would silently give wrong numbers: a formula may fail to be a
-covariance, may claim to be Markovian but not be, or may depend on the unit of time differently than
+covariance, may be declared Markovian by mistake, or may depend on the unit of time differently than
 declared. The constructors of strategies, kernels and likelihoods therefore evaluate each formula
 once, at a few times.
 """

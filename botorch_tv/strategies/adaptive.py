@@ -69,7 +69,7 @@ def _with_prior(share: float, prior: float) -> str:
 def _edge_text(
     share: Tensor, values: Sequence[float], texts: tuple[str, str], least: float = LIKELY
 ) -> str:
-    """The text for an estimate at the smallest or largest candidate value; empty for others.
+    """Text that marks an estimate at the smallest or largest candidate value; else empty.
 
     The true value may then lie beyond the candidate values.
 
@@ -109,8 +109,8 @@ class Adaptive(ProcessStrategy):
 
     Args:
         bank: The candidate processes.
-        starts: Number of measurements that determine the units. More are used if these are all
-            equal, or if further measurements have the same time as the last of these.
+        starts: Number of measurements that determine the units. More are used if all of these have
+            the same value, or if further measurements have the same time as the last of these.
         width: The confidence schedule sqrt(beta_t).
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
         maximize: False to minimise. Predictions stay in the units of y.
@@ -215,7 +215,7 @@ class Adaptive(ProcessStrategy):
         choosing = self.inference_for(decision.state.domain, choosing=True)
         chosen = super()._chosen(replace(decision, inference=choosing), draws)
         if running.settled and isinstance(choosing, PointMixture):
-            return chosen  # it has its prediction
+            return chosen  # it already has the prediction
         choice = chosen.choice
         if not running.settled:
             use = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)
@@ -225,7 +225,7 @@ class Adaptive(ProcessStrategy):
     def _best(
         self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
     ) -> Tensor:
-        """The point of the best mean; before units are set, the point of the best observation."""
+        """The point with the best mean or, before the units are set, the best observation."""
         best, running = super()._best(state, now, context, caution), running_mixture(state.data)
         if running.settled or not state.rounds:
             return best
@@ -422,7 +422,7 @@ class Adaptive(ProcessStrategy):
             state: The current state.
 
         Returns:
-            By name of a parameter, the weights of its values, which :meth:`Bank.values` lists.
+            For each name of a parameter, the weights of the values that :meth:`Bank.values` lists.
         """
         share, axes = self.weights(state), range(-len(PARTS), 0)
         others = [[axis for axis in axes if axis != own] for own in axes]

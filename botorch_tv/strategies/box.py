@@ -95,7 +95,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Map points in which integers have equal intervals to points of the cube, `* x d`.
+        """Map points, in which each integer has an equal interval, to the cube, `* x d`.
 
         Rounding has gradient 0, at which an ascent would stop. Therefore this map has the gradient
         of the same map without rounding, up to a factor per parameter.
@@ -113,7 +113,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:
-        """Inverse of :meth:`from_uniform`, `* x d`; the result lies in the interval of an integer.
+        """Inverse of :meth:`from_uniform`, `* x d`; an integer becomes a point in its interval.
 
         Args:
             X: Points of the cube, `* x d`.
@@ -208,7 +208,7 @@ Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple
 """Corners `2 x d`, ranges, or named parameters."""
 
 ROUNDING = 1e-9
-"""Points may lie outside a box by this fraction of a range, or by larger rounding errors."""
+"""Tolerance for points outside a box: this fraction of a range, or rounding errors if larger."""
 PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
@@ -352,7 +352,7 @@ class Box(Domain):
         return torch.lerp(lower, upper, U)
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Convert gradients with respect to points of this box to points of the cube, `* x d`.
+        """Convert gradients in points of this box to gradients in points of the cube, `* x d`.
 
         For an integer parameter the gradient of :meth:`Parameters.from_uniform` is used.
 

@@ -65,7 +65,7 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
     Args:
         state: A state of any strategy.
         here: Components of this strategy, as :func:`fingerprinted` returns them.
-        rules: Number of the retention rules of this strategy that drop observations.
+        rules: Number of this strategy's retention rules that drop observations.
 
     Raises:
         InputDataError: If a component differs.

@@ -119,7 +119,7 @@ class Committee(Strategy):
 
         Args:
             domain: The domain.
-            prior: The prior there.
+            prior: The prior on the domain.
         """
         return self.members[0].inference_for(domain, prior)
 
@@ -168,7 +168,7 @@ class Committee(Strategy):
         return suggestions[0]._replace(**parts, made_by=self._fingerprint, member=member)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        usual = [member._default_noise(noise) for member in self.members]  # any may refuse it
+        usual = [member._default_noise(noise) for member in self.members]  # each may raise
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
@@ -263,7 +263,7 @@ class Record(NamedTuple):
     rejected: Tensor
     """Whether the member is rejected, bool."""
     plays: Tensor
-    """Number of these rounds, int64."""
+    """Number of rounds in which the member chose, int64."""
     errors: Tensor
     """Σ (y - mean)."""
     band: Tensor

@@ -196,7 +196,7 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a domain. On a box it uses features if requested, or if exact and faster.
+        """The prior on a domain; on a box in features if they are requested, or exact and faster.
 
         The result depends only on the domain and the kernel, not on the number of rounds.
 
@@ -281,7 +281,7 @@ class GPStrategy(KernelStrategy):
         noise: Noise variance of a new observation: σ², or λ for exponential weights.
         decay: How covariance falls with the time between measurements.
         inflation: How the noise of a measurement grows with its age.
-        retention: Which measurements are retained; of several rules, all must retain them.
+        retention: Which measurements are retained; with several rules, those that all rules retain.
         width: The confidence schedule sqrt(beta_t), for explorations based on confidence bounds.
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
         maximize: False to minimise. Predictions stay in the units of y.

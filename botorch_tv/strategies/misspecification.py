@@ -25,7 +25,7 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import MisspecificationWarning
 
 FAR = 25.0
-"""If y is further from the prior mean, in standard deviations, its unit is probably another."""
+"""If y is more standard deviations than this from the prior mean, its unit is probably wrong."""
 STEP, UNRELATED = 0.01, 0.1
 """Points that are the fraction ``STEP`` of a range apart should have a correlation of at least
 ``UNRELATED``. Otherwise a range spans over two hundred lengthscales, and a measurement predicts
@@ -101,7 +101,7 @@ def warn_of_domain(
         process: The process with the kernel.
         learning: Which hyperparameters are learned; None for none.
         domain: The domain of the strategy.
-        prior: The prior there.
+        prior: The prior on the domain.
     """
     kernel = process.kernel
     if isinstance(kernel, Tensor) or (learning is not None and learning.lengthscale is not None):

@@ -28,7 +28,7 @@ from botorch_tv.strategies.state import State, Suggestion
 
 LIKELY = 0.5
 """A point is suggested only if its probability of success exceeds this fraction of the highest
-probability in the domain; the limit is relative, since a machine may fail most of the time at all
+probability in the domain. The limit is relative, because a machine may fail most of the time at all
 points. A point is recommended only if its probability itself exceeds this value."""
 PRIOR = 0.8
 """Probability of success before any outcome."""
@@ -115,7 +115,7 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether points `* x d` succeed likely enough, compared with the best; `*`, bool."""
+        """Whether success at points `* x d` is likely enough to choose them; `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 

@@ -98,7 +98,7 @@ class Preset(NamedTuple):
     style: str
     """Colour and line in plots."""
     row: str
-    """Row of a table: decay, noise of an observation, retention, exploration and paper."""
+    """A row of the README's table: decay, noise of observations, retention, exploration, paper."""
 
 
 PRESETS: dict[str, Preset] = {}
@@ -113,7 +113,7 @@ ARGUMENTS: dict[str, tuple[str, object]] = {
     "noise": ("Noise variance of an observation.", NEEDED),
     "B": ("Bound on the RKHS norm of the objective.", 1.0),
     "R": ("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
-    "delta": ("Probability that the confidence band fails, and so the regret bound.", 0.1),
+    "delta": ("Probability that the confidence band fails, and with it the regret bound.", 0.1),
     "width": ("The confidence schedule sqrt(beta_t); the paper's by default.", None),
     "maximize": ("False to minimise.", True),
     "mean": ('Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0),
@@ -175,7 +175,7 @@ def preset(
     def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:
         own = inspect.signature(make, eval_str=True)
         *first, rest = own.parameters.values()
-        if rest.kind is rest.KEYWORD_ONLY:  # it names all its arguments
+        if rest.kind is rest.KEYWORD_ONLY:  # the function names all its arguments
             PRESETS[make.__name__] = Preset(make, tuple(names.split(", ")), style, row)
             return make
         kinds = get_type_hints(*get_args(rest.annotation))
@@ -404,7 +404,7 @@ def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) ->
 
     Args:
         alpha: Exponent of the age.
-        kappa: Factor on the age.
+        kappa: Factor on lag^alpha.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
     return GPStrategy(inflation=UncertaintyInjection(alpha, kappa), **with_width(common, width))
@@ -426,7 +426,8 @@ def et_gp_ucb(
 
     Args:
         delta: δ_B, the probability of a false trigger on a static objective.
-        rule: The test of whether an observation contradicts the model; the paper's by default. See
+        rule: The test of whether an observation contradicts the model; the paper's by default. It
+            returns a bool tensor, `batch_shape`; see
             :func:`~botorch_tv.forgetting.prediction_error` for its arguments.
         confirm: How many contradictions must follow the first before everything is forgotten. With
             0, as in the paper, the first suffices. With 1 a single wrong reading causes no reset:

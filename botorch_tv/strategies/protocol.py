@@ -64,7 +64,10 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def process(self) -> Process:
-        """Everything except the data that predictions depend on; for a committee, the first's."""
+        """What predictions depend on, except the data.
+
+        A committee returns the process of its first member.
+        """
 
     @abstractmethod
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
@@ -178,6 +181,8 @@ class Strategy(ABC):
     def step(self, state: State) -> float | Tensor:
         """Default time from the newest measurement to the next, a scalar or `batch_shape`.
 
+        It is 1 unless a subclass overrides this method.
+
         Args:
             state: The current state.
         """
@@ -205,7 +210,7 @@ class Strategy(ABC):
     def describe(
         self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
     ) -> str:
-        """A summary of the model as text; the arguments of a strategy that learns nothing.
+        """A summary of the model as text; for a strategy that learns nothing, its arguments.
 
         Args:
             state: The current state.
@@ -260,7 +265,7 @@ class Strategy(ABC):
 
     @functools.cached_property
     def _fingerprint(self) -> str | None:
-        """Identifies the strategy of a suggestion; the same for equal strategies in any process."""
+        """A text that identifies the strategy; equal strategies have equal texts everywhere."""
         try:
             return fingerprinted(repr(self), self._begun)
         except Exception:  # a part may lack a working repr
@@ -532,7 +537,7 @@ class Strategy(ABC):
         Args:
             state: The current state.
             X: Points of the domain, `e x batch_shape x q x d` with any leading dimensions e, or a
-                shape that expands to it, followed by the context if the box has any.
+                shape that expands to it. If the box has a context, it follows the d coordinates.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
             observation_noise: Whether to add the noise of a new observation.
 

@@ -142,7 +142,7 @@ class ProcessStrategy(Strategy):
         since: Tensor,
         newest: Observation | None = None,
     ) -> list[Retained]:
-        """The answer of each rule of retention: the rows that it retains, and resets.
+        """The answer of each rule of retention: the rows to retain, and whether to reset.
 
         Args:
             state: The state with the memory of the rules.
@@ -260,7 +260,7 @@ class ProcessStrategy(Strategy):
 
 
 def _watched(part: Part, method: str, log: Log) -> Any:
-    """The answer of a part; in the first rounds, a check that the part does not change the log.
+    """The answer of a part, after a check in the first rounds that it did not change the log.
 
     Raises:
         InputDataError: If the part changes the log.

@@ -147,7 +147,7 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
 
 
 def _hashed(points: Tensor) -> Tensor:
-    """A 64-bit hash of points, `* x d -> *`; different points collide with probability 1e-19."""
+    """A 64-bit hash of points, `* x d -> *`; two points collide with a probability of 1e-19."""
     bits = (points.double() + 0.0).view(torch.int64)  # adding 0 turns -0 into 0
     key = torch.zeros_like(bits[..., 0])
     for part in bits.unbind(-1):
@@ -271,7 +271,7 @@ class SparQ(KernelStrategy):
     data. :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round
     but no answers have been absorbed since. Either :meth:`consult` and :meth:`absorb` were not
     called, or the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)``
-    silences it.
+    silences the warning.
 
     Args:
         decay: How covariance falls with the time between measurements.
@@ -342,9 +342,9 @@ class SparQ(KernelStrategy):
     ) -> Consultation | None:
         """The points to ask the expert about, after :meth:`tell` and before :meth:`ask`.
 
-        The points are drawn from the distinct points chosen so far by a k-DPP of the kernel, where
-        k is the smallest of three numbers: the number of these points, the numerical rank of K on
-        these points, and ⌈c_Q ln^d(t + 1)⌉.
+        A k-DPP of the kernel draws them from the distinct points that were chosen so far. Here k is
+        the smallest of three numbers: the number of distinct points, the numerical rank of their
+        covariance matrix, and ⌈c_Q ln^d(t + 1)⌉ after round t.
 
         Args:
             state: The current state.

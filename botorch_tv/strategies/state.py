@@ -117,7 +117,7 @@ class State(NamedTuple):
 
     @property
     def basis(self) -> Prior:
-        """The prior: on a grid the factored covariance of the arms, on a box that of points."""
+        """The prior: the factored covariance of the arms of a grid, or the kernel on a box."""
         return self.data.prior
 
     @property
