@@ -244,8 +244,8 @@ def at_present(
                     "present, when the objective had other values. Move these points to the "
                     "present, and draw their outputs there (with a candidate_set move "
                     "train_inputs, too). Set pending points by set_X_pending() of the result of "
-                    "at_present. Instead of moving a baseline, you can use "
-                    "qLogNoisyExpectedImprovementAtPresent, which moves it.",
+                    "at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
+                    "baseline.",
                     InputDataWarning,
                     stacklevel=2,
                 )
