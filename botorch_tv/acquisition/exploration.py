@@ -27,8 +27,8 @@ class Candidates(ABC):
     """The posterior of f_now on M candidates: all arms of a grid, or some points of a box.
 
     On a grid all arms are candidates. On a box ``mean``, ``sd`` and :meth:`sample` are available
-    only inside a score or after :meth:`at`. Explorations written as a score that is passed to
-    :meth:`argmax` work on both.
+    only inside a score or after :meth:`at`. An exploration that passes a score to :meth:`argmax`
+    works on grids and on boxes.
 
     Attributes:
         sign: 1 when maximising, -1 when minimising.
@@ -60,19 +60,20 @@ class Candidates(ABC):
     @property
     @abstractmethod
     def incumbent(self) -> Tensor:
-        """Best posterior mean, in the sense of ``sign``, among points observed, `batch_shape x 1`.
+        """The best posterior mean among the points observed, `batch_shape x 1`.
 
-        Without data the value is 0, and no choice depends on the value.
+        The best is the largest when maximising, and the smallest when minimising. Without data the
+        value is 0, and no choice depends on the value.
         """
 
     @property
     @abstractmethod
     def best_observation(self) -> Tensor:
-        """Best observation in use, in the sense of ``sign``, `batch_shape x 1`.
+        """The best observation in use, minus the prior mean, `batch_shape x 1`.
 
-        The prior mean is subtracted, as in ``mean``; without data the value is 0. Answers of an
-        expert are ignored. Observations are noisy and may be outdated, so under drift
-        :attr:`incumbent` is more informative.
+        The best is the largest when maximising, and the smallest when minimising. Without data the
+        value is 0. Answers of an expert are ignored. Observations are noisy and may be outdated, so
+        under drift :attr:`incumbent` is more informative.
         """
 
     @property
@@ -82,7 +83,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def sample(self, n: int = 1) -> Tensor:
-        """Samples from the posterior covariance, around zero, `n x batch_shape x M`.
+        """Samples of the posterior minus its mean, `n x batch_shape x M`.
 
         Add them to ``mean``. Repeated calls within a round return the same functions:
         ``sample(2)[0]`` is ``sample(1)[0]``.
@@ -112,7 +113,8 @@ class Candidates(ABC):
         Args:
             score: Maps candidates to scores, `batch_shape x M`; on a box differentiable with
                 respect to the points.
-            unit: Scores within 1e-7 of this unit tie; ``scale`` by default.
+            unit: Scores tie if they differ by less than 1e-7 times this number; ``scale`` by
+                default.
             first_without_data: Whether a trial without data ignores the scores and takes the first
                 arm of a grid, or the centre of a box. With ``ties="random"`` it takes a random arm.
             ties: Which of several tying arms to take: the ``"first"``, or a uniformly ``"random"``
@@ -165,12 +167,12 @@ class Exploration(Part):
     may have a memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
-        samples: Whether samples are drawn in every round; this hint makes them faster.
+        samples: Whether samples are drawn in every round; if set, they are drawn faster.
         ties: Which of several tying arms of a grid :meth:`choose` takes.
 
     Example:
         >>> class TopTwo(Exploration):
-        ...     '''The best point of either of two samples, with equal probability.'''
+        ...     '''The best point of the first or second sample, with equal probability.'''
         ...
         ...     def choose(self, candidates):
         ...         first, second = (
@@ -184,9 +186,10 @@ class Exploration(Part):
     ties: Ties = "first"
 
     def score(self, candidates: Candidates) -> Tensor:
-        """The score of each candidate, `batch_shape x M`; on a box differentiable by the points.
+        """The score of each candidate, `batch_shape x M`.
 
-        On a box the method is called for groups of trials, flattened to one dimension.
+        On a box the score must be differentiable with respect to the points. The method is then
+        called for groups of trials, flattened to one dimension.
 
         Args:
             candidates: The candidates.
@@ -237,12 +240,12 @@ class _BreaksTies(Exploration):
 
 
 class UpperConfidence(_BreaksTies):
-    """The largest mean(x) + √beta sd(x); mirrored when minimising.
+    """Play the largest mean(x) + √beta sd(x); the smallest mean(x) - √beta sd(x) when minimising.
 
     Args:
         ties: Which arm of a grid to play when bounds agree within 1e-7 prior standard deviations,
             as in unexplored regions: the ``"first"``, which is reproducible, or a ``"random"`` arm.
-            The papers do not specify this; it matters if a large part of the domain is flat.
+            The papers do not specify the arm; it matters if a large part of the domain is flat.
 
     Raises:
         ValueError: If ``ties`` is another value.
@@ -253,14 +256,17 @@ class UpperConfidence(_BreaksTies):
 
 
 class TightConfidence(_BreaksTies):
-    """The largest mean(x) + √β σ̃(x), [W22] Theorem 2; mirrored when minimising.
+    """Play the largest mean(x) + √β σ̃(x), [W22] Theorem 2; mirrored when minimising.
 
-    WGP-UCB uses the posterior sd, var(x) = k(x, x) - kᵀ(K + N)⁻¹k with noise N that grows with
-    age. Theorem 2 has the smaller σ̃² = λ ‖φ(x)‖² in the norm of V⁻¹ Ṽ V⁻¹, which is
-    var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k: the expected squared error of the mean if the
-    objective is static and all observations have the noise λ. The two are equal without aging. The
-    paper computes it in explicit features; no features are needed here. Grids and static
-    covariances only; a round costs M² per trial.
+    WGP-UCB uses the posterior variance var(x) = k(x, x) - kᵀ(K + N)⁻¹k. Here K is the covariance
+    matrix of the observations, k their covariances with x, and N the diagonal matrix of their noise
+    variances n_s, which grow with age from λ.
+
+    Theorem 2 uses a smaller variance: σ̃² = λ ‖φ(x)‖² in the norm of V⁻¹ Ṽ V⁻¹. It equals
+    var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. It is the expected squared error of the mean if
+    the objective is static and all observations have noise variance λ. Without aging it is var(x).
+    The paper computes σ̃ from explicit features φ; this class needs no features. It works only on
+    grids and for static covariances. A round costs M² per trial.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -274,10 +280,11 @@ class TightConfidence(_BreaksTies):
 
 
 class Thompson(Plain):
-    """The best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
+    """Play the best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
 
-    The width is v_t. The sample is joint over all arms; on a box it is a function, drawn by
-    Matheron's rule from random features of the prior.
+    The strategy's width is v_t, and c is the posterior covariance. On a grid the sample is joint
+    over all arms. On a box it is a function, drawn by Matheron's rule from random features of the
+    prior.
     """
 
     samples = True
@@ -300,7 +307,7 @@ class _Improves(_BreaksTies):
         return 1.0
 
     def improvement(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        """The u = (mean(x) - m) / sd(x) and a positive sd(x), both `batch_shape x M`."""
+        """Two tensors `batch_shape x M`: u = ±(mean(x) - m) / sd(x), and sd(x), made positive."""
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent
         sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
@@ -308,17 +315,18 @@ class _Improves(_BreaksTies):
 
 
 class ExpectedImprovement(_Improves):
-    """The largest E[max(f(x) - m, 0)], m the incumbent.
+    """Play the largest E[max(f(x) - m, 0)], where m is the incumbent.
 
-    With u = (mean(x) - m) / sd(x) this expectation is sd(x) (φ(u) + u Φ(u)). Logarithms are
-    compared, because the value itself falls below any tolerance once the posterior is narrow.
+    With u = (mean(x) - m) / sd(x) this expectation is sd(x) (φ(u) + u Φ(u)). Candidates are
+    compared by its logarithm, because the expectation falls below any tolerance once the posterior
+    is narrow.
 
     Args:
         ties: See :class:`UpperConfidence`.
         incumbent: The definition of m. ``"posterior"`` is the best posterior mean among the points
             observed; it forgets as the posterior does. ``"observed"`` is the best observation in
-            use, the textbook definition for exact observations of a static objective. Noise biases
-            it upwards, which increases exploration.
+            use, the textbook definition for exact observations of a static objective. Noise makes
+            the best observation too good, which increases exploration.
 
     Raises:
         ValueError: If an argument is another value.
@@ -330,10 +338,10 @@ class ExpectedImprovement(_Improves):
 
 
 class ProbabilityOfImprovement(_Improves):
-    """The largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
+    """Play the largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
 
-    Candidates are compared by u, since Φ is increasing. If m is the best posterior mean, the choice
-    seldom moves from its first arm, where u is 0; u is negative everywhere else.
+    Candidates are compared by u, because Φ is increasing. If m is the best posterior mean, u is 0
+    at the incumbent and usually negative elsewhere, so the choice seldom moves from its first arm.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -360,8 +368,8 @@ class BestMean(_BreaksTies):
 
     Args:
         ties: See :class:`UpperConfidence`.
-        caution: Standard deviations by which the bound lies below the mean, or above it when
-            minimising.
+        caution: Number of standard deviations between the mean and the bound, which lies below the
+            mean when maximising and above it when minimising.
     """
 
     caution: float = 0.0
@@ -381,7 +389,7 @@ def draws_numbers(exploration: Exploration) -> bool:
 
 
 def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | None:
-    """The w of a score ±mean + w sd, which has closed-form derivatives; None for other scores.
+    """The w if a score is ±mean + w sd, which has closed-form derivatives; None for other scores.
 
     Args:
         score: The score.
@@ -396,12 +404,13 @@ def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | No
 def log_expected_excess(u: Tensor) -> Tensor:
     """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] for standard normal z, any shape.
 
-    With a = |u| the value at -a is φ(a) g with g = 1 - a √(π/2) erfcx(a / √2). For large a the two
-    terms cancel, and g = (1 - 3 / a²) / a² is used. The value at a is the value at -a plus a.
+    Let h(u) = φ(u) + u Φ(u) and a = |u|. Then h(-a) = φ(a) g with g = 1 - a √(π/2) erfcx(a / √2).
+    For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². Finally,
+    h(a) = h(-a) + a.
     """
-    # At this |u| both forms of g are equally exact, to the power 2/3 of the machine's precision.
+    # At this |u| both forms of g have the same error: the machine's precision to the power 2/3.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
-    # Not |u|, whose derivative at 0 is 0: searches start at the incumbent, where u is 0.
+    # torch.abs would have the derivative 0 at u = 0, where searches from the incumbent start.
     a = torch.where(u > 0, u, -u)
     square = a.square()
     # Each form is evaluated only where it is used: elsewhere its derivative could be NaN.

@@ -1,10 +1,10 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
-when they are constructed, so they have classes here. Noisy expected improvement needs it because
-its incumbents are current values; the knowledge gradient needs it because it also optimises
-fantasies. Importing this module registers both with ``get_acqf_input_constructor``, for BoTorch and
-Ax.
+when they are constructed, so this module has classes for them. Noisy expected improvement needs it
+because its incumbents are current values; the knowledge gradient needs it because it also optimises
+fantasies. Importing this module registers both classes with ``get_acqf_input_constructor``, for
+BoTorch and Ax.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Placement:
             raise BotorchTensorDimensionError(
                 f"X is {tuple(X.shape)}, but points at the present are ... x q x "
                 f"{self.columns - 1}, the columns other than time, or ... x q x {self.columns}, "
-                f"whose column {self.time_dim} is replaced; drop a column of tasks."
+                f"whose column {self.time_dim} is replaced; omit the column of tasks, if any."
             )
         now = self.now.to(X)[..., None, None]
         batch = torch.broadcast_shapes(X.shape[:-2], now.shape[:-2])  # type: ignore[no-untyped-call]
@@ -89,12 +89,12 @@ class Placement:
         return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
 
     def candidates(self, X: Tensor) -> Tensor:
-        """Candidates at the present; warns where they have another time, which is replaced."""
+        """Candidates moved to the present; warns if a time in ``X`` is not the present."""
         moved = self(X)
         if self.has_time(X) and not torch.equal(moved, X.expand_as(moved)):
             warnings.warn(
-                f"candidates have times other than now, {self.now.tolist()}, and are evaluated at "
-                "now; the search returns those other times. Search the columns other than time, "
+                f"candidates have times other than now, {self.now.tolist()}. They are evaluated at "
+                "now, but the search returns the other times. Search the columns other than time, "
                 f"or pass fixed_features={{{self.time_dim}: now}} to optimize_acqf.",
                 InputDataWarning,
                 stacklevel=3,
@@ -106,7 +106,7 @@ class Placement:
         return X is not None and X.shape[-1] == self.columns
 
     def without_time(self, X: Tensor) -> Tensor:
-        """The columns of points other than time, `... x q x (d - 1)`; X is `... x q x d`."""
+        """The points ``X``, `... x q x d`, without their column of time, `... x q x (d - 1)`."""
         return torch.cat([X[..., : self.time_dim], X[..., self.time_dim + 1 :]], -1)
 
     @classmethod
@@ -115,10 +115,10 @@ class Placement:
 
         Args:
             model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models that contains such a
-                model, or any BoTorch model with training inputs. Points of a ``MultiTaskGP`` have
-                no column of tasks, as for its posterior of all tasks.
-            now: The present, a scalar or `batch_shape`; None for the model's own.
-            time_dim: Column of time in the training inputs; None for the model's own.
+                model, or any BoTorch model with training inputs. For a ``MultiTaskGP``, the points
+                to be moved have no column of tasks, as for its posterior of all tasks.
+            now: The present, a scalar or `batch_shape`; None for the model's ``now``.
+            time_dim: Column of time in the training inputs; None for the model's ``time_dim``.
 
         Raises:
             InputDataError: If ``now`` lies before an observation, or differs from the ``now`` of
@@ -176,7 +176,7 @@ __all__ = [
 ]
 
 HELD = ("X_baseline", "X_pending", "mc_points", "candidate_set", "optimal_inputs", "pareto_sets")
-"""Attributes, in addition to ``X_observed``, with points that may have another time."""
+"""Names of attributes that hold points, possibly of another time; ``X_observed`` is one more."""
 
 
 def at_present(
@@ -187,23 +187,26 @@ def at_present(
 ) -> AcquisitionFunction:
     """Evaluate an acquisition function at the present.
 
-    The result accepts two inputs. If ``optimize_acqf`` searches only the columns other than time,
-    the input is `b x q x (d - 1)`. If it searches all columns, the input is `b x q x d`, and the
-    present replaces the time in the input, as with ``fixed_features``. Analytic and Monte Carlo
-    acquisition functions are supported, and ``qKnowledgeGradient``, which BoTorch's
-    ``FixedFeatureAcquisitionFunction`` does not support.
+    The result accepts two forms of input. If ``optimize_acqf`` searches only the columns other than
+    time, the input is `b x q x (d - 1)`. If it searches all columns, the input is `b x q x d`, and
+    the present replaces the time in the input, as with ``fixed_features``.
+
+    Analytic and Monte Carlo acquisition functions are supported. ``qKnowledgeGradient`` is also
+    supported; BoTorch's ``FixedFeatureAcquisitionFunction`` does not support it.
 
     Args:
         acq_function: The acquisition function.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
-        time_dim: Index of the time column in the training inputs; the model's if None. Points of a
-            ``MultiTaskGP`` have no column of tasks: ``output_tasks`` selects them.
+        time_dim: Index of the time column in the training inputs; the model's ``time_dim`` if None.
+            Inputs for a ``MultiTaskGP`` have no column of tasks; its ``output_tasks`` selects the
+            tasks.
 
     Raises:
         InputDataError: If ``now`` lies before an observation, or differs from the time for which
             the model's noise is aged.
-        UnsupportedError: For other one-shot acquisition functions, and if there is no model.
-        ValueError: If ``now`` or ``time_dim`` is None and the model has none.
+        UnsupportedError: If ``acq_function`` has no model, or is a one-shot acquisition function
+            other than ``qKnowledgeGradient``.
+        ValueError: If ``now`` or ``time_dim`` is None and the model has no such attribute.
 
     Example:
         >>> best = at_present(qLogExpectedImprovement(model, best_f), now=12.0)
@@ -225,8 +228,8 @@ def at_present(
         )
     if isinstance(acq_function, OneShotAcquisitionFunction):
         raise UnsupportedError(
-            f"{type(acq_function).__name__} optimises fantasies, which at_present cannot fix; fix "
-            f"time by fixed_features={{{place.time_dim}: now}} in optimize_acqf."
+            f"{type(acq_function).__name__} optimises fantasies, whose time at_present cannot fix; "
+            f"pass fixed_features={{{place.time_dim}: now}} to optimize_acqf."
         )
     checked: list[Tensor] = []
     for part in _parts(acq_function):
@@ -237,11 +240,12 @@ def at_present(
             checked.append(points)
             if not torch.equal(points, place(points)):
                 warnings.warn(
-                    f"{name} of {type(part).__name__} holds points of another time than the "
-                    "present, whose values differ. Move these points to the present, and draw "
-                    "their outputs there (with a candidate_set move train_inputs, too); set "
-                    "pending points by set_X_pending() of the result of at_present; or use "
-                    "qLogNoisyExpectedImprovementAtPresent, which moves its baseline.",
+                    f"{name} of {type(part).__name__} holds points at times other than the "
+                    "present, when the objective had other values. Move these points to the "
+                    "present, and draw their outputs there (with a candidate_set move "
+                    "train_inputs, too). Set pending points by set_X_pending() of the result of "
+                    "at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
+                    "baseline.",
                     InputDataWarning,
                     stacklevel=2,
                 )
@@ -267,16 +271,16 @@ def _model_of(acq_function: AcquisitionFunction) -> Model:
 def _held(acq_function: AcquisitionFunction, name: str) -> Any:
     """The points in an attribute of an acquisition function; None if there are none."""
     noisy = isinstance(acq_function, (LogNoisyExpectedImprovement, NoisyExpectedImprovement))
-    if noisy and name == "X_observed":  # the training inputs of its model of fantasies
+    if noisy and name == "X_observed":  # training inputs of its fantasy model
         return acq_function.model.train_inputs[0]
     return getattr(acq_function, name, None)
 
 
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
-    """Pending points of an incremental improvement, which holds them among the observed points.
+    """Pending points in the baseline of an incremental noisy expected improvement; None if none.
 
-    Its ``X_pending`` is None, so BoTorch would lose these points when it appends sequential
-    candidates.
+    The ``X_pending`` of such a function is None. BoTorch reads it to append sequential candidates,
+    and would lose the points in the baseline.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
     return pending if pending.shape[-2] else None
@@ -310,8 +314,8 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
     def X_pending(self) -> Tensor | None:
         """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with their times.
 
-        BoTorch appends sequential candidates to these points. The candidates have no times if
-        BoTorch searches only the columns other than time.
+        BoTorch appends sequential candidates to these points. If BoTorch searches only the columns
+        other than time, the candidates have no times.
         """
         X: Tensor | None = getattr(self.acq_function, "X_pending", None)
         for part in _parts(self.acq_function):
@@ -338,10 +342,10 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
     Args:
         model: As in ``qKnowledgeGradient``.
         positional: The other positional arguments of ``qKnowledgeGradient``, in its order.
-        options: Its keyword arguments. ``X_pending`` is `p x (d - 1)` or `p x d`;
-            ``current_value`` is the highest posterior mean *at the present*.
+        options: Keyword arguments of ``qKnowledgeGradient``. ``X_pending`` is `p x (d - 1)` or
+            `p x d`; ``current_value`` is the highest posterior mean *at the present*.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
-        time_dim: Column of time; the model's if None.
+        time_dim: Index of the time column; the model's ``time_dim`` if None.
 
     Raises:
         InputDataError: See :func:`at_present`.
@@ -369,7 +373,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         return value
 
     def evaluate(self, X: Tensor, bounds: Tensor, **kwargs: Any) -> Tensor:
-        """The value maximised over the best point of each fantasy, `b`.
+        """The one-shot value, maximised over the best point of each fantasy, `b`.
 
         Args:
             X: Candidates, `b x q x (d - 1)`, or with a column of time that is replaced.
@@ -393,13 +397,13 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
-        X_baseline: Points observed, `r x (d - 1)` or with their times `... x r x d`; moved to the
-            present, where repeated points count once.
+        X_baseline: Points observed, `r x (d - 1)`, or `... x r x d` with their times. They are
+            moved to the present, where repeated points count once.
         positional: Sampler, objective and posterior transform, in the order of
             ``qLogNoisyExpectedImprovement``.
         X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
-        time_dim: Column of time; the model's if None.
+        time_dim: Index of the time column; the model's ``time_dim`` if None.
         options: Other keyword arguments of BoTorch's class, such as ``constraints``.
 
     Raises:
@@ -436,7 +440,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         X = self.place.candidates(X)
         if self._joined is not None:
             X = torch.cat([X, match_batch_shape(self._joined, X)], -2)
-        # Without BoTorch's decorator, which would append the pending points in the baseline again.
+        # Skip BoTorch's decorator: it would append pending points that the baseline contains.
         value: Tensor = qLogNoisyExpectedImprovement.forward.__wrapped__(self, X)
         return value
 
@@ -448,7 +452,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     @X_pending.setter
     def X_pending(self, X: Tensor | None) -> None:
-        # BoTorch sets only points that it would append to candidates.
+        # BoTorch assigns only points that its decorator would append to candidates.
         self._joined = X
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -473,8 +477,8 @@ def upper_confidence_bound(
     """BoTorch's ``UpperConfidenceBound`` at the present, with the width of a theorem.
 
     The score is mean + √beta · sd, where beta is the *square* of the width's ``sqrt_beta``.
-    Information gains are computed from the model's data. Guarantees of widths for given
-    hyperparameters do not hold if these are learned.
+    Information gains are computed from the model's data. The guarantees of the widths assume given
+    hyperparameters, and do not hold for learned hyperparameters.
 
     Args:
         model: A model with one output.
@@ -510,12 +514,12 @@ def upper_confidence_bound(
 def _register(
     kind: type[AcquisitionFunction], construct_inputs: Callable[..., dict[str, Any]]
 ) -> None:
-    """Register a class with BoTorch; its input constructor accepts ``now`` and ``time_dim``, too.
+    """Register a class and an input constructor that accepts ``now`` and ``time_dim``, too.
 
     Args:
         kind: The class.
-        construct_inputs: BoTorch's input constructor of the base class. The fantasies of a
-            knowledge gradient are fixed at the present.
+        construct_inputs: BoTorch's input constructor of the base class. For a knowledge gradient,
+            its search for ``current_value`` is fixed at the present.
     """
 
     def construct(

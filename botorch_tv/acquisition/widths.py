@@ -1,12 +1,14 @@
 """Confidence schedules (how many standard deviations to add to the mean) and information gains.
 
-The papers write the multiplier of the standard deviation as β or as √β. The convention here: a
-score is ``mean + √beta * sd``, and ``beta`` is the square of ``sqrt_beta``, as in BoTorch's
+The papers write the multiplier of the standard deviation as β or as √β. In this library a score is
+``mean + √beta * sd``, and ``beta`` is the square of ``sqrt_beta``, as in BoTorch's
 ``UpperConfidenceBound``. Logarithms are natural.
 
-The information gain of n observations is g = ½ ln det(I + N^(-½) K N^(-½)), in nats. Round t is
-decided given t - 1 observations, so every source returns the gain *after t - 1 rounds*, which is 0
-in the first round. [C17] Algorithm 1 uses γ_{t-1} and [W22] eq. (4) uses β_{t-1} in this sense.
+The information gain of n observations is g = ½ ln det(I + N^(-½) K N^(-½)), in nats, where K is
+their covariance matrix and N the diagonal matrix of their noise variances. The choice of round t
+uses t - 1 observations, so an :class:`InformationGain` returns the gain *after t - 1 rounds*, which
+is 0 in the first round. [C17] Algorithm 1 uses γ_{t-1} and [W22] eq. (4) uses β_{t-1} in this
+sense.
 """
 
 from __future__ import annotations
@@ -23,18 +25,18 @@ from botorch_tv.gp.covariance import checked
 from botorch_tv.validation import require, require_integer, require_number, settle_number
 
 GREEDY_SHARE = 1 - math.exp(-1)
-"""Greedy choice reaches at least this fraction of a monotone submodular function's maximum."""
+"""Greedy choice attains at least this fraction of the maximum of a monotone submodular function."""
 
 
 class WidthContext(NamedTuple):
     """The inputs of a confidence schedule in round t.
 
     Attributes:
-        t: The round being decided, counted from 1; resets do not restart it.
+        t: The round being decided, counted from 1; resets do not restart the count.
         dim: Dimension d of the domain.
-        information_gain: Gain g of the data in use, `batch_shape`; None where not computed.
-        weighted_information_gain: The gain with noise λ γ^(-2 lag), `batch_shape`; None where not
-            computed.
+        information_gain: Gain g of the data in use, `batch_shape`; None if it is not computed.
+        weighted_information_gain: Gain ḡ of the data in use if the noise variances were
+            λ γ^(-2 lag), `batch_shape`; None if it is not computed.
     """
 
     t: int
@@ -78,9 +80,9 @@ class Realized(InformationGain):
 
 
 class DoublyWeighted(Realized):
-    """The gain of the data in use under noise λ γ^(-2 lag), ḡ of [W22] eq. (5).
+    """The gain ḡ of the data in use if the noise variances were λ γ^(-2 lag), [W22] eq. (5).
 
-    [W22] takes the maximum over all sets of points; this is the value for the points played.
+    [W22] takes the maximum over all sets of points; this class takes the points played.
     """
 
     source = "weighted_information_gain"
@@ -90,17 +92,17 @@ class DoublyWeighted(Realized):
 class ClosedForm(InformationGain):
     """The asymptotic order of the maximum gain, with constant 1, [C17] §3.1.
 
-    After n = t - 1 rounds: (ln n)^(d+1) for the squared exponential kernel, n^c ln n with
-    c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. The value is an order, not a bound: it is 0
-    after a single observation, and ignores lengthscale and noise.
+    After n = t - 1 rounds in dimension d, the value is (ln n)^(d+1) for the squared exponential
+    kernel. It is n^c ln n with c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. The value is an
+    order, not a bound: it is 0 after a single observation, and ignores lengthscale and noise.
 
     Args:
         kernel: ``"se"`` or ``"matern"``.
         nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
 
     Raises:
-        ValueError: If ``kernel`` is neither ``"se"`` nor ``"matern"``, or ``nu`` is given for
-            ``"se"`` or missing or invalid for ``"matern"``.
+        ValueError: If ``kernel`` is neither ``"se"`` nor ``"matern"``, if ``nu`` is not None for
+            ``"se"``, or if ``nu`` is not positive and finite for ``"matern"``.
     """
 
     kernel: Literal["se", "matern"]
@@ -126,10 +128,10 @@ class ClosedForm(InformationGain):
 
 @dataclass(frozen=True)
 class Fixed(InformationGain):
-    """The same gain in every round, such as the γ_t = 1 of [C17] §6 on sensors.
+    """The same gain in every round, such as γ_t = 1 for the sensor data of [C17] §6.
 
     Args:
-        gain: In nats, at least 0.
+        gain: The gain in nats, at least 0.
 
     Raises:
         ValueError: If ``gain`` is negative or not finite.
@@ -146,11 +148,12 @@ class Fixed(InformationGain):
 
 @dataclass(frozen=True, repr=False)
 class Greedy(InformationGain):
-    """An upper bound on the maximum gain γ of [C17] §3.1: the greedy value / (1 - 1/e).
+    """An upper bound on the maximum gain γ of [C17] §3.1: the greedy gain divided by 1 - 1/e.
 
-    The factor is the guarantee of Nemhauser, Wolsey and Fisher (1978) for greedy choice. Noise that
-    grows with age, windows and resets only lower the gain, so the bound also holds with them. Decay
-    of covariance (Markov, Wiener) can raise the gain, so the bound does not hold with decay.
+    The divisor is the guarantee of Nemhauser, Wolsey and Fisher (1978) for greedy choice. Windows,
+    resets, and noise that grows with age can only lower the gain, so the bound also holds with
+    them. Decay of covariance (Markov, Wiener) can raise the gain, so the bound does not hold with
+    decay.
 
     Args:
         values: The bound after 0, 1, 2, ... rounds; see :meth:`of`.
@@ -173,13 +176,14 @@ class Greedy(InformationGain):
     def of(cls, covariance: Tensor, noise: float, horizon: int) -> Greedy:
         """Bound the maximum gain by observing the most uncertain arm ``horizon`` times.
 
-        Gain is monotone and submodular in the multiset of arms played, hence the bound. Each
-        step is a rank-one update of the covariance, O(M²); it runs in float64.
+        The bound holds because the gain is monotone and submodular in the multiset of arms played.
+        Each step is a rank-one update of the covariance in float64, O(M²).
 
         Args:
             covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
             noise: Noise variance σ² (λ in [C17]), positive.
-            horizon: Largest number of observations, at least 1; rounds 1 to horizon + 1 can ask.
+            horizon: Largest number of observations, at least 1. The bound then covers rounds 1 to
+                horizon + 1.
 
         Returns:
             The bound after 0 to ``horizon`` observations.
@@ -195,13 +199,13 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """Gain from always observing the most uncertain arm: after 1, 2, ... observations, `horizon`.
+    """Information gain after 1, 2, ... observations, each of the most uncertain arm, `horizon`.
 
     Args:
         covariance: As in :meth:`Greedy.of`, `M x M`.
         noise: Noise variance σ².
         horizon: Number of observations.
-        epsilon: Rate of change of the objective between observations.
+        epsilon: Rate of change ε of the objective between observations; 0 if it is static.
 
     Raises:
         InputDataError: If ``covariance`` is no covariance matrix.
@@ -313,9 +317,9 @@ class Constant(_Checked):
 class _Bayes(_Checked):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = parts π² t² / (6 δ).
 
-    The theorems differ only in the number of equal ``parts`` into which they divide the failure
-    probability. They assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10), on a
-    domain in [0, r]^d.
+    Here t is the round. The theorems differ only in the number of equal ``parts`` into which they
+    divide the failure probability. They assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16]
+    eq. (10), on a domain in [0, r]^d.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).
@@ -356,9 +360,10 @@ class _Bayes(_Checked):
 class BayesTV(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
 
-    The theorem assumes P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). If a1 or b1 is
-    very small, the argument of a root is negative in early rounds, which the theorem does not
-    cover; ``sqrt_beta`` then raises a ``ValueError``.
+    Here t is the round and d the dimension of the domain. The theorem assumes
+    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). It does not cover early rounds if
+    a1 or b1 is so small that the argument of a root is negative; ``sqrt_beta`` then raises a
+    ``ValueError``.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).
@@ -419,7 +424,7 @@ class GainWidth(_Checked):
 
 @dataclass(frozen=True)
 class _OfNorm(GainWidth):
-    """A width that depends on a bound on the norm of f and a probability of failure alone."""
+    """A width with two constants: a bound B on the norm of f, and the failure probability δ."""
 
     B: float
     delta: float
@@ -496,11 +501,13 @@ class WGPUCB(GainWidth):
 class Heteroscedastic(_OfNorm):
     """√(2 ln(2 |N + K|^½ / (δ |N|^½))) + B = √(2(g + ln(2/δ))) + B, [M] eq. (12).
 
-    The ratio of determinants is exp(g), g being the gain under the aged noise N.
+    Here K is the covariance matrix of the observations, N the diagonal matrix of their aged noise
+    variances, and g = ½ ln(|N + K| / |N|) the information gain.
 
     Args:
         B: Bound on the norm of f in the kernel's function space, at least 0.
-        delta: Probability δ of failure, in (0, 1); the confidence band takes half of it.
+        delta: Probability δ of failure, in (0, 1). The confidence band may fail with half this
+            probability.
         gain: Where g comes from.
 
     Raises:

@@ -1,6 +1,6 @@
 """Experts: repeated measurements of a few selected past points, which preserve accuracy."""
 
-import botorch_tv.strategies  # noqa: F401  first, because of a circular import
+import botorch_tv.strategies  # noqa: F401  imported first, because of a circular import
 from botorch_tv.experts.dpp import default_steps, greedy_map, k_dpp
 from botorch_tv.strategies.presets import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.strategies.sparq import EveryRound, Never, Refresh, Schedule, SparQ, Windows

@@ -1,20 +1,22 @@
 """Draw informative, diverse subsets of points: k-determinantal point processes (k-DPP).
 
-P(Z) = det K_ZZ / Σ_{|Z'| = Q} det K_Z'Z', |Z| = Q, [M] Definition 3.1. A batch of trials is drawn
-at once; each trial has its own points and its own Q. There are two samplers.
+With covariance matrix K, a subset Z of Q points has the probability
+P(Z) = det K_ZZ / Σ_{|Z'| = Q} det K_Z'Z', [M] Definition 3.1. All trials of a batch are drawn at
+once; each trial has its own points and its own Q. There are two samplers.
 
-The exact sampler draws one point at a time. A point lies in the subset with probability
-Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ), where λ and v are the eigenvalues and eigenvectors of
-K (Kulesza and Taskar 2012, section 5.2). Given this point, the other points are a (k - 1)-DPP of K
-conditioned on it. The result is equal on all processors, because eigenvectors of equal eigenvalues,
-which are not unique, have equal weights. Algorithm 1 of Kulesza and Taskar (2011) is cheaper, but
-its draws depend on the choice of eigenvectors. With a factor K = L Lᵀ of r columns the cost is
-O(k (n r² + r³)). For smooth kernels r is far smaller than n.
+The exact sampler draws one point at a time. When k points are still to be drawn, the probability
+that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
+eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
+symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
+points are a (k - 1)-DPP of K conditioned on it. All processors draw the same subset, because
+eigenvectors of equal eigenvalues, which are not unique, have equal weights. Algorithm 1 of Kulesza
+and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L
+has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
 
-The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to exchange a uniformly chosen
-point of the subset for a uniformly chosen point outside, and accepts with probability
-min(1, det K_Z'Z' / det K_ZZ). With A = K_ZZ⁻¹, the coefficients u = A k_Zx of x and its residual
-variance c = k(x, x) - uᵀ k_Zx, the ratio for exchanging the i-th point for x is
+The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to replace a uniformly chosen
+point of the subset Z by a uniformly chosen point x outside it. It accepts the new subset Z' with
+probability min(1, det K_Z'Z' / det K_ZZ). With A = K_ZZ⁻¹, the coefficients u = A k_Zx of x and its
+residual variance c = k(x, x) - uᵀ k_Zx, the determinant ratio for replacing the i-th point by x is
 
     ρ = A_ii c + u_i²,
 
@@ -24,8 +26,8 @@ executed; later proposals are evaluated again from the new subset. Random number
 proposal, so the chain does not depend on how many proposals are evaluated together.
 
 The length of a chain depends on the trial. If chains consumed the study's random streams, trials
-of a batch would influence each other's later rounds. Therefore a trial draws one key per use, and
-its random numbers are hashes of the key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
+of a batch would influence each other's later rounds. Therefore a trial draws one key per subset.
+Its random numbers are hashes of the key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from botorch_tv.gp.random import GOLDEN, Draws, Generators, draws_for, mixed, sh
 from botorch_tv.validation import require_integer, require_trials
 
 KEY_PARTS = 4
-"""Uniform numbers drawn per key; each supplies 16 bits, which float32 represents exactly."""
+"""Number of uniform numbers drawn per key; each supplies 16 bits, which float32 holds exactly."""
 _BITS = 16
 _MANTISSA = 52
 
@@ -73,7 +75,7 @@ def uniforms(key: Tensor, number: Tensor) -> Tensor:
 
 
 def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: Tensor) -> Tensor:
-    """Draw subsets exactly.
+    """Draw N subsets by the exact sampler.
 
     Args:
         factor: L, `N x n x r`, float64, with zero rows for absent points.
@@ -113,7 +115,8 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
 def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) -> Tensor:
     """Logarithms of e_k(λ without λ_l) for each l, `N x n`.
 
-    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n) has no cancellation.
+    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n). All terms are non-negative, so
+    nothing cancels.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
@@ -153,10 +156,10 @@ def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
 
 
 LOOKAHEAD_NUMBERS = {"cpu": 2**14, "cuda": 2**20}
-"""Maximum number of coefficients of the proposals that are evaluated together, by device."""
+"""Maximum total number of coefficients u of proposals evaluated together, by device type."""
 MOST_TOGETHER = 32
 RENEW_TURNS = 64
-"""Number of iterations between recomputations of the inverse: rank-one updates lose digits."""
+"""The inverse is recomputed after this many iterations, because rank-one updates lose digits."""
 GLANCE_TURNS = {"cpu": 1, "cuda": 32}
 """Number of iterations between checks for the end of all chains; a check synchronises a GPU."""
 
@@ -169,7 +172,7 @@ def swap_chain(
     Args:
         covariance: K, `N x n x n`, float64.
         chosen: The start Z, indices of points, `N x Q`, int64; a trial uses the first ``size``.
-        size: Points per subset, `N`.
+        size: Number of points in each subset, `N`.
         points: Which of the n points exist, `N x n`, bool.
         steps: Number of proposals, including rejected proposals, `N`.
         key: Keys from :func:`~botorch_tv.experts.dpp.draw_keys`, `N`.
@@ -187,8 +190,9 @@ def swap_chain(
     outside = free.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
-    # Between two equal points every proposal is accepted, so a chain of fixed length alternates and
-    # never forgets its start. A random number that no proposal uses randomises the length.
+    # If one of two points with equal variance is drawn, every proposal is accepted. The chain then
+    # alternates, so with a fixed length its end would depend on its start. Therefore the chain is
+    # shortened by 0 or 1 proposals at random. No proposal uses the random number that decides this.
     coin = uniforms(key.unsqueeze(-1), 3 * steps.long().unsqueeze(-1)).squeeze(-1) < 0.5
     steps = steps - ((size == 1) & (number == 1) & (steps > 0) & coin).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
@@ -221,7 +225,7 @@ def swap_chain(
 
 def _place(uniform: Tensor, count: Tensor) -> Tensor:
     """Indices below ``count`` from uniform numbers, `N x m`."""
-    places = count.unsqueeze(-1)  # a product may round up to this
+    places = count.unsqueeze(-1)  # the product may round up to ``count``
     return torch.minimum((uniform * places).long(), (places - 1).clamp_min(0))
 
 
@@ -257,8 +261,9 @@ def _consider(
 def _swap_(inverse: Tensor, u: Tensor, ratio: Tensor, leaving: Tensor, moves: Tensor) -> None:
     """Update A in place for one swap in the trials ``moves``.
 
-    Removing the i-th point with r = A_i / A_ii: A ← A - A_ii r rᵀ. Adding x with
-    v = u - u_i r - e_i (its coefficients without i, and -1 at i): A ← A + (A_ii / ρ) v vᵀ.
+    With r = A_i / A_ii, the removal of the i-th point is A ← A - A_ii r rᵀ. The addition of x is
+    A ← A + (A_ii / ρ) v vᵀ, where v = u - u_i r - e_i contains the coefficients of x given the
+    other points, and -1 at i.
 
     Args:
         inverse: A, modified in place, `N x Q x Q`.
@@ -294,7 +299,7 @@ Steps = int | Literal["exact"] | None
 """Number of proposals; None for :func:`default_steps`; ``"exact"`` for the exact sampler."""
 
 AFFORDABLE_STEPS = 2**15
-"""Limit beyond which default chains are reduced to n Q ln n proposals, if that is fewer."""
+"""Default chains longer than this are shortened to n Q ln n proposals, if that is fewer."""
 TIE_TOLERANCE = 1e-9
 """Difference, relative to the largest variance, up to which float64 variances count as equal."""
 
@@ -328,10 +333,10 @@ def greedy_map(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The greedy approximation of the most probable subset.
 
-    Each point has the largest variance given the previous points, which maximises the determinant.
-    Among equal variances the first point is chosen; a variance below half the largest is never
-    equal. This is Cholesky factorisation with complete pivoting, O(n Q²), whose pivots reveal the
-    numerical rank.
+    Each chosen point has the largest variance given the points chosen before, so it maximises the
+    determinant of all points chosen so far. Among equal variances the first point is chosen; a
+    variance below half the largest never counts as equal to it. This is Cholesky factorisation with
+    complete pivoting, O(n Q²); its pivots reveal the numerical rank.
 
     Args:
         covariance: K, `batch_shape x n x n`.
@@ -356,7 +361,7 @@ def greedy_map(
     for number in range(count):
         open_ = torch.where(free, residual, -1.0)
         best = open_.amax(-1, keepdim=True)
-        # The factor 1/2 separates small variances from rounding errors.
+        # The factor 1/2 excludes rounding errors when the best variance is below the tolerance.
         near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)
@@ -391,25 +396,26 @@ def k_dpp(
     steps: Steps = None,
     clip: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Draw a subset of each trial's points with probability proportional to its determinant.
+    """Draw a subset of each trial's points; its probability is proportional to its determinant.
 
-    The swap chain starts from the greedy subset. On 8 points its default length gives a total
-    variation distance below 0.01. All computations are in float64.
+    The swap chain starts from the greedy subset. On 8 points the distribution after its default
+    length has a total variation distance below 0.01 from the exact distribution. All computations
+    are in float64.
 
     Args:
         covariance: K, symmetric positive semi-definite, `batch_shape x n x n`.
         size: Number Q of points to draw, at least 1.
         draws: Source of random numbers: a ``torch.Generator``, a list of one generator per trial,
             an object with methods ``uniform`` and ``normal``, or None for PyTorch's global
-            generator. Each trial draws one key, for any length of the chain.
+            generator. Each trial draws one key, whatever the length of its chain.
         points: Which of the n points exist, `batch_shape x n`, bool; all by default.
         steps: Number of proposals of the chain, or ``"exact"`` for the sampler by eigenvalues.
-        clip: Whether trials with fewer points or a lower numerical rank draw fewer points instead
-            of raising an error; ``size`` may then exceed n.
+        clip: Whether a trial with fewer than ``size`` points, or a lower numerical rank, draws
+            fewer points instead of raising an error; ``size`` may then exceed n.
 
     Returns:
-        Indices of the points drawn, int64, and a mask of the valid indices, which come first,
-        bool; both `batch_shape x Q`.
+        Two tensors, both `batch_shape x Q`. Indices of the points drawn, int64. A mask of the valid
+        indices, which come first, bool.
 
     Raises:
         InputDataError: If shapes do not fit, an entry is not finite, or the number of generators
@@ -421,8 +427,8 @@ def k_dpp(
     steps = require_steps("k_dpp", steps)
     shape, n = covariance.shape[:-2], covariance.shape[-1]
     # Residual variances below ε^(2/3) of the largest count as zero, where ε is the precision of
-    # K. Determinant ratios, which lose digits in proportion to the inverse, then retain a third of
-    # their digits.
+    # K. Determinant ratios lose digits if the inverse is large; with this limit they retain a third
+    # of their digits.
     tolerance, tie = torch.finfo(covariance.dtype).eps ** (2 / 3), _tie_tolerance(covariance.dtype)
     K = covariance.double().reshape(math.prod(shape), n, n)
     if points is None:
@@ -456,7 +462,7 @@ def k_dpp(
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
         uniform = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
-        # Columns below the tolerance are rounding errors.
+        # Columns whose pivots are below the tolerance are rounding errors.
         factor = columns.masked_fill(settled.unsqueeze(-2), 0.0)
         index = sample_by_eigenvalues(factor, full_rank, rank, uniform)
     else:

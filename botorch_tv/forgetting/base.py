@@ -1,8 +1,8 @@
-"""Base classes of decays, inflations and retentions, with their parameters and the log.
+"""Base classes of decays, inflations and retentions, their parameters, and the observation log.
 
-Parameters are learned in the median time between observations. Initial values, bounds and priors
-then do not depend on the unit of the times. Each parameter declares how its value depends on the
-unit of time.
+During learning, the unit of time is the median time between observations. Initial values, bounds
+and priors are then the same whether the data count seconds or days. Each parameter declares how its
+value depends on the unit of time.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Parameter:
     Args:
         lower: Lower bound.
         upper: Upper bound.
-        power: Exponent of time in the parameter's unit, scalar: -1 for a rate, 1 for a duration, 0
-            for a pure number; or a function of the values of the other parameters.
+        power: Exponent of time in the parameter's unit: -1 for a rate, 1 for a duration, 0 for a
+            pure number. A scalar, or a function that computes it from the values of all parameters.
         share: ``"lost"`` if the parameter is a fraction lost per unit of time, such as ε;
-            ``"retained"`` if it is a fraction retained, such as γ; None otherwise. With a fraction,
+            ``"retained"`` if it is a fraction retained, such as γ; None otherwise. For a fraction,
             ``power`` refers to -ln(1 - ε) or -ln γ.
-        prior: Prior of the value, or of 1 - γ for a fraction retained; None for no prior.
-        beside_scale: Prior in models that standardise outcomes and also learn the variance;
-            ``prior`` if None.
-        fastest: Bound on fast change in searches by :class:`~botorch_tv.learning.Refit`: the
-            smallest value of a fraction retained, or the largest value of any other parameter. None
-            for ``lower`` or ``upper``.
+        prior: Prior of the value, or of 1 - γ for a fraction γ retained; None for no prior.
+        beside_scale: Replaces ``prior`` in models that standardise outcomes and also learn the
+            variance; None to use ``prior`` in these models too.
+        fastest: A tighter bound on the speed of change, for searches by
+            :class:`~botorch_tv.learning.Refit`. It replaces ``lower`` for a fraction retained, and
+            ``upper`` for any other parameter. None to search up to ``lower`` or ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
         fast_start: Initial value of the second search of a strategy, and of any search that would
@@ -72,7 +72,7 @@ class Parameter:
         return self.share is not None or self.lower == 0
 
     def natural(self, value: Tensor) -> Tensor:
-        """The quantity that scales with a power of the unit: -ln(1 - ε), -ln γ, or the value.
+        """The quantity that scales with a power of the time unit: -ln(1 - ε), -ln γ, or the value.
 
         Args:
             value: Value of the parameter, any shape.
@@ -98,7 +98,7 @@ class Parameter:
         return -torch.expm1(-natural) if self.share == "lost" else torch.exp(-natural)
 
     def number(self, value: float) -> float:
-        """The natural value of a number.
+        """The natural value of a parameter, as a number.
 
         Args:
             value: Value of the parameter.
@@ -128,11 +128,11 @@ class Parameter:
         return 1 - value if self.share == "retained" else value
 
     def stretch(self, factor: Tensor, others: Values) -> Tensor:
-        """Factor on the natural value when the unit of time grows by a factor.
+        """The factor by which the natural value changes when the unit of time grows.
 
         Args:
             factor: Growth of the unit, positive, any shape.
-            others: Values of all parameters, in any unit, for a power that depends on them.
+            others: Values of all parameters, in any unit; used if ``power`` is a function of them.
 
         Returns:
             The factor, shape of ``factor``.
@@ -141,7 +141,7 @@ class Parameter:
         return factor**-power
 
     def natural_counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The natural value in a unit of time ``factor`` times as long.
+        """The natural value in a unit of time that is ``factor`` times the present unit.
 
         Args:
             value: Value in the present unit, any shape.
@@ -154,7 +154,7 @@ class Parameter:
         return self.natural(value) * self.stretch(factor, others)
 
     def counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The value in a unit of time ``factor`` times as long.
+        """The value in a unit of time that is ``factor`` times the present unit.
 
         Args:
             value: Value in the present unit, any shape.
@@ -180,18 +180,18 @@ def with_values(part: Made, values: Mapping[str, Any]) -> Made:
 
 
 NEGLIGIBLE = 1e-9
-"""Gaps below this fraction of the whole span count as rounding of equal times."""
+"""Times that differ by less than this fraction of their whole span count as equal."""
 
 
 def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
     """The median time between successive observations, in the unit of ``times``.
 
-    Learning in this unit finds the same rates for any unit of the times, because initial values,
-    step sizes and priors scale with the data.
+    With this median as the unit of time, initial values, step sizes and priors scale with the data.
+    Learning then finds the same rates for any unit of ``times``.
 
     Args:
         times: Times of observations, `... x n`, in any order; equal times count once.
-        live: Rows that count, `... x n`, bool; all rows by default.
+        live: Which times to use, `... x n`, bool; all by default.
 
     Returns:
         Positive, `...`; 1 where there are fewer than two different times.
@@ -201,7 +201,7 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
     counted = times if live is None else torch.where(live, times, torch.inf)
     ordered = counted.sort(dim=-1).values
     gaps = ordered.diff(dim=-1)
-    gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # ignore rows that do not count
+    gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # ignore unused times
     span = torch.where(gaps.isnan(), 0.0, gaps).sum(-1, keepdim=True)
     gaps = torch.where(gaps > NEGLIGIBLE * span, gaps, torch.nan)
     # For an even number of gaps PyTorch's median is the lower of the two middle gaps.
@@ -228,7 +228,7 @@ class Observation(NamedTuple):
 
 
 class Log:
-    """The n retained observations, oldest first: the input of retentions and explorations.
+    """The n retained observations, oldest first, as input of retentions and explorations.
 
     All trials share the rows. A row that some trials have dropped appears in these trials as a
     failed measurement, so rules that compare observations should skip rows of infinite ``noise``.
@@ -239,14 +239,15 @@ class Log:
     Attributes:
         now: Present time, `batch_shape`, float64; directly after an observation, the time of this
             observation.
-        rounds: Number of rounds so far, equal for all trials; n of them are retained.
+        rounds: Number of rounds so far, equal for all trials; the log has the newest n of them.
         since: Rounds t' since the last reset by any rule, counting the current round,
             `batch_shape`, int64.
         first_time: Time of the very first observation, `batch_shape`, float64.
         newest: The observation just made, which is the last row; None before a choice.
         reset: In :meth:`Part.update`, the trials that were reset in this round, `batch_shape`,
             bool; None in other methods.
-        memory: The part's memory; see :meth:`Part.init`.
+        memory: The memory of the retention or exploration that reads the log; see
+            :meth:`Part.init`.
     """
 
     __slots__ = ("_rows", "first_time", "memory", "newest", "now", "reset", "rounds", "since")
@@ -333,7 +334,7 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
     Args:
         part: The part.
         memory: The result of its ``init`` or ``update``.
-        before: Its previous memory.
+        before: The part's previous memory.
         like: A tensor with the device and the floating-point dtype of the state.
         shape: The `batch_shape`.
 
@@ -367,7 +368,7 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
 
 
 class Decay:
-    """Decrease of the covariance between two times with the time between them.
+    """How the covariance of the objective at two times falls with the time between them.
 
     Attributes:
         markovian: Whether the future is independent of the past given the present.
@@ -377,8 +378,8 @@ class Decay:
     markovian: bool = False
     """Whether the future is independent of the past given the present.
 
-    D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t, which permits a recursion of constant cost
-    per round on a grid. Strategies verify this claim.
+    The covariance D then satisfies D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t. On a grid
+    this permits a recursion of constant cost per round. Strategies check whether it is satisfied.
     """
     parameters: ClassVar[Mapping[str, Parameter]] = {}
     """Learnable parameters, by attribute name."""
@@ -394,7 +395,7 @@ class Decay:
         """Attenuation ``a``: the factor on the covariance between two times.
 
         Args:
-            elapsed: Time between the two, at least 0, any shape.
+            elapsed: Differences between two times, at least 0, any shape.
 
         Returns:
             The factor, shape of ``elapsed``.
@@ -407,8 +408,8 @@ class Decay:
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         """Factor ``v`` on the prior variance some time after the origin.
 
-        The origin of time is the first observation, or the last reset. The default is the diagonal
-        of ``covariance`` if a subclass overrides it, else 1.
+        The origin of time is the first observation, or the last reset. If a subclass overrides
+        ``covariance``, the default is its diagonal; otherwise the default is 1.
 
         Args:
             elapsed: Time since the origin, at least 0, any shape.
@@ -421,11 +422,11 @@ class Decay:
         return self.covariance(elapsed, elapsed)
 
     def covariance(self, first: Tensor, second: Tensor) -> Tensor:
-        """Temporal factor of the covariance between two times, counted from the origin.
+        """The covariance's factor for two times, both relative to the origin.
 
         Args:
-            first: Times of any shape that broadcasts with ``second``.
-            second: Times of any shape.
+            first: Times since the origin, of any shape that broadcasts with ``second``.
+            second: Other times since the origin, any shape.
 
         Returns:
             ``v(min) * a(|difference|)``, of the broadcast shape.
@@ -436,7 +437,7 @@ class Decay:
         return self.prior_variance(torch.minimum(first, second)) * retained
 
     def transition(self, first: Tensor, second: Tensor) -> Tensor:
-        """Factor on the posterior mean of a Markovian objective between two times.
+        """Factor on the posterior mean of a Markovian objective from one time to a later time.
 
         Args:
             first: Times since the origin, any shape.
@@ -451,7 +452,7 @@ class Decay:
 
 
 class Inflation(ABC):
-    """Growth of the noise variance of an observation with its lag (age).
+    """How the noise variance of an observation grows with its lag (age).
 
     The lag is the reference time minus the time of the observation, at least 0. The newest
     observation has lag 0 and its original noise.
@@ -465,7 +466,7 @@ class Inflation(ABC):
 
     @abstractmethod
     def log_factor(self, lag: Tensor) -> Tensor:
-        """Logarithm of the factor on the noise variance, because factors like γ^(-lag) overflow.
+        """Logarithm of the factor on the noise variance; a factor such as γ^(-lag) may overflow.
 
         Args:
             lag: Lags, at least 0, any shape.
@@ -476,16 +477,16 @@ class Inflation(ABC):
 
 
 class Retained(NamedTuple):
-    """Which rows of the log a rule retains, and whether this is a reset.
+    """Which rows of the log a rule retains, and whether it resets.
 
-    Dropped rows never return. A reset also restarts the clocks, such as the origin of a Wiener
-    decay and the rounds t' of a trigger; ``Info.reset`` reports it.
+    Dropped rows never return. A reset also restarts the time of a Wiener decay, the rounds t' of a
+    trigger, and other clocks; ``Info.reset`` reports resets.
 
     Attributes:
         newest: Number of newest rows to retain; None for all, 0 for none.
         where: Trials to which ``newest`` applies, `batch_shape`, bool; None for all trials.
-        rows: Alternatively, a selection of rows, `batch_shape x n`, bool; ``newest`` is cheaper.
-        reset: Whether this is a reset, for all trials or `batch_shape`, bool.
+        rows: The rows to retain, `batch_shape x n`, bool; an alternative to ``newest``, but slower.
+        reset: Whether to reset, `batch_shape`, or one bool for all trials.
         aside: Rows that are ignored for now, `batch_shape x n`, bool; None for none. A row returns
             as soon as the rule no longer lists it.
     """
@@ -500,10 +501,10 @@ class Retained(NamedTuple):
 class Retention(Part, ABC):
     """A rule that decides which observations to retain.
 
-    A rule implements :meth:`keep`, from the log and optionally its own memory; see
-    :class:`~botorch_tv.forgetting.base.Part`. Rules combine,
-    ``retention=(SlidingWindow(20), EventTrigger(0.1))``: a row is retained if all rules retain it,
-    and a reset by any rule resets all rules.
+    A rule implements :meth:`keep`, which uses the log and optionally the rule's own memory; see
+    :class:`~botorch_tv.forgetting.base.Part`. Several rules can be combined, for example
+    ``retention=(SlidingWindow(20), EventTrigger(0.1))``. A row is then retained if all rules retain
+    it, and a reset by any rule resets all rules.
 
     Example:
         >>> class Sessions(Retention):
@@ -537,7 +538,7 @@ class Retention(Part, ABC):
         """
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
-        """The threshold on |y - mean| above which the rule resets, for diagnosis.
+        """The value of |y - mean| above which the rule resets, for diagnosis.
 
         Args:
             sd: Predicted standard deviation, without observation noise, `batch_shape`.
@@ -564,5 +565,5 @@ class Static(Decay, Inflation):
 
 
 def is_static(part: Decay | Inflation) -> bool:
-    """Whether a part is exactly ``Static``, because a subclass may define another formula."""
+    """Whether the type of a part is ``Static`` itself; a subclass may define another formula."""
     return type(part) is Static

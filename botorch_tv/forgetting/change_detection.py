@@ -13,16 +13,16 @@ from botorch_tv.forgetting.base import Log, Observation, Retained, Retention
 from botorch_tv.validation import settle_integer, settle_number
 
 TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
-"""(y, mean, sd, noise, rounds since the last reset, delta) -> one bool per trial."""
+"""A function (y, mean, sd, noise, rounds since the last reset, delta) -> one bool per trial."""
 
 
 def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: float) -> Tensor:
     """Half-width of the band around a prediction, [ET] eq. (10)-(11) and Lemma 3.
 
-    With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B):
-    sqrt(2 L) sd(x) + sqrt(2 σ² L). See :func:`prediction_error` for the arguments.
+    The half-width is sqrt(2 L) (sd + σ) with L = ln(π² t'² / (3 δ_B)), where t' is the number of
+    rounds since the last reset. See :func:`prediction_error` for the arguments.
     """
-    # 2 L, with the logarithm of delta separate, because 1 / delta may overflow.
+    # 2 L for t' = 1. The logarithm of delta is computed separately, because 1 / delta may overflow.
     constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
     level = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4).sqrt_()
     return (sd + noise**0.5).mul_(level)
@@ -33,7 +33,7 @@ def prediction_error(
 ) -> Tensor:
     """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
 
-    On a static objective the probability that this ever happens is at most δ_B.
+    On a static objective the probability that any observation lies outside is at most δ_B.
 
     Args:
         y: The observation, `batch_shape`.
@@ -41,17 +41,17 @@ def prediction_error(
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance σ² of the observation, scalar or `batch_shape`.
         since: Rounds t' since the last reset, `batch_shape`.
-        delta: δ_B.
+        delta: The bound δ_B on this probability, in (0, 1).
 
     Returns:
-        Whether it lies outside, `batch_shape`, bool.
+        Whether the observation lies outside, `batch_shape`, bool.
     """
     return (y - mean).abs() > prediction_band(sd, noise, since, delta)
 
 
 @dataclass(frozen=True, repr=False)
 class EventTrigger(Retention):
-    """Forget all but the newest observation if it contradicts the model, [ET] Algorithm 1.
+    """Forget the older observations if the newest contradicts the model, [ET] Algorithm 1.
 
     Args:
         delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,
@@ -100,9 +100,9 @@ class ConfirmedTrigger(EventTrigger):
     contradiction are forgotten. If one of them agrees with the model, the observations set aside
     are dropped. A failed measurement changes nothing. Any reset restarts the count.
 
-    An :class:`EventTrigger` resets already at the first contradiction, so the probability of any
-    trigger on a static objective is at most δ_B here too. A change is detected at least
-    ``confirm`` rounds later.
+    An :class:`EventTrigger` resets at the first contradiction. This rule resets at least
+    ``confirm`` rounds later, and only after a first contradiction. On a static objective the
+    probability of any reset is therefore at most δ_B under both rules.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
     contradictions so far, and the number of rounds before the first of these contradictions. The
@@ -134,7 +134,7 @@ class ConfirmedTrigger(EventTrigger):
     def keep(self, log: Log) -> Retained:
         observed = log.since - 1 if log.newest is None else log.since
         (number, start), (count, first) = self._counted(log, observed)
-        # Reading the result of a comparison would synchronise a GPU.
+        # The check is skipped on a GPU, because reading its result would synchronise the GPU.
         if log.now.device.type == "cpu" and not bool((number + count).any()):
             return Retained()
         n = log.time.shape[-1]
@@ -175,26 +175,26 @@ class GLRTrigger(Retention):
 
     If the objective is static and the model's kernel and noise are correct, the standardised
     residuals e = (y - mean) / sqrt(sd² + σ²) are independent and standard normal. After every
-    observation the generalised likelihood ratio [Lorden 1971] tests for a change of their mean w
-    rounds ago,
+    observation the generalised likelihood ratio [Lorden 1971] tests whether their mean changed from
+    0 to some μ, w rounds ago:
 
-        G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   summed over the w newest residuals,
+        G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   summed over the w newest residuals.
 
-    and triggers if max_w G_w > ln(L π² t'² / (6 δ)), where t' is the number of rounds since the
-    last reset and L the number of lengths w tested. Since P(G_w > b) <= exp(-b), a union bound
-    limits the probability of any trigger on a static objective to δ.
+    The rule triggers if max_w G_w > ln(L π² t'² / (6 δ)), where t' is the number of rounds since
+    the last reset and L is the number of values of w tested. Because P(G_w > b) <= exp(-b), a union
+    bound limits the probability of any trigger on a static objective to δ.
     :class:`~botorch_tv.forgetting.EventTrigger` has the same bound, but tests single residuals.
 
     Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) use such a detector for
-    detection-augmented learning; this class applies it to predictions, with its own threshold.
-    Besson, Kaufmann, Maillard and Seznec (JMLR 2022) test the rewards of every arm.
+    detection-augmented learning. Besson, Kaufmann, Maillard and Seznec (JMLR 2022) apply one to the
+    rewards of every arm. This class tests the residuals of predictions, with another threshold.
 
     The memory holds the standardised residuals since the last reset, newest first, `batch_shape x
     longest`, and their number, `batch_shape`. Entries beyond this number are arbitrary.
 
     Args:
         delta: Bound δ on the probability of any trigger on a static objective, in (0, 1).
-        longest: Largest length w in rounds. Memory and work per round grow with ``longest``.
+        longest: Largest w that is tested. Memory and work per round grow with ``longest``.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.
@@ -231,7 +231,7 @@ class GLRTrigger(Retention):
         return self._errors(log, (log.since - 2).clamp_min(0))
 
     def statistic(self, e: Tensor, number: Tensor) -> Tensor:
-        """max_w G_w, `batch_shape`; 0 without residuals.
+        """The test statistic max_w G_w, `batch_shape`; 0 without residuals.
 
         Args:
             e: Standardised residuals, newest first, `batch_shape x longest`.
@@ -253,7 +253,7 @@ class GLRTrigger(Retention):
         return torch.log(lengths * rounds.square()) + constant
 
     def _errors(self, log: Log, before: Tensor) -> tuple[Tensor, Tensor]:
-        """The residuals including the newest observation's, unless it failed, and their number.
+        """The residuals and their number; a new observation adds its residual unless it failed.
 
         Args:
             log: The log after an observation.

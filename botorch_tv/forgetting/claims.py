@@ -1,9 +1,9 @@
 """Numerical checks of a custom decay or inflation and of the parameters it declares.
 
 Wrong formulas or declarations would silently give wrong numbers: a formula may fail to be a
-covariance, may not be Markovian although it claims to be, or may depend on the unit of time in
-another way than it declares. Strategies, kernels and likelihoods therefore evaluate each formula
-once, at a few times, when they are constructed.
+covariance, may be declared Markovian by mistake, or may depend on the unit of time differently than
+declared. The constructors of strategies, kernels and likelihoods therefore evaluate each formula
+once, at a few times.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from botorch_tv.validation import require, shown
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Lengths of the time intervals, from the origin, in which a decay is evaluated."""
 ORDINARY = 4
-"""The covariance must be finite in this many of the first intervals."""
+"""The covariance must be finite in this number of intervals, the shortest ones."""
 TIMES = 12
 TOLERANCE = 1e-8
-"""Tolerance relative to the standard deviations at both times."""
+"""Tolerance of covariances, relative to the product of the standard deviations at both times."""
 GOLDEN = 0.6180339887498949
 TRIED = (0.3, 0.4)
-"""Natural values of parameters at which a formula is evaluated, over ten units of time."""
+"""Natural values of parameters at which a formula is evaluated, at times from 0 to 10."""
 LONGER = 1.7
-"""Another unit of time, in which the formula must give the same results."""
+"""Length of another unit of time, in which the formula must give the same results."""
 
 
 @torch.no_grad()
@@ -54,7 +54,7 @@ def require_sound(decay: Decay) -> None:
     time = torch.tensor(SPANS, dtype=torch.float64, device="cpu").unsqueeze(-1) * unit
     s, t = time.unsqueeze(-1), time.unsqueeze(-2)
     covariance = _elementwise(decay, decay.covariance(s, t), (*time.shape, TIMES))
-    # A growing variance may overflow at very late times, which do not matter.
+    # A growing variance may overflow in the longest intervals; these are not checked.
     counted = covariance.isfinite().flatten(1).all(-1)
     counted[:ORDINARY] = True
     s, covariance = s[counted].expand(-1, -1, TIMES), covariance[counted]
@@ -84,8 +84,9 @@ def require_sound(decay: Decay) -> None:
     share = float((values[:, 0] / values[:, -1]).min())
     require(
         share > -TOLERANCE,
-        f"{decay!r} is not a covariance: correlations of {TIMES} times have eigenvalues down to "
-        f"{share:.3g} of the largest, but none may be negative; use a positive definite function.",
+        f"{decay!r} is not a covariance: among the eigenvalues of the correlations of {TIMES} "
+        f"times, the smallest is {share:.3g} times the largest, but none may be negative; use a "
+        "positive definite function.",
     )
     if decay.markovian:
         first, between, last = torch.combinations(torch.arange(TIMES, device="cpu"), 3).unbind(-1)
@@ -109,8 +110,8 @@ def require_inflating(inflation: Inflation) -> None:
         inflation: The inflation.
 
     Raises:
-        ValueError: If ``log_factor`` does not compute elementwise, is NaN or minus infinity, or is
-            not 0 at lag 0.
+        ValueError: If ``log_factor`` does not compute elementwise, returns NaN or minus infinity,
+            or is not 0 at lag 0.
     """
     lags = [0.0, *SPANS[:ORDINARY]]
     lag = torch.tensor([lags], dtype=torch.float64, device="cpu")
@@ -143,8 +144,8 @@ def require_learnable(part: Decay | Inflation) -> None:
 
     Raises:
         ValueError: If the formula does not accept tensors, does not depend on a declared parameter,
-            reads a parameter from elsewhere than the attribute of its name, or changes with the
-            unit of time.
+            does not read a parameter from the attribute of the same name, or depends on the unit
+            of time.
     """
     time = 10 * (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1)
     tried = {key: _tried(entry, getattr(part, key)) for key, entry in part.parameters.items()}
@@ -156,8 +157,8 @@ def require_learnable(part: Decay | Inflation) -> None:
     idle = [key for key, slope in zip(inputs, slopes, strict=True) if not bool(slope.any())]
     require(
         not idle,
-        f"{part!r} declares {idle}, but its formula does not depend on it; compute from the "
-        "attribute with torch functions in every call.",
+        f"{part!r} declares {idle}, but its formula does not depend on every name in this list; "
+        "compute from the attributes with torch functions in every call.",
     )
 
     def same(first: Tensor, second: Tensor, message: str) -> None:
@@ -182,8 +183,8 @@ def require_learnable(part: Decay | Inflation) -> None:
     same(
         _formula(part, counted, time / LONGER),
         found,
-        "changes with the unit of time; declare every number that has a unit of time, with its "
-        "power of time (-1 for a rate, 1 for a duration).",
+        "gives results that depend on the unit of time; declare every number that has a unit of "
+        "time, with its power of time (-1 for a rate, 1 for a duration).",
     )
 
 

@@ -4,8 +4,8 @@ A decay is the temporal factor of the covariance,
 
     cov(f_s(x), f_t(x')) = D(s, t) * k(x, x'),
 
-where times are relative to an origin. Usually D(s, t) = v(min(s, t)) * a(|t - s|), with the prior
-variance ``v`` at the earlier time and the attenuation ``a`` since then. A custom decay defines
+where times are relative to an origin. Usually D(s, t) = v(min(s, t)) * a(|t - s|): ``v`` is the
+prior variance at the earlier time, and ``a`` is the attenuation since then. A custom decay defines
 ``attenuation`` alone (stationary, of variance 1), ``attenuation`` and ``prior_variance``, or
 ``covariance`` alone:
 
@@ -13,8 +13,9 @@ variance ``v`` at the earlier time and the attenuation ``a`` since then. A custo
         def attenuation(self, elapsed):
             return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
 
-The class attribute ``parameters`` declares the learnable parameters. The formula must read the
-attributes of the same names in each call: numbers, or tensors during learning.
+The class attribute ``parameters`` declares the learnable parameters. In each call, the formula must
+read their values from the attributes of the same names. The values are numbers, but tensors during
+learning.
 """
 
 from __future__ import annotations
@@ -34,11 +35,17 @@ from botorch_tv.forgetting.base import Decay, Parameter, Values, with_values
 from botorch_tv.validation import settle_number
 
 USUAL = 0.02
-"""Mode of the rate of change, per median time between observations."""
+"""Most probable rate of change a priori, per median time between observations."""
 SPREAD = 1.0
-"""Standard deviation of the logarithm: a 95 % interval from 1/7 to 7 times the median."""
+"""Prior standard deviation of the rate's logarithm.
+
+The rate is between 1/7 and 7 times its median with a probability of 95 %.
+"""
 OFFSET = 1e-4
-"""Rates below this rate are practically zero; the density is flat there, and positive at 0."""
+"""Below this rate, the prior density is almost constant and positive, also at rate 0.
+
+Such rates are practically zero.
+"""
 
 
 class RatePrior(Prior):  # type: ignore[misc]
@@ -46,14 +53,14 @@ class RatePrior(Prior):  # type: ignore[misc]
 
     .. math:: p(r) \propto \exp\left(-\frac{(\ln(r + c) - \ln m)^2}{2 s^2}\right)
 
-    on [0, upper), with mode m - c. With the offset c the density is positive at rate 0. Under a
-    flatter prior, a fit to a few dozen observations of a slow drift often gives the rate 0. If the
-    lengthscale is wrong, such a fit gives a far too high rate.
+    on [0, upper), with mode m - c. The offset c makes the density positive at rate 0. Under a
+    flatter prior, a fit to a few dozen observations of a slow drift often gives the rate 0, or a
+    far too high rate if the lengthscale is wrong.
 
     Args:
-        mode: m, positive.
-        spread: s, positive.
-        offset: c, positive.
+        mode: m, positive: the mode plus the offset.
+        spread: s, positive: the standard deviation of ln(r + c) if it is not truncated.
+        offset: c, positive: a rate that is practically zero.
         upper: Upper end of the support; infinite by default.
     """
 
@@ -82,7 +89,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         return constraints.interval(0.0, self._upper)  # type: ignore[no-untyped-call]
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density, the shape of ``value``."""
+        """Logarithm of the density, of the shape of ``value``."""
         loc, scale, offset = self.loc.to(value), self.scale.to(value), self.offset.to(value)
         log = torch.log(value + offset)
         low, high = self._cut(loc, scale, offset)
@@ -111,16 +118,17 @@ class RatePrior(Prior):  # type: ignore[misc]
 
 
 LARGEST_EPSILON = 1.0 - 1e-6
-"""Upper bound, above which rounding destroys the gradient of (1 - ε)^(Δt/2)."""
+"""Upper bound of ε during learning. Above it, rounding destroys the gradient of (1 - ε)^(Δt/2)."""
 ENDLESS = 1e30
-"""Replaces the infinite -ln(1 - ε) of ε = 1, in any unit of time and in float32."""
+"""Replaces the infinite -ln(1 - ε) at ε = 1. It suits any unit of time, and float32."""
 
 
 @dataclass(frozen=True)
 class Markov(Decay):
     """The objective is redrawn a little each round: f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1}.
 
-    The covariance is multiplied by (1 - ε)^(|t - t'| / 2), [B16] eq. (7)-(8).
+    The functions g_t are independent draws from the prior of f_t. The covariance is multiplied by
+    (1 - ε)^(|t - t'| / 2), [B16] eq. (7)-(8).
 
     Args:
         epsilon: Rate of change ε per unit of time, in [0, 1].
@@ -156,7 +164,7 @@ class Markov(Decay):
 class Wiener(Decay):
     """The objective is a random walk: its variance grows by σ_w² k(x, x) per unit of time.
 
-    The covariance is multiplied by 1 + σ_w² min(t, t'), the model of UI-TVBO in [ET].
+    The covariance is multiplied by 1 + σ_w² min(t, t'). This is the model of UI-TVBO in [ET].
 
     Args:
         sigma_w2: Variance σ_w² gained per unit of time, relative to the kernel's; at least 0.
@@ -190,7 +198,7 @@ class Wiener(Decay):
 
 
 def _log_retained(epsilon: float | Tensor) -> float | Tensor:
-    """ln(1 - ε), finite and with a finite gradient."""
+    """ln(1 - ε), but finite and with a finite gradient at ε = 1."""
     if not isinstance(epsilon, Tensor):
         return math.log1p(-epsilon) if epsilon < 1 else -ENDLESS
     below = epsilon.clamp_max(1 - torch.finfo(epsilon.dtype).eps)
@@ -201,8 +209,9 @@ def _log_retained(epsilon: float | Tensor) -> float | Tensor:
 class PeriodicMarkov(Decay):
     """A periodic objective that changes slowly from cycle to cycle.
 
-    The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²), the
-    product of :class:`Markov` and the periodic covariance of MacKay (1998). TV-BayesOpt of Fleming
+    The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²). This
+    is the factor of :class:`Markov` times the periodic covariance of MacKay (1998). TV-BayesOpt of
+    Fleming
     et al., PLOS Comput. Biol. 19 (2023), also combines "a gradual forgetting and periodic
     covariance functions".
 
@@ -241,8 +250,8 @@ class PerTrial(Decay):
 
     Args:
         decay: The formula.
-        values: Values of all declared parameters per ``unit``, `batch_shape` each.
-        unit: Unit of time of the values, `batch_shape`.
+        values: Values of all declared parameters, with times in ``unit``, `batch_shape` each.
+        unit: Unit of time of ``values``, in units of the data's times, `batch_shape`.
     """
 
     def __init__(self, decay: Decay, values: Values, unit: Tensor) -> None:
@@ -259,9 +268,9 @@ class PerTrial(Decay):
         return with_values(self.decay, values).covariance(first / unit, second / unit)
 
     def value(self, name: str) -> Tensor:
-        """A parameter per unit of time of the data, `batch_shape`.
+        """The value of a parameter in the data's unit of time, `batch_shape`.
 
-        If this unit is long, a fraction lost may round to 1.
+        If the data's unit is long, a fraction lost may round to 1.
         """
         return self.decay.parameters[name].counted(self.values[name], 1 / self.unit, self.values)
 

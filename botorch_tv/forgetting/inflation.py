@@ -15,12 +15,12 @@ from botorch_tv.forgetting.base import Inflation, Parameter, Values
 from botorch_tv.validation import settle_number
 
 SMALLEST_GAMMA = 1e-6
-"""Lower bound, below which older rows have practically no weight."""
+"""Lower bound of γ during learning. Below it, older rows have practically no weight."""
 
 
 @dataclass(frozen=True)
 class ExponentialWeights(Inflation):
-    """Noise λ γ^(-lag): the weight of an observation falls by a factor γ per unit of time.
+    """Noise variance λ γ^(-lag): an observation's weight falls by a factor γ per unit of time.
 
     This is equivalent to the weights on the kernel and on y in [W22] eq. (2)-(3), but without
     overflow.
@@ -63,11 +63,11 @@ def _minus_alpha(values: Values) -> Tensor:
 
 @dataclass(frozen=True)
 class UncertaintyInjection(Inflation):
-    """Noise σ² (1 + κ lag^α), with 0^0 := 0, [M] eq. (8)-(10).
+    """Noise variance σ² (1 + κ lag^α), with 0^0 := 0, [M] eq. (8)-(10).
 
     Args:
         alpha: Exponent α of the growth, at least 0.
-        kappa: Rate κ of the growth in time^(-α), at least 0.
+        kappa: Factor κ of the growth, in units of time^(-α), at least 0.
 
     Raises:
         ValueError: If ``alpha`` or ``kappa`` is negative or not finite.
@@ -87,7 +87,7 @@ class UncertaintyInjection(Inflation):
 
     def log_factor(self, lag: Tensor) -> Tensor:
         if not isinstance(self.kappa, Tensor) and self.kappa == 0:
-            return torch.zeros_like(lag)  # also where lag^α overflows
+            return torch.zeros_like(lag)  # also if lag^α overflows
         aged = lag > 0
         # The power is only evaluated at positive lags: at 0 its gradient is infinite for alpha < 1.
         power = torch.where(aged, lag, 1.0) ** self.alpha

@@ -1,4 +1,4 @@
-"""Removal of observations that are irrelevant to future predictions, by Wasserstein distance."""
+"""Removal of observations that hardly change future predictions, in Wasserstein distance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT_ONCE = 8
 FEWEST = 2
 """Minimum number of rows retained."""
 NEAR = 1e-5
-"""Smallest scaled distance, at which a Matérn covariance is 1 to rounding."""
+"""Smaller scaled distances are raised to this one; there a Matérn covariance rounds to 1."""
 
 
 @dataclass(frozen=True)
@@ -26,20 +26,25 @@ class WassersteinRemoval(Retention):
 
     The worth of an observation is a ratio of two distances: the distance between the posteriors
     with and without the observation, divided by the distance between the posterior and the prior.
-    The distance between two posteriors is (mean - mean')² + |var - var'|, integrated over the
-    future t > now and over space; it is an upper bound on the 2-Wasserstein distance between
-    predictions [Bardou, Thiran, Ranieri, NeurIPS 2024]. With P = (K + N)⁻¹, w = P (y - mean), and
-    the integral C_ij of k(x, x_i) k(x, x_j) over future and space, removing row i changes the
-    weights by P_i w_i / P_ii and the inverse by P_i P_iᵀ / P_ii. Hence
+    The squared distance is (mean - mean')² + |var - var'|, integrated over the future t > now and
+    over space. It is an upper bound on the squared 2-Wasserstein distance between predictions
+    [Bardou, Thiran, Ranieri, NeurIPS 2024].
+
+    Let K be the covariance matrix of the observations, N the diagonal matrix of their noise
+    variances, P = (K + N)⁻¹, w = P (y - mean), and C_ij the integral of k(x, x_i) k(x, x_j) over
+    future and space. The removal of row i changes w by P_i w_i / P_ii and P by P_i P_iᵀ / P_ii.
+    Hence
 
         worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ P ∘ C).
 
-    The budget b starts at 1 and grows by the factor (1 + alpha)^(Δt / l_T). After every round,
-    while 1 + worth < b for the row of least worth, this row is removed and b is divided by 1 +
-    worth. The objective is a Markov process of rate ε; the paper describes it by a Matérn-1/2
-    kernel of time with l_T = -2 / ln(1 - ε). Integrals are over unbounded space, as in the paper's
-    closed forms; the authors' package caps them at 1, the volume of their domain. At most 8 rows
-    are removed per round, and at least 2 rows remain.
+    The budget b starts at 1 and grows by the factor 1 + alpha per time l_T = -2 / ln(1 - ε). After
+    every round, the row of least worth is removed as long as its 1 + worth is less than b; each
+    removal divides b by this 1 + worth. At most 8 rows are removed per round, and at least 2 rows
+    remain.
+
+    The objective is a Markov process of rate ε. The paper describes it by a Matérn-1/2 kernel of
+    time with lengthscale l_T. The integrals are over unbounded space, as in the paper's closed
+    forms; the authors' package caps them at 1, the volume of their domain.
 
     The memory holds Σ ln(1 + worth) of all removed rows, `batch_shape`, and the rows to remove
     before the next choice, `batch_shape x n`, bool.
@@ -49,8 +54,8 @@ class WassersteinRemoval(Retention):
         lengthscale: The kernel's lengthscale, positive; a number, or a tuple with one per column.
         nu: Smoothness of a Matérn kernel, 0.5, 1.5 or 2.5; infinite for the squared exponential.
         variance: The kernel's variance.
-        alpha: Growth rate of the budget per l_T, at least 0; 0 removes nothing. The authors'
-            package uses 0.25.
+        alpha: Relative growth of the budget per time l_T = -2 / ln(1 - ε), at least 0; 0 removes
+            nothing. The authors' package uses 0.25.
         mean: Prior mean of the objective.
 
     Raises:
@@ -106,7 +111,7 @@ class WassersteinRemoval(Retention):
         return spent, removed
 
     def worth(self, log: Log) -> Tensor:
-        """The worth of each observation, `batch_shape x n`; infinite for rows that do not count.
+        """The worth of each row, `batch_shape x n`; infinite where a row failed or was dropped.
 
         Args:
             log: The log after an observation.
@@ -132,7 +137,7 @@ class WassersteinRemoval(Retention):
         return -0.5 * math.log1p(-self.epsilon)
 
     def _regression(self, log: Log) -> tuple[Tensor, Tensor, Tensor]:
-        """P, w and the rows that count; other rows of P and w are zero."""
+        """P, w and a mask of rows with finite noise; the other rows of P and w are zero."""
         noise = log.noise
         live = noise.isfinite()
         apart = (log.time.unsqueeze(-1) - log.time.unsqueeze(-2)).abs()
@@ -152,7 +157,7 @@ class WassersteinRemoval(Retention):
                 f"WassersteinRemoval: lengthscale is {lengthscale}, but points have {X.shape[-1]} "
                 "columns; give one number per column, or a single number."
             )
-        # Python numbers, because copying a tensor of them to a GPU would synchronise it.
+        # The lengthscales stay numbers: to copy a tensor to a GPU would synchronise the GPU.
         scaled = (
             torch.stack([X[..., j] / value for j, value in enumerate(lengthscale)], -1)
             if isinstance(lengthscale, tuple)
@@ -167,7 +172,7 @@ class WassersteinRemoval(Retention):
 
 
 def matern(order: float, x: Tensor) -> Tensor:
-    """2^(1 - ν) / Γ(ν) x^ν K_ν(x) for an integer or half-integer ν >= 1/2, shape of ``x``."""
+    """2^(1 - ν) / Γ(ν) x^ν K_ν(x) for an integer or half-integer order ν >= 1/2, shape of ``x``."""
     x = x.clamp_min(NEAR)
     if order % 1 == 0.5:
         below = above = torch.sqrt(math.pi / (2 * x)) * torch.exp(-x)  # K_(-1/2) = K_(1/2)
@@ -182,7 +187,7 @@ def matern(order: float, x: Tensor) -> Tensor:
 
 
 def _worth(P: Tensor, w: Tensor, live: Tensor, C: Tensor) -> Tensor:
-    """The worth of each row, `batch_shape x n`; infinite for rows that do not count."""
+    """The worth of each row, `batch_shape x n`; infinite for rows that are not ``live``."""
     own = torch.where(live, P.diagonal(dim1=-2, dim2=-1), 1.0)
     apart = ((w / own).square() + 1 / own) * ((P @ C) * P).sum(-1)
     whole = ((w.unsqueeze(-2) @ C).squeeze(-2) * w).sum(-1) + (P * C).sum((-2, -1))
@@ -192,7 +197,7 @@ def _worth(P: Tensor, w: Tensor, live: Tensor, C: Tensor) -> Tensor:
 def _without(
     P: Tensor, w: Tensor, live: Tensor, row: Tensor, goes: Tensor, gone: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The regression after removal of at most one row per trial."""
+    """P, w and ``live`` after the removal of at most one row per trial."""
     index = row.unsqueeze(-1)
     column = P.gather(-1, index.unsqueeze(-2).expand(*P.shape[:-1], 1)).squeeze(-1)
     own = torch.where(goes.unsqueeze(-1), column.gather(-1, index), 1.0)

@@ -41,11 +41,11 @@ def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
 class PeriodicReset(Retention):
     """Forget all observations every N rounds, before round t if (t - 1) mod N = 0.
 
-    R-GP-UCB, [B16] Algorithm 1.
+    This is R-GP-UCB, [B16] Algorithm 1.
 
     Args:
-        period: N: a number of rounds, at least 1, or a positive length of time counted from the
-            first observation.
+        period: N: a number of rounds, at least 1, or a positive length of time. The first period
+            starts at the first observation.
         by: Unit of ``period``: ``"rounds"`` or ``"time"``.
 
     Raises:
@@ -81,8 +81,8 @@ class SlidingWindow(Retention):
     """Retain the newest W observations, as SW-GP-UCB does in [W22] and [ET] Appendix A.
 
     Args:
-        window: W: a number of rounds, at least 1, or the largest age to retain, a positive length
-            of time.
+        window: W: a number of rounds, at least 1; or a positive length of time, the largest age of
+            an observation to retain.
         by: Unit of ``window``: ``"rounds"`` or ``"time"``.
 
     Raises:

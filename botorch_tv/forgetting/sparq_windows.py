@@ -1,8 +1,8 @@
 """Window starts of W-SparQ-GP-UCB, [M] §3.3. This is not a retention rule.
 
-Windows follow t_1 = 1, t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, the only integers that satisfy [M] (32).
-A start depends only on α~/α and is computed exactly. α~ and α are read as their printed decimals,
-so 0.25 / 0.75 is 1/3 and 1000^(1/3) is 10.
+Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1. No other integers
+satisfy [M] (32). Starts depend only on α~/α and are computed exactly. α~ and α are read as their
+printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from botorch_tv.validation import require, require_integer, require_number
 ENDLESS = 2**62
 """Maximum length of a window in rounds."""
 EXACT_DENOMINATOR = 1000
-"""Largest q for which powers p/q are compared as integers.
+"""Largest q for which base^(p/q) is rounded down by comparison of integers.
 
-For larger q no base from 2 to 2^1000 has an integer power, so fifty digits suffice.
+For larger q and a base from 2 to 2^1000, base^(p/q) is never an integer, so fifty digits suffice.
 """
 
 
@@ -96,7 +96,7 @@ def require_alpha_tilde(alpha_tilde: float) -> None:
 
 @lru_cache(maxsize=64)
 def window_exponent(alpha: float, alpha_tilde: float) -> Fraction:
-    """The power α~/α of t_j in the length of a window.
+    """The exponent α~/α of t_j in the length of a window.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -47,10 +47,10 @@ from botorch_tv.validation import require, require_integer, shown, span_text
 LIKELY = 0.5
 """:meth:`Adaptive.describe` states a hypothesis that is at least this probable."""
 SURE = 0.95
-"""Probability below which :meth:`Adaptive.describe` prints the prior probability as well."""
+""":meth:`Adaptive.describe` prints the prior probability, too, if the posterior is below this."""
 
 LEARNED = 0.05
-"""Jumps are mentioned if their probability has increased by at least this since the prior."""
+"""The probability of jumps is printed only if it exceeds the prior probability by this much."""
 
 
 def _probability(share: float) -> str:
@@ -69,7 +69,7 @@ def _with_prior(share: float, prior: float) -> str:
 def _edge_text(
     share: Tensor, values: Sequence[float], texts: tuple[str, str], least: float = LIKELY
 ) -> str:
-    """The text for an estimate at the smallest or largest candidate value; empty for others.
+    """Text that marks an estimate at the smallest or largest candidate value; else empty.
 
     The true value may then lie beyond the candidate values.
 
@@ -77,10 +77,9 @@ def _edge_text(
         share: The weights, `n`.
         values: The candidate values that have these weights, `n`.
         texts: The texts for the smallest and for the largest value.
-        least: The estimate is at the smallest value if this value has more than this share of the
-            weight. For noise the share is ``SURE``, because one of two values always has more than
-            half. For the largest value half suffices, because drift and jumps explain a part of
-            larger noise.
+        least: Share of the weight above which the estimate counts as the smallest value. For noise
+            it is ``SURE``, because one of two candidate values always has more than half. For the
+            largest value half suffices, because drift and jumps explain a part of larger noise.
     """
     if len(values) < 2:
         return ""
@@ -96,21 +95,22 @@ class Adaptive(ProcessStrategy):
     See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain: each is
     far from the measurements before it. Their mean, their standard deviation and the median time
     between them are the units of all later computations, so y, x and time may be in any units.
-    After 8, 16, 32, ... rounds the median time apart is checked again; if it has changed by more
-    than a factor of three, all measurements are processed again in the new unit. A short test run,
-    with seconds between its measurements, therefore does not determine the rates of a run that
-    takes hours. Predictions are the mixture's mean and variance; a sample is drawn from a randomly
-    chosen member.
+    After 8, 16, 32, ... rounds the median time between measurements is checked again. If it has
+    changed by more than a factor of three, all measurements are processed again in the new unit. A
+    short test run, with seconds between its measurements, therefore does not determine the rates of
+    a run that takes hours. Predictions are the mixture's mean and variance; a sample is drawn from
+    a randomly chosen member.
 
-    Like every strategy it refuses an observation earlier than the newest; :class:`Loop` replays its
-    log instead. It refuses ``tell(noise=)``: the posterior averages over scales of y, and a noise
+    Like every strategy it refuses an observation earlier than the newest; :class:`Loop` accepts it
+    and replays its log. It refuses ``tell(noise=)``: the posterior averages over scales of y, and a
+    noise
     variance in units of y would be a different noise ratio for every scale. ``init`` takes float64
     only, and domains of up to 20 coordinates.
 
     Args:
         bank: The candidate processes.
-        starts: Number of measurements that determine the units. More are used if the first are all
-            equal, or if others have the same time as the last of them.
+        starts: Number of measurements that determine the units. More are used if all of these have
+            the same value, or if further measurements have the same time as the last of these.
         width: The confidence schedule sqrt(beta_t).
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
         maximize: False to minimise. Predictions stay in the units of y.
@@ -142,7 +142,7 @@ class Adaptive(ProcessStrategy):
 
     @functools.cached_property
     def process(self) -> Process:
-        """A placeholder for inferences; kernels, noise and forgetting come from the bank."""
+        """A placeholder that inferences require; kernel, noise and forgetting are the bank's."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
             noise=1.0,
@@ -182,7 +182,7 @@ class Adaptive(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
-        """The time unit of rates, `batch_shape`; before it is set, the median time between data.
+        """The time unit of rates, `batch_shape`; before it is set, the median gap between data.
 
         Args:
             state: The current state.
@@ -197,16 +197,16 @@ class Adaptive(ProcessStrategy):
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """The choice of a round; before the units are set, a point far from the earlier points.
 
-        Choices use another posterior than predictions, for two reasons. First, choices assume no
+        Choices and predictions use different posteriors, for two reasons. First, choices assume no
         jump since the newest measurement. After a jump all points are equally good, but a band that
         includes the jump would favour points with a high mean. Second, choices omit the variance
         that features do not represent. No measurement reduces this variance. In four or more
-        dimensions it is large near the boundary, so all choices would lie there.
+        dimensions it is large near the boundary, so all choices would lie near the boundary.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready
-        # Without units there is nothing to search. Random numbers are drawn nevertheless, because
-        # the numbers of a trial must not depend on the other trials.
+        # Without units there is nothing to search. A randomised strategy draws its random numbers
+        # nevertheless, because the numbers of a trial must not depend on the other trials.
         domain = decision.state.domain
         fills = domain.search.fills if isinstance(domain, Box) else 0
         due = decision.state.rounds < max(self.starts, fills)
@@ -215,7 +215,7 @@ class Adaptive(ProcessStrategy):
         choosing = self.inference_for(decision.state.domain, choosing=True)
         chosen = super()._chosen(replace(decision, inference=choosing), draws)
         if running.settled and isinstance(choosing, PointMixture):
-            return chosen  # with its prediction
+            return chosen  # it already has the prediction
         choice = chosen.choice
         if not running.settled:
             use = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)
@@ -225,7 +225,7 @@ class Adaptive(ProcessStrategy):
     def _best(
         self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
     ) -> Tensor:
-        """The point of the best mean; before the units are set, that of the best observation."""
+        """The point with the best mean or, before the units are set, the best observation."""
         best, running = super()._best(state, now, context, caution), running_mixture(state.data)
         if running.settled or not state.rounds:
             return best
@@ -252,7 +252,7 @@ class Adaptive(ProcessStrategy):
 
     @property
     def usual_noise(self) -> float:
-        """NaN, since the strategy estimates the noise; see :meth:`model_noise`."""
+        """NaN, because the strategy estimates the noise; see :meth:`model_noise`."""
         return math.nan
 
     def _start(self, decision: Decision) -> Tensor:
@@ -274,15 +274,15 @@ class Adaptive(ProcessStrategy):
 
         Args:
             domain: The domain.
-            prior: The prior there, which makes no difference here.
-            choosing: Whether the posterior is for a choice instead of a prediction.
+            prior: Not used by this strategy.
+            choosing: Whether the posterior is for a choice, not for a prediction.
         """
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         samples = self.exploration.samples
         return kind(self.process, samples=samples, starts=self.starts, choosing=choosing)
 
     def prior_variance(self, state: State) -> float:
-        """Estimated variance of the objective over the domain, of a single trial.
+        """Estimated variance of the objective of a single trial over the domain.
 
         Args:
             state: A state of one trial.
@@ -331,7 +331,7 @@ class Adaptive(ProcessStrategy):
         if state.time.numel() != 1:
             raise InputDataError(
                 f"the state has {state.time.numel()} trials, but describe() takes one; "
-                "weights(state) returns the posterior of all."
+                "weights(state) returns the posterior of all trials."
             )
         running = running_mixture(state.data).flat()
         if not bool(running.units.ready):
@@ -382,7 +382,7 @@ class Adaptive(ProcessStrategy):
             return f"No drift: probability {_with_prior(static, 1 - prior)}."
         exponent = -(share * torch.log1p(-rate)).sum() / share[drifts].sum()
         half_life = span_text(clock * 2 * math.log(2) / float(exponent), unit)
-        # A small rate is a long half-life.
+        # The smallest rate has the longest half-life.
         edge = _edge_text(share[drifts], rate[drifts].tolist(), (" or more", " or less"))
         chance = _with_prior(1 - static, prior)
         return f"Drift: probability {chance}, correlation half-life {half_life}{edge}."
@@ -422,7 +422,7 @@ class Adaptive(ProcessStrategy):
             state: The current state.
 
         Returns:
-            By name, the weights of the values that :meth:`Bank.values` lists.
+            For each name of a parameter, the weights of the values that :meth:`Bank.values` lists.
         """
         share, axes = self.weights(state), range(-len(PARTS), 0)
         others = [[axis for axis in axes if axis != own] for own in axes]

@@ -1,4 +1,4 @@
-"""Named parameters, mapped to the coordinates of a unit cube."""
+"""Boxes, and named parameters, which are mapped to the coordinates of a unit cube."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Coordinates in the cube, `* x d`, from coordinates in which integers have equal shares.
+        """Map points, in which each integer has an equal interval, to the cube, `* x d`.
 
-        Rounding has gradient 0, at which an ascent would stop. The gradient here is therefore the
-        gradient of the map without rounding, up to a factor per parameter.
+        Rounding has gradient 0, at which an ascent would stop. Therefore this map has the gradient
+        of the same map without rounding, up to a factor per parameter.
 
         Args:
             U: Points, `* x d`, from 0 to 1; each integer has an interval of the same length.
@@ -113,7 +113,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:
-        """Inverse of :meth:`from_uniform`, `* x d`: the result lies in the interval of its integer.
+        """Inverse of :meth:`from_uniform`, `* x d`; an integer becomes a point in its interval.
 
         Args:
             X: Points of the cube, `* x d`.
@@ -144,7 +144,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
     def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """An integer parameter, the scaled interval that rounds to its range, the scaled range."""
+        """An integer parameter, the scaled interval that rounds to its range, its scaled range."""
         axis = self.axes[number]
         assert isinstance(axis, Integer)
         wide = axis.scaled(axis.low - 0.5), axis.scaled(axis.high + 0.5)
@@ -166,7 +166,7 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
             raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     number = float(value) if is_number else math.nan  # type: ignore[arg-type]
-    # Values computed elsewhere may lie outside by rounding errors.
+    # Values computed elsewhere may lie outside the range by rounding errors.
     inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
     whole = isinstance(axis, Integer)
     if not inside or (whole and number % 1):
@@ -193,7 +193,7 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
     if isinstance(bounds, Parameter):
         return bounds
     try:
-        # A range holds whole numbers, and a set has no order.
+        # A range, which holds whole numbers, and a set, which has no order, are refused.
         pair: Any = () if isinstance(bounds, (range, set)) else bounds
         low, high = pair
         return Float(low, high)
@@ -208,7 +208,7 @@ Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple
 """Corners `2 x d`, ranges, or named parameters."""
 
 ROUNDING = 1e-9
-"""Points may lie outside by this fraction of a range, or by rounding errors if these are larger."""
+"""Tolerance for points outside a box: this fraction of a range, or rounding errors if larger."""
 PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
@@ -221,14 +221,15 @@ class Box(Domain):
             ``[(low, high), ...]``, which are converted to float64; or named parameters in their own
             units, ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers":
             Integer(1, 8), "kind": Choice("a", "b")}``. With named parameters points lie in the unit
-            cube, and lengthscales are fractions of the ranges; ``parameters.named`` and
-            ``parameters.place`` convert between the two, as :class:`~botorch_tv.Loop`
-            does automatically. A box with a :class:`Choice` supports one trial at a time.
-        context_dim: Number c of context coordinates: given before each round, not chosen, such as
-            the weather. The kernel sees them after the d coordinates of the box, and
-            ``ask(context=...)`` requires them.
-        search: How an acquisition function is maximised: by
-            :class:`~botorch_tv.strategies.MultiStart` gradient ascent by default;
+            cube, and lengthscales are fractions of the ranges. ``parameters.named`` converts from
+            the cube to the units, ``parameters.place`` converts back, and
+            :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
+            a time.
+        context_dim: Number c of context coordinates, such as the weather, which are given before
+            each round and not chosen. They follow the d coordinates of the box in the input of the
+            kernel. ``ask(context=...)`` requires them.
+        search: How an acquisition function is maximised. The default is the gradient ascent
+            :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
 
     Attributes:
@@ -237,8 +238,8 @@ class Box(Domain):
     Raises:
         InputDataError: If ``bounds`` is a tensor but not a finite floating-point `2 x d` tensor
             whose upper corner is above the lower corner. If ``bounds`` is two lists that could be
-            either ranges or corners. If the points of ``search`` lie outside, or named parameters
-            cannot be searched by ``search``.
+            ranges or corners. If the points of ``search`` lie outside the box, or ``search`` does
+            not support named parameters.
         ValueError: If ``context_dim`` is negative or not whole.
 
     Example:
@@ -250,7 +251,7 @@ class Box(Domain):
         self, bounds: Bounds, *, context_dim: int = 0, search: Search | None = None
     ) -> None:
         self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
-        if self.parameters is not None:  # modelled in the unit cube, whatever their own units
+        if self.parameters is not None:  # they are modelled in the unit cube
             zeros = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
             bounds = zeros + torch.arange(2, device="cpu").unsqueeze(-1)
         self.bounds = corners("Box: bounds", bounds).detach().clone()
@@ -347,13 +348,13 @@ class Box(Domain):
             rounded = self.parameters.rounded
             return (rounded if self.parameters.mixed else self.parameters.from_uniform)(U)
         lower, upper = self._corners.like(U)
-        # The ends are the corners exactly: rounding must not lead beyond them.
+        # torch.lerp returns the corners exactly, so rounding does not lead beyond them.
         return torch.lerp(lower, upper, U)
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Convert gradients by points of this box to gradients by points of the cube, `* x d`.
+        """Convert gradients in points of this box to gradients in points of the cube, `* x d`.
 
-        For an integer this is the gradient of :meth:`Parameters.from_uniform`.
+        For an integer parameter the gradient of :meth:`Parameters.from_uniform` is used.
 
         Args:
             by: Gradients with respect to points of this box, `* x d`.

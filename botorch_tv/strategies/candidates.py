@@ -34,7 +34,7 @@ from botorch_tv.validation import require_number, require_trials
 
 Score = Callable[[Candidates], Tensor]
 WATCHED = 2
-"""Number of first rounds in which parts are checked for writing into shared tensors."""
+"""In this number of first rounds, check that parts do not write into shared tensors."""
 
 
 @dataclass(eq=False)
@@ -49,7 +49,7 @@ class Decision:
         state: The current state.
         data: The data in use now.
         present: The time of the decision.
-        context: Context: coordinates that are given, not chosen, `batch_shape x c`; None for none.
+        context: Coordinates that are given, not chosen, `batch_shape x c`; None for none.
     """
 
     inference: Inference
@@ -91,7 +91,7 @@ class Decision:
         return self.inference.joint(self.data, choice, self.present)
 
     def at(self, choice: Tensor) -> Suggestion:
-        """The suggestion, with its prediction, for a choice in the form of the log."""
+        """The suggestion, with its prediction, for a choice in the form that the log stores."""
         dims = self.present.now.dim()
         mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
@@ -179,7 +179,7 @@ def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
 
     Raises:
         InputDataError: If a value in a tensor is negative, NaN or infinite. Values on a GPU are not
-            checked, since that would wait for the device.
+            checked, because the check would wait for the device.
         ValueError: If a number is negative, NaN or infinite.
     """
     fix = "it may depend on the fields of WidthContext."
@@ -254,7 +254,7 @@ class RoundCandidates(Candidates):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest of the values in use, times the sign; 0 if no value is in use."""
+    """The largest value in use, multiplied by ``sign``; 0 if no value is in use."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
@@ -265,9 +265,9 @@ def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
         raise InputDataError(
             f"a score is {values.dtype} of shape {tuple(values.shape)}, but scores must be "
             f"floating-point numbers of the shape of the candidates, {tuple(wanted)}; give values "
-            "per trial the shape batch_shape x 1, which fits at.mean and at.sd."
+            "per trial the shape batch_shape x 1, which broadcasts with at.mean and at.sd."
         )
-    # The sum is NaN if a score is NaN, or if some scores are infinite and others minus infinite.
+    # The sum is NaN if a score is NaN, or if one score is infinity and another minus infinity.
     on_cpu = values.device.type == "cpu"
     if on_cpu and math.isnan(values.detach().sum()) and bool(values.isnan().any()):
         raise InputDataError(
@@ -302,8 +302,8 @@ class ArmCandidates(RoundCandidates):
         assert isinstance(inference, ArmInference)
         if inference.process.moves:
             raise InputDataError(
-                "TightConfidence assumes a static covariance, but this strategy's decays with "
-                "time; use UpperConfidence()."
+                "TightConfidence assumes a static covariance, but the covariance of this strategy "
+                "decays with time; use UpperConfidence()."
             )
         variance = inference.tight_variance(self.data, self.decision.present)
         every = variance.clamp_min(0).sqrt()
@@ -383,7 +383,7 @@ class ArmCandidates(RoundCandidates):
 
 
 class BoxCandidates(RoundCandidates):
-    """All points of a box; the posterior is computed at the points of a score.
+    """All points of a box; the posterior is computed only at points that are scored.
 
     Args:
         decision: The round.
@@ -395,7 +395,7 @@ class BoxCandidates(RoundCandidates):
         draw: Returns the posterior with another sample.
 
     Attributes:
-        context: Context: coordinates that are given, not chosen, `trials x c`; None for none.
+        context: Coordinates that are given, not chosen, `trials x c`; None for none.
         functions: The posteriors drawn so far in this round, each with its own sample.
     """
 
@@ -432,7 +432,7 @@ class BoxCandidates(RoundCandidates):
         posterior = self.posterior
         if posterior.X.shape[-2] == 0:
             return posterior.X.new_zeros(*self._shape, 1)
-        # The reference is the posterior in the current context, not in the context of the data.
+        # These are means at the measured points in the current context, not in the past contexts.
         reached = self.sign * posterior.mean_at(posterior.here(self.context))
         return best_of(reached, posterior.live, self.sign).view(*self._shape, 1)
 
@@ -456,7 +456,7 @@ class BoxCandidates(RoundCandidates):
                 'ties="random" needs the arms of a Grid; use ties="first" on a Box.'
             )
         box, posterior = self._box, self.posterior
-        # A score that is a method depends on its candidates alone, so trials are independent.
+        # Trials are independent if the score is a method of an exploration without a memory.
         alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
         some: BoxCandidates = self
         chosen: Tensor | None = None
@@ -523,7 +523,7 @@ class BoxCandidates(RoundCandidates):
         return values.reshape(X.shape[:-1])
 
     def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
-        """The bound, factor * (±mean + width * sd), `trials x q`, and its gradient by points."""
+        """The bound, factor * (±mean + width * sd), `trials x q`, and its gradient in ``X``."""
         by_mean, by_sd = factor * self.sign, width
         mean, sd, pull = self.posterior.slopes(with_context(X, self.context))
         if isinstance(by_sd, Tensor):
@@ -629,6 +629,6 @@ class _Points(BoxCandidates):
 
     def uniform(self) -> Tensor:
         raise NotImplementedError(
-            "a score on a box is evaluated many times, and random numbers drawn in it would differ "
-            "each time; draw them before, in choose()."
+            "a score on a box is evaluated many times, and random numbers drawn in a score would "
+            "differ each time; draw them before, in choose()."
         )

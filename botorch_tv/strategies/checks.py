@@ -65,7 +65,7 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
     Args:
         state: A state of any strategy.
         here: Components of this strategy, as :func:`fingerprinted` returns them.
-        rules: Number of the retention rules of this strategy that drop observations.
+        rules: Number of this strategy's retention rules that drop observations.
 
     Raises:
         InputDataError: If a component differs.
@@ -106,7 +106,8 @@ def require_tensors(
         form = "a tensor" if shape else "a number, or a tensor"
         raise InputDataError(
             f"{name} is {given or shown(value)}, but it must be {form} of shape {tuple(shape)}, "
-            f"{dtype} on {device}; give each trial its own, torch.tensor({name}, dtype={dtype})."
+            f"{dtype} on {device}; give a value for each trial, torch.tensor({name}, "
+            f"dtype={dtype})."
         )
 
 
@@ -188,7 +189,7 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
     require_trials(
         (context.abs() <= most).all(-1),
         context.abs().amax(-1),
-        f"is no valid context: its numbers are finite and at most {most:g} in size",
+        f"is no valid context: its numbers must be finite and at most {most:g} in size",
         "repair it, or choose another unit.",
     )
     return context
@@ -216,15 +217,15 @@ class Measured(NamedTuple):
     suggestion: Suggestion
     """The point that was measured, and its prediction."""
     y: Tensor
-    """`batch_shape`; 0 where the measurement failed."""
+    """The observed value, `batch_shape`; 0 where the measurement failed."""
     noise: Tensor
     """Noise variance, infinite where the measurement failed, `batch_shape`."""
     time: Tensor
     """Time of the measurement, `batch_shape`, float64."""
     least_noise: float
-    """A lower bound of the noise variances."""
+    """A lower bound on the noise variances."""
     ok: Tensor | None
-    """Where the measurement is good, `batch_shape`, bool; None for everywhere."""
+    """Whether the measurement succeeded, `batch_shape`, bool; None if all succeeded."""
     given_noise: float | Tensor | None
     """The noise variance as the caller gave it; None for the default."""
 
@@ -262,7 +263,7 @@ def require_suggestion(
     if compared:
         reached = mean.abs() + sd.abs()
         if not bool((reached < math.inf).all()):
-            text = "was predicted, and a trigger cannot compare an observation with that"
+            text = "was predicted, and a trigger cannot compare an observation with this value"
             fix = "pass strategy.suggestion_at(state, X)."
             require_trials(reached < math.inf, reached, text, fix)
     if not isinstance(domain, Grid):

@@ -87,8 +87,8 @@ class Committee(Strategy):
             state: The state before the round.
             suggestion: The suggestion; its ``member`` is None if no member made it.
             y: The observation, `batch_shape`.
-            noise: Its noise variance in that member, `batch_shape`; infinite if the measurement
-                failed.
+            noise: Noise variance of the observation in the member that made the suggestion,
+                `batch_shape`; infinite if the measurement failed.
         """
 
     @abstractmethod
@@ -119,7 +119,7 @@ class Committee(Strategy):
 
         Args:
             domain: The domain.
-            prior: The prior there.
+            prior: The prior on the domain.
         """
         return self.members[0].inference_for(domain, prior)
 
@@ -168,11 +168,11 @@ class Committee(Strategy):
         return suggestions[0]._replace(**parts, made_by=self._fingerprint, member=member)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        usual = [member._default_noise(noise) for member in self.members]  # any may refuse it
+        usual = [member._default_noise(noise) for member in self.members]  # each may raise
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
-        """Check an observation as the first member does; the other members accept the same."""
+        """Check an observation as the first member does; the others accept the same values."""
         self.members[0]._check(state.members[0], measured)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
@@ -181,7 +181,7 @@ class Committee(Strategy):
         observed, variances = [], []
         for member, own in self._pairs(state):
             new = measured
-            if measured.given_noise is None:  # each member has its own
+            if measured.given_noise is None:  # each member has its own noise
                 usual = member.process.noise
                 noise = torch.where(measured.noise.isfinite(), usual, measured.noise)
                 new = measured._replace(noise=noise, least_noise=usual)
@@ -207,8 +207,8 @@ class Committee(Strategy):
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
         """The same choice with a member's prediction, if the member compares predictions.
 
-        The prediction of the member that chose is not replaced, even if newer observations have
-        been added since.
+        If this member made the suggestion, the suggestion's prediction is not replaced, even if
+        observations have been added since.
         """
         member = self.members[number]
         if not member.compares:
@@ -261,9 +261,9 @@ class Record(NamedTuple):
     """Statistics of the rounds in which each member chose, each `batch_shape x P`."""
 
     rejected: Tensor
-    """bool."""
+    """Whether the member is rejected, bool."""
     plays: Tensor
-    """Number of rounds, int64."""
+    """Number of rounds in which the member chose, int64."""
     errors: Tensor
     """Σ (y - mean)."""
     band: Tensor
@@ -284,7 +284,7 @@ class PriorElimination(Committee):
     The first term bounds the errors of a prior whose bands hold. The second term bounds the sum of
     the noise for all P members and all n, by a union bound that fails with probability at most δ.
     The rule follows the summary in the paper's introduction; the constants of the second term are
-    derived here. The last member is never rejected.
+    derived here. The last remaining member is never rejected.
 
     Args:
         members: Strategies with different priors, exploring by upper confidence bounds.
@@ -332,7 +332,7 @@ class PriorElimination(Committee):
         return Record(torch.where(alone, before.rejected, rejected), plays, errors, band, variance)
 
     def leading(self, state: State) -> Tensor:
-        # If several members chose most often, the first of them.
+        # The remaining member that chose most often; the first one if several did.
         record: Record = state.memory[-1]
         return record.plays.masked_fill(record.rejected, -1).argmax(-1)
 
@@ -349,19 +349,19 @@ class Block(NamedTuple):
     """State of EXP3 within a block."""
 
     log_weights: Tensor
-    """`batch_shape x P`."""
+    """Logarithms of the members' weights, `batch_shape x P`."""
     member: Tensor
     """The member followed in this block, `batch_shape`, int64; -1 before its first round."""
     reward: Tensor
-    """Σ y of this block, `batch_shape`."""
+    """Total reward of this block so far, `batch_shape`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BanditOverBandits(Committee):
     """Follow one member per block of H rounds, drawn by EXP3 from the rewards of earlier blocks.
 
-    BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with Gaussian
-    processes. A member p of P with weight s_p is drawn with probability
+    This is BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with
+    Gaussian processes. Member p of P members has the weight s_p and is drawn with probability
     u_p = (1 - γ) s_p / Σ s + γ / P, where γ = min(1, sqrt(P ln P / ((e - 1) ceil(T / H)))). After a
     block with total reward Q its weight is multiplied by
 
@@ -427,7 +427,7 @@ class BanditOverBandits(Committee):
 
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
         block: Block = state.memory[-1]
-        # A number is drawn in every round: the members' draws must not depend on blocks.
+        # A number is drawn in every round, so the members' later draws do not depend on blocks.
         below = self.chances(block.log_weights).cumsum(-1) <= draws.uniform().unsqueeze(-1)
         drawn = below.sum(-1).clamp_max(len(self.members) - 1)
         return torch.where(block.member < 0, drawn, block.member)
@@ -462,6 +462,6 @@ class BanditOverBandits(Committee):
         return log_weights.scatter_add(-1, index, step)
 
     def leading(self, state: State) -> Tensor:
-        # The member followed in this block; before its first round the member of most weight.
+        # The member followed in this block; before the block's first round, that of most weight.
         block: Block = state.memory[-1]
         return torch.where(block.member < 0, block.log_weights.argmax(-1), block.member)

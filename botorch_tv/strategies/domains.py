@@ -87,7 +87,7 @@ class Grid(Domain):
     Attributes:
         X: The arms, `M x d`.
         dim: Dimension d of the points.
-        columns: Equal to ``dim``, since a grid has no context.
+        columns: Equal to ``dim``, because a grid has no context.
         shape: Points per dimension of a regular grid, else ``(M,)``.
 
     Raises:
@@ -100,8 +100,8 @@ class Grid(Domain):
             raise InputDataError(
                 f"Grid: X is {X}, but arms must be a finite floating-point tensor of shape M x d "
                 "with "
-                "M, d >= 1; give torch.tensor(X) with a row for each, X.unsqueeze(-1) for points "
-                "on a line, X.double() for integers."
+                "M, d >= 1; give torch.tensor(X) with a row for each arm, X.unsqueeze(-1) for "
+                "points on a line, X.double() for integers."
             )
         self.X = X.detach().clone()
         self.dim, self.columns, self.device = X.shape[1], X.shape[1], X.device
@@ -164,7 +164,7 @@ class Grid(Domain):
 
         Args:
             kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
-            inference: Which basis; see :func:`botorch_tv.gp.covariance.factor`.
+            inference: Which basis to compute; see :func:`botorch_tv.gp.covariance.factor`.
             dtype: Dtype of the basis; the factorisation itself is done in float64, on the CPU.
             device: Device of the basis.
 
@@ -172,13 +172,13 @@ class Grid(Domain):
             InputDataError: If the kernel does not fit the arms or is indefinite.
         """
         settings = (inference, dtype, device)
-        # Strategies and worlds use the same kernel many times. The formula of a kernel identifies
-        # it, so the kernel need not be evaluated and hashed.
+        # Strategies and worlds use the same kernel many times. Its formula, if available, serves as
+        # the key of the cache, so the kernel need not be evaluated and hashed.
         text = formula(kernel) if isinstance(kernel, Kernel) else None
         if text is not None and (text, *settings) in self._factored:
             return self._factored[text, *settings]
-        # Devices compute different eigenvectors, hence different worlds and samples: factor on the
-        # CPU, whatever the device of the basis.
+        # The kernel is always factored on the CPU, because other devices compute other
+        # eigenvectors, and so other worlds and samples.
         covariance = covariance_matrix(kernel, self.X.cpu())
         key = text or hashlib.sha256(covariance.numpy().tobytes()).digest()
         if (key, *settings) not in self._factored:
@@ -219,7 +219,7 @@ class Grid(Domain):
             InputDataError: If the last dimension is not d, or a point is not on the grid.
         """
         if X.shape[-1:] != (self.dim,):
-            raise InputDataError(f"X has shape {tuple(X.shape)}, but d is {self.dim} here.")
+            raise InputDataError(f"X has shape {tuple(X.shape)}, but this grid has d = {self.dim}.")
         arms = self._arms.like(X)
         flat = X.reshape(-1, self.dim)
         nearest = [torch.cdist(block, arms).min(-1).indices for block in torch.split(flat, 1024)]
@@ -259,13 +259,13 @@ def corners(name: str, bounds: object) -> Tensor:
 
     Args:
         name: Name of the argument in the error.
-        bounds: Corners as a tensor, `2 x d`, or ranges, which are converted to float64. As lists
-            ``[[0, 5], [10, 50]]`` are the ranges 0 to 5 and 10 to 50; as a tensor the same numbers
-            are corners, of the ranges 0 to 10 and 5 to 50.
+        bounds: Corners as a tensor, `2 x d`, or ranges, which are converted to float64. The list
+            ``[[0, 5], [10, 50]]`` contains the ranges 0 to 5 and 10 to 50. A tensor of the same
+            numbers contains the corners of the ranges 0 to 10 and 5 to 50.
 
     Raises:
-        InputDataError: If they are not bounds, a range is empty or infinite, or two lists of two
-            could be either ranges or corners.
+        InputDataError: If ``bounds`` has another form, a range is empty or infinite, or two lists
+            of two numbers could be ranges or corners.
     """
     made = bounds
     if isinstance(bounds, (list, tuple)):

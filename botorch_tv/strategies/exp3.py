@@ -21,7 +21,7 @@ from botorch_tv.validation import require, settle_integer, settle_number
 
 @dataclass(frozen=True)
 class Exp3(Exploration):
-    """Draw an arm by its weight, or uniformly with probability γ; the memory is ln w.
+    """Draw an arm by its weight w, or uniformly with probability γ; the memory holds ln w.
 
     Args:
         period: Rounds Δ between restarts.
@@ -61,20 +61,20 @@ class Exp3(Exploration):
 class RestartedExp3(KernelStrategy):
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014): Exp3 with equal weights again every Δ rounds.
 
-    γ and Δ are those of its Theorem 2 as two public implementations give them; the text of the
-    paper has not been read.
+    γ and Δ are those of the paper's Theorem 2, as two public implementations give them; the text of
+    the paper has not been read.
 
     Arm k of K has the weight w_k, which is 1 after a restart, and is drawn with probability
     p_k = (1 - γ) w_k / Σ w + γ / K. Its reward r in [0, 1] multiplies its weight by
-    exp(γ r / (K p_k)). Here r = (y - low) / (high - low), clipped to [0, 1], or 1 - r when
-    minimising; a failed measurement changes no weight. Arms are unrelated: kernel and noise are
-    used only for predictions, from the observations since the restart. A suggestion of
-    :meth:`suggestion_at` counts as drawn, and p_k is computed when its observation is added. For
+    exp(γ r / (K p_k)). The reward is (y - low) / (high - low), clipped to [0, 1]; when minimising,
+    it is 1 minus this number. A failed measurement changes no weight. Arms are unrelated: kernel
+    and noise are used only for predictions, from the observations since the restart. A suggestion
+    of :meth:`suggestion_at` counts as drawn, and p_k is computed when its observation is added. For
     grids only.
 
     Args:
         period: Rounds Δ between restarts; :func:`botorch_tv.theory.rexp3_period` returns the
-            paper's.
+            paper's value.
         low: The observation with reward 0 when maximising, and reward 1 when minimising.
         high: The observation with reward 1 when maximising, and reward 0 when minimising; it must
             be above ``low``.

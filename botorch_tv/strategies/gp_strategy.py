@@ -54,17 +54,18 @@ from botorch_tv.validation import largest, require, require_noise, require_numbe
 
 FEW_ARMS = 256
 """If noise ages, features are used for at most this many arms: a round costs arms³ instead of
-rounds³. In float32 they are not used, because I + Φᵀ N⁻¹ Φ is worse conditioned than regression."""
+rounds³. In float32 they are not used, because the matrix of regression is better conditioned than
+that of features."""
 FEW_FEATURES = 128
-"""Most features of a kernel on a box that ``"auto"`` uses: with n features every round, even the
+"""Largest number of features that ``"auto"`` uses on a box. With n features every round, even the
 first, costs as much as a regression on n observations."""
 MOST_FEATURES = 1024
-"""Most features of a kernel on a box if features are requested."""
+"""Largest number of features on a box if features are requested."""
 AUTO_TOLERANCE = 1e-8
-"""Largest error of the features that ``"auto"`` uses; other engines may differ by as much."""
+"""Largest error of features that ``"auto"`` uses; other methods may differ by as much, too."""
 
 FORMULAS = {"kernel", "decay", "inflation", "width"}
-"""Fields that are copied, since a strategy must not change."""
+"""Fields that are copied, because a strategy must not change."""
 
 
 BEGUN_WITH = ("kernel", "noise", "mean", "decay", "inflation")
@@ -159,7 +160,7 @@ class KernelStrategy(ProcessStrategy):
 
         Args:
             domain: The domain.
-            prior: The prior there, which may be in features.
+            prior: The prior on the domain. On a box it selects inference in features or on points.
         """
         on_grid, in_features, on_points = self._inferences
         if isinstance(prior, PointBasis):
@@ -181,10 +182,10 @@ class KernelStrategy(ProcessStrategy):
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         warn_of_rounded_parameters(self.kernel, dtype)
         method = self._method
-        # Otherwise every round regresses on all data, which soon outnumber a few arms.
+        # For few arms, features cost less than a regression on all data in every round.
         few = isinstance(domain, Grid) and len(domain) <= FEW_ARMS and dtype == torch.float64
         few = few and not isinstance(self.inference_for(domain), ArmRecursion)
-        # A sample needs a root of the covariance.
+        # Samples need a root of the covariance, which features provide.
         if method == "auto" and (self.exploration.samples or few):
             method = "features"
         like = torch.empty((), dtype=dtype, device=device)
@@ -195,7 +196,7 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a domain. On a box it uses features if requested, or if exact and faster.
+        """The prior on a domain; on a box in features if they are requested, or exact and faster.
 
         The result depends only on the domain and the kernel, not on the number of rounds.
 
@@ -267,26 +268,26 @@ class GPStrategy(KernelStrategy):
 
         mean(x) = k~ᵀ (K ∘ D + N)⁻¹ y,   var(x) = k(x, x) - k~ᵀ (K ∘ D + N)⁻¹ k~.
 
-    The decay determines D and k~, the inflation determines N, and the retention selects the rows.
-    The choice usually maximises mean(x) + sqrt(beta) sd(x). Arms within 1e-7 standard deviations of
-    the best tie, and the lowest index wins. Without data the choice is index 0, or the centre of a
-    box.
+    Here K is the spatial covariance matrix of the observations, D their covariance in time, N the
+    diagonal matrix of their noise variances, and k~ their covariances with f_now(x). The decay
+    determines D and k~, the inflation determines N, and the retention selects the observations. The
+    choice usually maximises mean(x) + sqrt(beta) sd(x). Arms within 1e-7 standard deviations of the
+    best tie, and the lowest index wins. Without data the choice is index 0, or the centre of a box.
 
     Args:
-        kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Like
-            decay, inflation and width it is copied, so later changes to it do not affect the
+        kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Kernel,
+            decay, inflation and width are copied, so later changes to them do not affect the
             strategy. Retention and exploration are not copied; by contract they never change.
-        noise: Noise variance σ² of a new observation (λ for exponential weights).
+        noise: Noise variance of a new observation: σ², or λ for exponential weights.
         decay: How covariance falls with the time between measurements.
         inflation: How the noise of a measurement grows with its age.
-        retention: Which measurements are retained; with several rules, those retained by all.
-        width: The confidence schedule sqrt(beta_t), used by explorations based on confidence
-            bounds.
+        retention: Which measurements are retained; with several rules, those that all rules retain.
+        width: The confidence schedule sqrt(beta_t), for explorations based on confidence bounds.
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
         maximize: False to minimise. Predictions stay in the units of y.
-        mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant found by
-            generalised least squares from the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N. The
-            variance does not include the uncertainty of the estimate.
+        mean: Prior mean of the objective: a number, or ``"estimated"``, which estimates a constant
+            by generalised least squares from the data in use: 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N.
+            The variance does not include the uncertainty of the estimate.
         inference: ``"features"`` factors the kernel once, and with constant noise each observation
             is a rank-one update. ``"exact"`` is a regression on the log in every round. ``"auto"``
             is the faster of the two; the choices are the same. On a box features are approximate.
@@ -295,7 +296,7 @@ class GPStrategy(KernelStrategy):
             learned, or an expert's answers replace data, only ``"exact"`` is available.
         learning: Which hyperparameters are learned online, and when; boxes only. ``kernel``,
             ``noise`` and ``decay`` are then the initial values. The guarantees of widths and
-            triggers are proved for given hyperparameters and do not hold in this case.
+            triggers assume given hyperparameters, and do not hold for learned hyperparameters.
 
     Raises:
         ValueError: If ``noise`` is not positive or ``mean`` is not finite.
@@ -326,7 +327,7 @@ class GPStrategy(KernelStrategy):
         )
         assert isinstance(domain, Box)
         assert isinstance(self.kernel, Kernel)
-        parts = LearnableKernel(self.kernel)  # refuses a kernel now, not after some rounds
+        parts = LearnableKernel(self.kernel)  # may refuse the kernel now, not after some rounds
         ranges = parts.columns(domain.extent.unsqueeze(0))[0]
         if ParameterLayout(self.learning, parts, self.decay, self.noise, ranges).learns_decay:
             claims.require_learnable(self.decay)
@@ -356,7 +357,7 @@ class GPStrategy(KernelStrategy):
             self.decay,
             self.noise,
             flat(choice),
-            # Rows before the origin are not retained, so any time serves for them.
+            # Rows before the origin are not retained, so their times do not matter.
             flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
             flat(y - (given_mean or 0.0)),
             flat(data.retained & noise.isfinite()),
@@ -390,7 +391,7 @@ class GPStrategy(KernelStrategy):
 
 @dataclass(frozen=True)
 class Undisturbed(Retention):
-    """A retention without its trigger: it receives no new observations and has no memory.
+    """A retention without its trigger: it sees no new observation, and its memory is not updated.
 
     Args:
         rule: The retention.

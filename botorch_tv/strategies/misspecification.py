@@ -25,7 +25,7 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import MisspecificationWarning
 
 FAR = 25.0
-"""Standard deviations from the prior mean beyond which y is in another unit, not an outlier."""
+"""If y is more standard deviations than this from the prior mean, its unit is probably wrong."""
 STEP, UNRELATED = 0.01, 0.1
 """Points that are the fraction ``STEP`` of a range apart should have a correlation of at least
 ``UNRELATED``. Otherwise a range spans over two hundred lengthscales, and a measurement predicts
@@ -101,7 +101,7 @@ def warn_of_domain(
         process: The process with the kernel.
         learning: Which hyperparameters are learned; None for none.
         domain: The domain of the strategy.
-        prior: The prior there.
+        prior: The prior on the domain.
     """
     kernel = process.kernel
     if isinstance(kernel, Tensor) or (learning is not None and learning.lengthscale is not None):
@@ -131,14 +131,15 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
     times = torch.cat([state.history.time.tensor(), time.unsqueeze(-1)], -1)
     units = torch.arange(3, dtype=times.dtype, device=times.device).expand_as(times)
     for (part, forgotten), (_, meant) in zip(_forgets(process, times), _forgets(process, units)):
-        whole = forgotten.all(-1)  # in both gaps: one long pause is no reason to warn
+        whole = forgotten.all(-1)  # in both gaps, because one long pause is no reason to warn
         # A part that forgets everything in a single unit of time is meant to do so.
         if bool(whole.any()) and not bool(meant.any()):
             gap = times.diff(dim=-1)[tuple(whole.nonzero()[0])][-1].item()
             _warn(
                 f"observations are {gap:g} units of time apart, and {part!r} forgets everything "
                 "within that time. Give its parameter per unit of the clock that now= and time= "
-                "use (0.01 an hour is 0.01 / 3600 a second), or count time in its unit."
+                "use (0.01 per hour is 0.01 / 3600 per second), or count time in the parameter's "
+                "unit."
             )
 
 
@@ -180,7 +181,7 @@ def _on_arms(basis: Basis) -> tuple[str, float]:
     if correlation < FORGOTTEN**2:
         unrelated = (
             f"the largest correlation between arms is {correlation:.2g}: a measurement of an arm "
-            "predicts nothing about others"
+            "predicts nothing about other arms"
         )
     return unrelated, _share(variance[index].unsqueeze(-1) + variance - 2 * covariance, variance)
 

@@ -21,7 +21,8 @@ class StrategyModel(Model):  # type: ignore[misc]
     ``optimize_acqf`` needs; on a grid ``X`` must be arms, as in ``optimize_acqf_discrete``.
 
     Args:
-        predict: The posterior at points, as :meth:`Strategy.posterior` of a state and a time.
+        predict: A function that returns the posterior at given points, such as
+            :meth:`Strategy.posterior` with fixed state and time.
         state: The current state; the model does not follow later states.
 
     Example:

@@ -1,10 +1,10 @@
 """The probability that a measurement succeeds, learned from successes and failures alone.
 
-A failure carries no value of the objective. Either measurements fail at that point, or the machine
-fails anywhere from time to time. Several hypotheses are weighted by how well each predicts every
-outcome from the earlier outcomes. Under one hypothesis failures do not depend on the point. Under
-the others success is a Gaussian process over the domain; they differ in lengthscale and in the rate
-of forgetting.
+A failure carries no value of the objective. Its cause may be the point, or the machine, which may
+fail from time to time at any point. Several hypotheses are weighted by how well each predicts every
+outcome from the earlier outcomes. Under some hypotheses failures do not depend on the point. Under
+the others success is a Gaussian process over the domain. The hypotheses differ in lengthscale and
+in the rate of forgetting.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from botorch_tv.strategies.state import State, Suggestion
 
 LIKELY = 0.5
 """A point is suggested only if its probability of success exceeds this fraction of the highest
-probability in the domain; the limit is relative, since a machine may fail most of the time at all
+probability in the domain. The limit is relative, because a machine may fail most of the time at all
 points. A point is recommended only if its probability itself exceeds this value."""
 PRIOR = 0.8
 """Probability of success before any outcome."""
 LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
-"""Prior variances of labels: common to all points, local to a point, and of a single outcome."""
+"""Prior variances of the parts of a label: common to all points, local, and of one outcome."""
 LENGTHSCALES = (0.15, 0.45)
 """Lengthscales of the local part, as fractions of the ranges, in up to two dimensions."""
 RATES = (0.0, 0.05)
@@ -41,7 +41,7 @@ RATES = (0.0, 0.05)
 GLITCH = 0.9
 """Prior probability that failures do not depend on the point."""
 LEAST = 0.02
-"""Least probability that a hypothesis gives to an outcome."""
+"""Smallest probability that a hypothesis assigns to an outcome."""
 NEWEST = 200
 """Number of newest outcomes that are used."""
 CAUTION = 0.5
@@ -115,7 +115,7 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether points `* x d` are likely enough to succeed, next to the likeliest; `*`, bool."""
+        """Whether success at points `* x d` is likely enough to choose them; `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 
@@ -146,8 +146,8 @@ def success(state: State, X: Tensor, ok: Tensor, time: Tensor, now: float) -> Su
     Args:
         state: A state of one trial.
         X: As for :class:`Success`, `n x d`.
-        ok: As there, `n`, bool.
-        time: As there, `n`, float64.
+        ok: As for :class:`Success`, `n`, bool.
+        time: As for :class:`Success`, `n`, float64.
         now: The present.
     """
     if bool(ok.all()):
@@ -181,7 +181,7 @@ class Weighted(Search):
 
     Args:
         search: The other search.
-        chance: The probability.
+        chance: The probability of success.
     """
 
     search: Search
@@ -233,11 +233,11 @@ def elsewhere(
     ask: Callable[[], Suggestion],
     chance: Success | None,
 ) -> Suggestion:
-    """A strategy's choice, or another point where success is likely enough.
+    """A strategy's choice, or another point if success is too unlikely at the choice.
 
-    A strategy that draws random numbers draws again. For other strategies the result is the point
-    with the highest product of upper confidence bound and probability of success, among the arms or
-    among points that fill the box.
+    A strategy that draws random numbers draws up to 8 times. If this gives no likely point, and for
+    other strategies, the result is the point with the highest product of upper confidence bound and
+    probability of success, among the arms or among points that fill the box.
 
     Args:
         strategy: The strategy that chooses.
@@ -264,7 +264,7 @@ def recommended(
     context: Tensor | None,
     chance: Success | None,
 ) -> Tensor:
-    """The point with the best lower bound, where success is likely enough, `d + c`.
+    """The point with the best lower bound among points that are likely to succeed, `d + c`.
 
     Args:
         strategy: The strategy that predicts.
@@ -299,7 +299,7 @@ def _allowed(
         else:
             points = domain.from_unit(raw_points(POINTS, d, state.rounds, X))
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
-    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # of each point separately
+    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # not joint over points
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
     bound = (mean if strategy.maximize else -mean) + width * sd
     return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
@@ -310,7 +310,7 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
     return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
 
 
-# Pending points count as measured, which moves the next choice elsewhere.
+# Pending points count as measured, so the next choice is another point.
 
 
 def as_if_measured(
@@ -318,8 +318,8 @@ def as_if_measured(
 ) -> State:
     """The state if a point's observation were the worse of its predicted mean and ``limit``.
 
-    Without predictions the observation is ``limit``. Without a limit, too, the measurement counts
-    as failed, because an invented value must not set the units.
+    Without predictions the observation is ``limit``. Without predictions and without a limit the
+    measurement counts as failed, because an invented value must not set the units.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.

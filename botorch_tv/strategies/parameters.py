@@ -35,7 +35,7 @@ same value."""
 
 
 MOST_LEVELS = 64
-"""A number with more values is searched as continuous, and rounded afterwards."""
+"""A numeric parameter with more values is searched as continuous, and rounded afterwards."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +86,7 @@ class BoxParameter:
         return torch.tensor(rows, dtype=torch.float64, device="cpu").view(number, self.columns)
 
     def unit(self, value: float) -> list[float]:
-        """The columns of a value.
+        """The coordinates of a value in the parameter's columns of the unit cube.
 
         Args:
             value: The value.
@@ -100,7 +100,7 @@ class BoxParameter:
         """The value nearest to a point.
 
         Args:
-            columns: The columns of the point.
+            columns: The coordinates of the point in the columns of this parameter.
         """
         if self.single:
             return self.low
@@ -117,7 +117,7 @@ class BoxParameter:
     def covers(self, value: float) -> bool:
         """Whether a value lies in the range, up to rounding.
 
-        A value beyond the range would have the same columns as the end of the range.
+        A value beyond the range would have the same coordinates as the end of the range.
 
         Args:
             value: The value.
@@ -233,11 +233,11 @@ class Choice:
     """A categorical parameter: a set of values without an order.
 
     The k values are the corners of a regular simplex of side 1, in k - 1 columns of the unit cube.
-    Any two values are at distance 1, like the ends of a range. A kernel k(r) of the distance r
-    becomes k(sqrt(r² + [different])), where [different] is 1 for different values and 0 for equal
-    values. The Gaussian kernel becomes exp(-r²/2l²) exp(-[different]/2l²), a product with the
-    overlap kernel. A single column would impose an order on the values; one-hot columns give the
-    same distances in k columns.
+    Any two values are at distance 1, like the ends of a range. A kernel k(r) of the distance r in
+    the other parameters becomes k(sqrt(r² + [different])), where [different] is 1 for different
+    values and 0 for equal values. The Gaussian kernel becomes exp(-r²/2l²) exp(-[different]/2l²), a
+    product with the overlap kernel. A single column would impose an order on the values; one-hot
+    columns would give equal distances, too, but need k columns.
 
     Args:
         choices: The values; a box needs two or more, all different.
@@ -276,7 +276,7 @@ class Choice:
             value: The value.
 
         Raises:
-            ValueError: If it is not among the choices.
+            ValueError: If the value is not among the choices.
         """
         for number, choice in enumerate(self.choices):
             both_nan = choice != choice and value != value
@@ -286,13 +286,13 @@ class Choice:
         return self.choices.index(value)
 
     def unit(self, value: Any) -> list[float]:
-        """The columns of a value.
+        """The coordinates of a value in the parameter's columns of the unit cube.
 
         Args:
             value: The value, among the choices.
 
         Raises:
-            ValueError: If it is not among the choices.
+            ValueError: If the value is not among the choices.
         """
         return self._corners[self.index(value)]
 
@@ -300,13 +300,13 @@ class Choice:
         """The value nearest to a point.
 
         Args:
-            columns: The columns of the point.
+            columns: The coordinates of the point in the columns of this parameter.
         """
         apart = [math.dist(columns, corner) for corner in self._corners]
         return self.choices[apart.index(min(apart))]
 
     def covers(self, value: Any) -> bool:
-        """True: every value has its own columns.
+        """True, because every value has coordinates of its own.
 
         Args:
             value: The value.
@@ -340,7 +340,7 @@ class Space:
         return sum(axis.columns for axis in self.axes)
 
     def covers(self, params: Mapping[str, Any]) -> bool:
-        """Whether all values lie in their ranges, so that their point determines them."""
+        """Whether all values lie in their ranges; if so, their point determines them."""
         return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
@@ -354,7 +354,7 @@ class Space:
         return {name: axis.value(row[at]) for (name, axis), at in every}
 
     def rounded(self, X: Tensor) -> Tensor:
-        """The points of the nearest values, `* x D`."""
+        """For each point, the point of the values that are nearest to it, `* x D`."""
         rows = [self.point(self.params(point)) for point in X.reshape(-1, X.shape[-1])]
         return X.new_tensor(rows).view_as(X)
 
@@ -370,7 +370,7 @@ class Space:
     def spread(self, U: Tensor) -> Tensor:
         """Map points of a cube with one coordinate per parameter to this space, `q x D`.
 
-        Listed values get intervals of equal length.
+        If the values of a parameter are listed, each value gets an interval of equal length.
         """
         parts = []
         for axis, u in zip(self.axes, U.unbind(-1)):
@@ -396,12 +396,12 @@ def simplex(corners: int) -> Tensor:
 # ---------------- Search over numbers and categories
 
 RAW = 256
-"""Number of points scored at first."""
+"""Number of new points that are scored before the first ascent."""
 STARTS = 8
 FILLS = 8
 """Number of first measurements that fill a space with categories."""
 SWEEPS = ((12, 3), (30, 1))
-"""Evaluations per ascent, and how many points remain after it."""
+"""For each sweep, the number of evaluations per ascent, and how many points remain after it."""
 EDGES = 1.3
 """Factor by which points are spread from the centre, to reach the ends of ranges."""
 BLOCK = 2**20
@@ -412,9 +412,9 @@ BLOCK = 2**20
 class MixedSearch(Search):
     """Alternates ascent in continuous parameters with the best single change of a listed value.
 
-    Scores are evaluated at points of possible values only, since rounding after the search may give
-    a poor point. Only numbers with very many values are rounded after the search. The search serves
-    a single trial.
+    The search never leaves the listed values, because rounding after the search may give a poor
+    point. Only numbers with very many values are rounded after the search. The search serves a
+    single trial.
 
     Args:
         space: The parameters.
@@ -426,7 +426,7 @@ class MixedSearch(Search):
 
     @property
     def fills(self) -> int:
-        """Number of first points; larger with categories, because few points would miss some."""
+        """Number of first points; more with categories, because few points would miss values."""
         return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:

@@ -37,9 +37,10 @@ class Phase(NamedTuple):
 
 
 def phase_lengths(period: int) -> tuple[int, ...]:
-    """Lengths of phases, N_i = ceil(sqrt(H N_(i-1))), N_0 = 1; the last is shortened to sum to H.
+    """Lengths N_i of the phases in a period of H rounds.
 
-    These are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett, AISTATS 2022
+    N_0 = 1 and N_i = ceil(sqrt(H N_(i-1))); the last phase is shortened so that the sum is H. These
+    are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett, AISTATS 2022
     (github.com/lizihan97/BPE), computed in integers.
 
     Args:
@@ -68,18 +69,18 @@ class RandomOrder(Plain):
 class PhasedElimination(KernelStrategy):
     """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
 
-    Phased elimination in random order, restarted.
-
-    Every H rounds everything is forgotten and all arms are alive. A period consists of phases. The
-    plan of a phase is N arms, each with the largest posterior variance among the arms alive, given
-    the arms planned before it. They are played in random order, so that a drift in time does not
-    look like a slope in space. Given the observations of this phase alone, an arm stays alive if
+    This is phased elimination in random order, restarted every H rounds. At a restart everything is
+    forgotten and all arms become alive. A period of H rounds consists of phases. The plan of a
+    phase is N arms, each with the largest posterior variance among the arms alive, given the arms
+    planned before it. They are played in random order; otherwise a drift in time could look like a
+    slope in space. After the phase an arm stays alive if, given the observations of this phase
+    alone,
 
         mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 
-    Only the summary and the introduction of Iwazaki and Takeno were available. They describe
-    restarts, phases and the random order, but give no constants. The lengths of phases and the rule
-    of elimination follow BPE, Li and Scarlett (AISTATS 2022), and agree with the code of its
+    Only the summary and the introduction of the paper were available. They describe restarts,
+    phases and the random order, but give no constants. The lengths of phases and the rule of
+    elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree with the code of these
     authors; see :func:`phase_lengths`. We assume that R-PERP divides a period into phases as BPE
     divides its horizon. For grids only.
 

@@ -7,11 +7,11 @@ plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M 
 confidence schedule ``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number
 or ``"estimated"``), and ``inference``.
 
-Default widths are the papers' and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB
-and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and SW-GP-UCB,
-``WGPUCB`` for WGP-UCB, and ``Heteroscedastic`` for UI-GP-UCB and for SparQ-GP-UCB and
-W-SparQ-GP-UCB, which consult an expert. Regret depends on the width as well as on forgetting; pass
-the same ``width`` to all presets to compare their forgetting.
+Default widths are those of the papers, and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB,
+TV-GP-UCB and UI-TVBO, ``Logarithmic(c1=0.4)`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS,
+BR-GP-UCB and SW-GP-UCB, ``WGPUCB`` for WGP-UCB, and ``Heteroscedastic`` for UI-GP-UCB and the two
+presets with an expert, SparQ-GP-UCB and W-SparQ-GP-UCB. Regret depends on both width and
+forgetting; pass the same ``width`` to all presets to compare their forgetting.
 
 A paper's guarantees hold for its own constants. If these were not available, they are arguments
 without a default, and the docstring says so.
@@ -94,11 +94,11 @@ class Preset(NamedTuple):
 
     make: Callable[..., Strategy]
     names: tuple[str, ...]
-    """Names: as in papers, and shorter."""
+    """The name in papers, and shorter names."""
     style: str
     """Colour and line in plots."""
     row: str
-    """Decay, noise of an observation, retention, exploration and the paper."""
+    """A row of the README's table: decay, noise of observations, retention, exploration, paper."""
 
 
 PRESETS: dict[str, Preset] = {}
@@ -113,17 +113,17 @@ ARGUMENTS: dict[str, tuple[str, object]] = {
     "noise": ("Noise variance of an observation.", NEEDED),
     "B": ("Bound on the RKHS norm of the objective.", 1.0),
     "R": ("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
-    "delta": ("Probability that the confidence band fails, and the regret bound with it.", 0.1),
+    "delta": ("Probability that the confidence band fails, and with it the regret bound.", 0.1),
     "width": ("The confidence schedule sqrt(beta_t); the paper's by default.", None),
     "maximize": ("False to minimise.", True),
     "mean": ('Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0),
-    "inference": ('"auto", "features" or "exact", see :class:`GPStrategy`.', "auto"),
+    "inference": ('"auto", "features" or "exact"; see :class:`GPStrategy`.', "auto"),
 }
 """Descriptions and defaults of arguments that many presets share."""
 
 
 class Modelled(TypedDict, total=False):
-    """Arguments of every preset."""
+    """Arguments of every preset that is given a kernel."""
 
     kernel: Required[Kernel | Tensor]
     noise: Required[float]
@@ -152,7 +152,7 @@ class SubGaussian(Bounded, total=False):
 
 
 def with_width(common: Common, width: Width) -> dict[str, Any]:
-    """The arguments of a strategy, with ``width`` as the default width."""
+    """The arguments of a strategy; ``width`` is used if ``common`` has no width."""
     given = {name: common[name] for name in ("kernel", "noise", "maximize", "mean", "inference")}
     return given | {"width": width if common["width"] is None else common["width"]}
 
@@ -162,9 +162,9 @@ def preset(
 ) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
     """A decorator that lists a preset, with a signature and docstring of all its arguments.
 
-    The decorated function takes its own arguments by name, described last in its docstring, and
-    ``**common`` with the keys of a ``TypedDict`` above. It receives every key, with the defaults in
-    ``ARGUMENTS``. An unknown or missing name raises a ``TypeError``.
+    The decorated function takes its own arguments by name; they come last in its docstring. It also
+    takes ``**common`` with the keys of a ``TypedDict``, such as :class:`Common`. It receives every
+    key, with the defaults in ``ARGUMENTS``. An unknown or missing name raises a ``TypeError``.
 
     Args:
         names: As :attr:`Preset.names`, separated by commas.
@@ -175,7 +175,7 @@ def preset(
     def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:
         own = inspect.signature(make, eval_str=True)
         *first, rest = own.parameters.values()
-        if rest.kind is rest.KEYWORD_ONLY:  # it names all its arguments
+        if rest.kind is rest.KEYWORD_ONLY:  # the function names all its arguments
             PRESETS[make.__name__] = Preset(make, tuple(names.split(", ")), style, row)
             return make
         kinds = get_type_hints(*get_args(rest.annotation))
@@ -223,7 +223,8 @@ def igp_ucb(**common: Unpack[SubGaussian]) -> GPStrategy:
 def gp_ts(**common: Unpack[SubGaussian]) -> GPStrategy:
     """GP-TS, [C17] Algorithm 2: plays the best arm of a sample from GP(mean, v_t² c).
 
-    By default v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))); a ``width`` replaces it.
+    Here c is the posterior covariance. By default v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) with
+    the information gain g; a ``width`` replaces v_t.
     """
     return GPStrategy(exploration=Thompson(), **with_width(common, igp_width(common, parts=2)))
 
@@ -305,8 +306,9 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
 def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
-    ``width=Constant(beta)`` is the algorithm of Mandl and Kekkonen (2026). Their paper was not
-    available, so their rule for beta is not implemented. On the world of their figure 1, the best
+    With ``width=Constant(beta)`` this is the algorithm of Mandl and Kekkonen (2026). Their paper
+    was not available, so their rule for beta is not implemented. On the world of their figure 1,
+    the best
     beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1. With ``ask(now=)`` and
     ``tell(time=)`` the covariance depends on the actual times, (1 - ε)^(Δt / 2). Imamura et al.
     (2020) study this setting, in which evaluations take different times.
@@ -345,14 +347,15 @@ def tv_bayesopt(
 def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> GPStrategy:
     """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
 
-    TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. BOLT (arXiv:2501.18963),
-    which succeeds W-DBO, has another rule for the size of the data; that rule is not implemented.
+    This is TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. BOLT, the successor
+    of W-DBO (arXiv:2501.18963), has another rule for the size of the data; that rule is not
+    implemented.
     The authors' package learns kernel, rate and noise in every round and explores with
     beta = 0.2 d ln(2 n), where n is the number of observations in use.
 
     Args:
         epsilon: Rate of change ε per unit of time.
-        alpha: Growth rate of the removal budget; 0 removes nothing.
+        alpha: Growth rate of the budget that limits removal; 0 removes nothing.
 
     Raises:
         ValueError: If the kernel is not an ``RBFKernel`` or a ``MaternKernel`` over all
@@ -361,7 +364,7 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
     mean = common["mean"]
     if isinstance(mean, str):
         raise ValueError(
-            f"w_dbo: mean is {mean!r}, but it must be a number, since the relevance of "
+            f"w_dbo: mean is {mean!r}, but it must be a number, because the relevance of "
             "observations is computed from it; give mean=0.0 or another number."
         )
     removal = WassersteinRemoval(epsilon, *_space_of(common["kernel"]), alpha=alpha, mean=mean)
@@ -401,7 +404,7 @@ def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) ->
 
     Args:
         alpha: Exponent of the age.
-        kappa: Factor on the age.
+        kappa: Factor on lag^alpha.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
     return GPStrategy(inflation=UncertaintyInjection(alpha, kappa), **with_width(common, width))
@@ -423,8 +426,9 @@ def et_gp_ucb(
 
     Args:
         delta: δ_B, the probability of a false trigger on a static objective.
-        rule: The test, which maps predictions and bands `batch_shape` to a bool `batch_shape`; the
-            test of the paper by default.
+        rule: The test of whether an observation contradicts the model; the paper's by default. It
+            returns a bool tensor, `batch_shape`; see
+            :func:`~botorch_tv.forgetting.prediction_error` for its arguments.
         confirm: How many contradictions must follow the first before everything is forgotten. With
             0, as in the paper, the first suffices. With 1 a single wrong reading causes no reset:
             the reading is set aside, and dropped if the next observation agrees with the model.
@@ -434,7 +438,7 @@ def et_gp_ucb(
     Raises:
         ValueError: If ``confirm`` is negative or not whole, or ``delta`` lies outside (0, 1).
     """
-    confirm = require_integer("et_gp_ucb: confirm", confirm, 0, "1 waits for another.")
+    confirm = require_integer("et_gp_ucb: confirm", confirm, 0, "1 waits for one more.")
     trigger = ConfirmedTrigger(delta, rule, confirm) if confirm else EventTrigger(delta, rule)
     return GPStrategy(retention=trigger, **with_width(common, Logarithmic(c1=0.4, c2=4.0)))
 
@@ -450,14 +454,14 @@ def glr_gp_ucb(
 ) -> GPStrategy:
     """Detection-augmented GP-UCB: forgets when a likelihood ratio detects a change.
 
-    After Gerogiannis, Huang, Bose, Veeravalli (arXiv:2501.19401); see
-    :class:`~botorch_tv.forgetting.GLRTrigger` for its relation to their paper. Their rule for
-    ``chance`` was not available.
+    This preset follows Gerogiannis, Huang, Bose, Veeravalli (arXiv:2501.19401);
+    :class:`~botorch_tv.forgetting.GLRTrigger` describes the differences. Their rule for ``chance``
+    was not available.
 
     Args:
         chance: Fraction of rounds with a uniformly random choice, which finds changes anywhere.
         delta: Probability of a false detection on a static objective.
-        longest: How many rounds back to search for a change.
+        longest: Number of past rounds that are searched for a change.
     """
     return GPStrategy(
         retention=GLRTrigger(delta, longest),
@@ -501,7 +505,7 @@ def bob_gp_ucb(
 
     This preset needs no variation budget; see
     :class:`~botorch_tv.strategies.committee.BanditOverBandits`. Everything is forgotten when a
-    block begins. ``B`` also bounds the objective, whose kernel has variance 1.
+    block begins. ``B`` is also used as a bound on |f|, which holds for kernels of variance 1.
 
     Args:
         windows: Candidate window lengths W in rounds; a block uses a single window.
@@ -527,13 +531,13 @@ def bob_gp_ucb(
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
     """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
 
-    Phases of elimination in random order, restarted.
-    :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from their paper.
-    Only for grids. Their rules for ``period`` and ``beta`` were not available.
+    After each phase, arms that cannot be the best are eliminated; every ``period`` rounds all arms
+    return. :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from the
+    paper. Only for grids. The paper's rules for ``period`` and ``beta`` were not available.
 
     Args:
         period: Rounds H between restarts.
-        beta: Squared half width of the bands, in standard deviations.
+        beta: Square of the half-width of the bands in standard deviations.
     """
     return PhasedElimination(period=period, width=Constant(beta), **common)
 
@@ -548,9 +552,9 @@ def rexp3(
 ) -> RestartedExp3:
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014), a baseline in [B16] §5.2: Exp3, restarted.
 
-    γ and Δ are those of its Theorem 2 as two public implementations give them; the text of the
-    paper has not been read. Arms are unrelated, and the model is used for predictions and
-    recommendations only; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. Only for grids.
+    γ and Δ are those of the paper's Theorem 2, as two public implementations give them; the text of
+    the paper has not been read. Arms are unrelated, and the model is used only for predictions and
+    recommendations; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. Only for grids.
 
     Args:
         period: Rounds Δ between restarts.
@@ -600,11 +604,11 @@ def adaptive_gp_ucb(
 def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Bounded]) -> SparQ:
     """SparQ-GP-UCB, [M] Algorithm 1: after every round an expert measures some past points again.
 
-    Regression uses the newest answers only; the default width is
+    Regression uses only the newest answers. The default width is
     :class:`~botorch_tv.acquisition.Heteroscedastic`.
 
     A round is ``tell``, ``consult``, ``absorb``, ``ask``. Without answers ``ask`` warns and uses
-    the data available, see :class:`~botorch_tv.experts.SparQ`.
+    the data available; see :class:`~botorch_tv.experts.SparQ`.
 
     Args:
         c_Q: Scale of the number of points, see :class:`~botorch_tv.experts.Refresh`.
@@ -652,7 +656,7 @@ def w_sparq_gp_ucb(
 
 
 def igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
-    """The width with failure probability ``delta / parts``."""
+    """The width of IGP-UCB with failure probability ``delta / parts``."""
     whole = IGPUCB(B=common["B"], R=_scale(common), delta=common["delta"])
     return whole if parts == 1 else replace(whole, delta=whole.delta / parts)
 
@@ -671,8 +675,8 @@ def _space_of(kernel: Kernel | Tensor) -> tuple[float | tuple[float, ...], float
     if not isinstance(inner, (RBFKernel, MaternKernel)) or inner.active_dims is not None:
         raise ValueError(
             f"w_dbo: kernel is {shown(kernel)}, but it must be an RBFKernel or a MaternKernel over "
-            "all coordinates, with or without a ScaleKernel, because only the integrals of their "
-            "squares are available."
+            "all coordinates, with or without a ScaleKernel, because the integrals of other "
+            "squared kernels are not available."
         )
     lengths = tuple(inner.lengthscale.detach().double().reshape(-1).tolist())
     nu = float(inner.nu) if isinstance(inner, MaternKernel) else math.inf

@@ -50,8 +50,8 @@ class Strategy(ABC):
 
     A strategy is configuration and never changes. It serves one trial (``batch_shape=()``) or
     thousands that advance together. Its methods are pure: they return new states and do not change
-    the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts; presets return
-    this class and others.
+    the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts; most presets
+    return such a strategy.
     """
 
     # ---------------------------------------------------------------- defined by subclasses
@@ -64,7 +64,10 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def process(self) -> Process:
-        """What predictions depend on, except the data; a committee returns its first member's."""
+        """What predictions depend on, except the data.
+
+        A committee returns the process of its first member.
+        """
 
     @abstractmethod
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
@@ -72,7 +75,7 @@ class Strategy(ABC):
 
         Args:
             domain: The domain.
-            prior: The prior there; None before it is computed.
+            prior: The prior on the domain; None before it is computed.
         """
 
     @property
@@ -109,7 +112,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
-        """As :meth:`suggestion_at`, of choices as the log stores them."""
+        """As :meth:`suggestion_at`, for choices in the form that the log stores."""
 
     @abstractmethod
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
@@ -117,7 +120,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
-        """The choice with the best posterior mean, less ``caution`` standard deviations."""
+        """The choice with the best mean after a penalty of ``caution`` standard deviations."""
 
     @abstractmethod
     def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
@@ -144,7 +147,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        """Upper bound on the numbers that a trial stores by round ``horizon``.
+        """Upper bound on how many numbers a trial has stored after ``horizon`` rounds.
 
         Batch sizes are computed from this bound. On a grid a trial stores fewer numbers if arms are
         played repeatedly.
@@ -176,7 +179,9 @@ class Strategy(ABC):
         return self.process.noise
 
     def step(self, state: State) -> float | Tensor:
-        """Default time from the newest measurement to the next, a scalar or `batch_shape`; 1 here.
+        """Default time from the newest measurement to the next, a scalar or `batch_shape`.
+
+        It is 1 unless a subclass overrides this method.
 
         Args:
             state: The current state.
@@ -184,9 +189,10 @@ class Strategy(ABC):
         return 1.0
 
     def predicts(self, state: State) -> Tensor:
-        """Whether predictions are available, `batch_shape`, bool; always, if a prior is given.
+        """Whether predictions are available, `batch_shape`, bool.
 
-        If not, ``mean`` and ``sd`` of a suggestion are meaningless.
+        With a given prior they always are. If they are not, ``mean`` and ``sd`` of a suggestion are
+        meaningless.
 
         Args:
             state: The current state.
@@ -204,7 +210,7 @@ class Strategy(ABC):
     def describe(
         self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
     ) -> str:
-        """A summary of the model as text; for strategies that learn nothing, their arguments.
+        """A summary of the model as text; for a strategy that learns nothing, its arguments.
 
         Args:
             state: The current state.
@@ -226,9 +232,9 @@ class Strategy(ABC):
         return None
 
     def undisturbed(self) -> Strategy:
-        """The strategy without triggers, learning and expert, for fantasies.
+        """The strategy without triggers, learning and expert, to be used with fantasies.
 
-        For the same data both strategies make the same choices.
+        For the same data both strategies choose the same points.
         """
         return self
 
@@ -246,7 +252,7 @@ class Strategy(ABC):
         return self.process.noise
 
     def _check(self, state: State, measured: Measured) -> None:
-        """Warn of an observation, or refuse it, given the assumptions of this strategy."""
+        """Warn of an observation that contradicts the strategy's assumptions, or refuse it."""
         return None
 
     def _absorb(
@@ -259,7 +265,7 @@ class Strategy(ABC):
 
     @functools.cached_property
     def _fingerprint(self) -> str | None:
-        """Identifies the strategy of a suggestion; the same for equal strategies in any process."""
+        """A text that identifies the strategy; equal strategies have equal texts everywhere."""
         try:
             return fingerprinted(repr(self), self._begun)
         except Exception:  # a part may lack a working repr
@@ -364,8 +370,8 @@ class Strategy(ABC):
             state: The state that made the suggestion, or a later state. If several suggestions are
                 measured in parallel, pass each result with the newest state.
             suggestion: The measured point, with its prediction. An event trigger compares ``y``
-                with this prediction, which ignores observations added since; the posterior uses
-                them. A suggestion passed twice counts as two measurements.
+                with this prediction. Observations added after the prediction do not change it, but
+                the posterior uses them. A suggestion passed twice counts as two measurements.
             y: The observations, `batch_shape`; a number if ``batch_shape=()``.
             time: Actual time of the measurements, a scalar or `batch_shape`; the suggestion's time
                 by default.
@@ -407,11 +413,11 @@ class Strategy(ABC):
                 low, high = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
                 good = (variance >= low) & (variance <= high)
                 text = f"as noise variance is not positive and finite, from {low:.2g} to {high:g}"
-                fix = f"use {NEARLY_EXACT[own.dtype]:g} times the kernel's for exact measurements."
+                fix = f"use {NEARLY_EXACT[own.dtype]:g} x the kernel's variance if y is exact."
                 require_trials(good, variance, text, fix)
             if isinstance(noise, (int, float)):
                 least = noise
-            else:  # reading a value would wait for a device, which only a check may
+            else:  # reading a value waits for a device, which is allowed only in a check
                 looks = (check or variance.device.type == "cpu") and variance.numel() > 0
                 least = float(variance.min()) if looks else 0.0
         if check:
@@ -531,7 +537,7 @@ class Strategy(ABC):
         Args:
             state: The current state.
             X: Points of the domain, `e x batch_shape x q x d` with any leading dimensions e, or a
-                shape that expands to it, followed by the context if the box has any.
+                shape that expands to it. If the box has a context, it follows the d coordinates.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
             observation_noise: Whether to add the noise of a new observation.
 
@@ -552,7 +558,7 @@ class Strategy(ABC):
                 f"X has shape {tuple(X.shape)}, but this state has batch_shape {tuple(shape)}; "
                 "pass points of shape q x d, or batch_shape x q x d."
             ) from error
-        # The number is explicit, since -1 is ambiguous without trials.
+        # The first size is explicit, because -1 is ambiguous if there are no trials.
         groups = X.reshape(lead.numel(), *shape, q, d).movedim(0, dims)
         choice = located(state, groups, groups.shape[dims:-1])
         mean, covariance, _ = self._joint(state, choice, now)
@@ -562,7 +568,7 @@ class Strategy(ABC):
             covariance = covariance + noise * identity
         mean = mean.movedim(dims, 0).reshape(*lead, *shape, mean.shape[-1])
         covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
-        # Lazy, since the covariance of many points of a smooth kernel is numerically singular.
+        # A lazy operator, because the covariance of many points may be numerically singular.
         return GPyTorchPosterior(Gaussian(mean, DenseLinearOperator(covariance)))
 
     def as_model(self, state: State, *, now: float | Tensor | None = None) -> StrategyModel:

@@ -29,7 +29,8 @@ from botorch_tv.strategies.state import Info, State, Suggestion, Time, draws_fro
 class ProcessStrategy(Strategy):
     """A strategy that predicts with a single process.
 
-    ``ask`` retains, predicts and explores; ``tell`` checks, observes and retains.
+    ``ask`` applies the rules of retention, predicts and explores. ``tell`` checks and adds an
+    observation, and applies the rules again.
     """
 
     decay: Decay
@@ -46,7 +47,7 @@ class ProcessStrategy(Strategy):
         return state
 
     def _in_use(self, data: Data, state: State) -> Data:
-        """The data that predictions are computed from, given the retained data."""
+        """The data for predictions; ``data`` are the retained data."""
         return data
 
     # ---------------------------------------------------------------- the rounds
@@ -105,7 +106,7 @@ class ProcessStrategy(Strategy):
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
         advanced = self._relearned(advanced)
         asked = repeated(0, shape, torch.int64, device)
-        if state.expert is not None:  # queries since the last round, reported once
+        if state.expert is not None:  # report queries since the last round once
             none, asked = torch.zeros_like(asked), state.expert.asked
             advanced = advanced._replace(expert=state.expert._replace(asked=none))
         return advanced, Info(reset, asked, suggestion.sd, variance)
@@ -120,7 +121,8 @@ class ProcessStrategy(Strategy):
         """The data retained at the time ``now`` of a decision, `batch_shape`.
 
         Returns:
-            The data, and which trials have been reset, `batch_shape`, bool; None for none.
+            Two values: the data; and which trials have been reset, `batch_shape`, bool, or None if
+                no trial has been reset.
         """
         rules = len(self.process.retention)
         if state.begun_with is not self._begun or len(state.memory) != rules + 1:
@@ -140,7 +142,7 @@ class ProcessStrategy(Strategy):
         since: Tensor,
         newest: Observation | None = None,
     ) -> list[Retained]:
-        """The answer of each rule of retention: the rows that it retains, and resets.
+        """The answer of each rule of retention: the rows to retain, and whether to reset.
 
         Args:
             state: The state with the memory of the rules.
@@ -156,7 +158,7 @@ class ProcessStrategy(Strategy):
         for rule, memory in zip(self.process.retention, state.memory):
             log = log_of(now=now, since=since, memory=memory)
             retained = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
-            # Copies, since a rule may reuse the memory of its answer.
+            # These are copied, because a rule may reuse the memory of its answer.
             rows, aside = (
                 None if part is None else part.clone() for part in (retained.rows, retained.aside)
             )
@@ -182,7 +184,7 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def _parts(self) -> tuple[Part, ...]:
-        """The parts that may have a memory, in the order of the memory."""
+        """The parts that may have a memory, in the order of ``State.memory``."""
         return (*self.process.retention, self.exploration)
 
     @functools.cached_property
@@ -258,10 +260,10 @@ class ProcessStrategy(Strategy):
 
 
 def _watched(part: Part, method: str, log: Log) -> Any:
-    """The answer of a part; in the first rounds checked for writing into the log.
+    """The answer of a part, after a check in the first rounds that it did not change the log.
 
     Raises:
-        InputDataError: If it writes into the log.
+        InputDataError: If the part changes the log.
     """
     if log.rounds > WATCHED or log.now.device.type != "cpu":
         return getattr(part, method)(log)

@@ -1,7 +1,8 @@
 """SparQ-GP-UCB and W-SparQ-GP-UCB: bandits with an expert who measures past points again.
 
-[M] Algorithms 1 and 2. A round is: ``tell`` the observation, ``consult`` for the expert's questions
-about f now, ``absorb`` the answers, ``ask`` for the next choice.
+They are [M] Algorithms 1 and 2. In a round, ``tell`` adds the observation, ``consult`` returns the
+points at which the expert should measure f_now, ``absorb`` adds the expert's answers, and ``ask``
+returns the next choice.
 """
 
 from __future__ import annotations
@@ -96,8 +97,9 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
         steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
 
     Returns:
-        The choices, `batch_shape x Q` (arms) or `batch_shape x Q x d` (points); and a mask of the
-        entries that count, `batch_shape x Q`, bool. Q is the largest number of points of any trial.
+        Two tensors: the choices, `batch_shape x Q` (arms) or `batch_shape x Q x d` (points); and a
+        mask of the valid entries, `batch_shape x Q`, bool. Q is the largest number of points of any
+        trial.
     """
     log = state.history.choice.tensor()
     if state.time.numel() == 0:
@@ -118,7 +120,7 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
     index, mask = k_dpp(covariance, size, draws, points=there, steps=steps, clip=True)
     count = max(1, int(mask.sum(-1).amax()))
     mask = mask[..., :count]
-    # Entries that do not count repeat the first point, which belongs to the trial.
+    # Invalid entries repeat the first point of the same trial.
     index = torch.where(mask, index[..., :count], 0)
     return _taken(choice, index), mask
 
@@ -136,7 +138,7 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
         each group is in order.
     """
     key = choice if choice.dim() == batch_dims + 1 else _hashed(choice)
-    # Sorting makes equal hashes neighbours, the oldest first.
+    # Sorting puts equal choices side by side, the oldest first.
     ordered, order = key.sort(dim=-1, stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
@@ -145,7 +147,7 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
 
 
 def _hashed(points: Tensor) -> Tensor:
-    """A 64-bit hash of points, `* x d -> *`; different points collide with probability 1e-19."""
+    """A 64-bit hash of points, `* x d -> *`; two points collide with a probability of 1e-19."""
     bits = (points.double() + 0.0).view(torch.int64)  # adding 0 turns -0 into 0
     key = torch.zeros_like(bits[..., 0])
     for part in bits.unbind(-1):
@@ -192,8 +194,8 @@ class Never(Schedule):
 class Windows(Schedule):
     """Ask at window starts: W-SparQ-GP-UCB, [M] Algorithm 2.
 
-    Windows start at t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, [M] (32). Within a window, noise
-    that grows as lag^α does not exceed t^α~.
+    Windows start at t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, [M] (32). In the window from t_j,
+    the factor lag^α by which noise grows is at most t_j^α~.
 
     Args:
         alpha: Exponent α of the growth of noise with age, positive.
@@ -260,8 +262,8 @@ class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
     Regression uses the newest answers and the observations after the round of their consultation.
-    Older observations, including those of that round, are dropped; their points remain as
-    candidates for the next consultation. Answers and observations age from their own times.
+    Older observations, including those of that round, are dropped; their points remain candidates
+    for the next consultation. Answers and observations age from their own times.
 
     The expert may be slow: answers absorbed rounds later have the time of their question, and
     regression uses them with all later observations. The expert may answer only some of the points
@@ -269,7 +271,7 @@ class SparQ(KernelStrategy):
     data. :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round
     but no answers have been absorbed since. Either :meth:`consult` and :meth:`absorb` were not
     called, or the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)``
-    silences it.
+    silences the warning.
 
     Args:
         decay: How covariance falls with the time between measurements.
@@ -300,11 +302,11 @@ class SparQ(KernelStrategy):
         return super()._initial(domain, basis, shape)
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """How the posterior is computed: by regression, since answers replace data.
+        """How the posterior is computed: by regression, because answers replace data.
 
         Args:
             domain: The domain.
-            prior: The prior there, which makes no difference here.
+            prior: Not used by this strategy.
         """
         return (PointRegression if isinstance(domain, Box) else ArmRegression)(
             self.process, samples=self.exploration.samples
@@ -340,9 +342,9 @@ class SparQ(KernelStrategy):
     ) -> Consultation | None:
         """The points to ask the expert about, after :meth:`tell` and before :meth:`ask`.
 
-        The points are drawn from the distinct points chosen so far by a k-DPP of the kernel, where
-        k is the smallest of three numbers: the number of these points, the numerical rank of K on
-        these points, and ⌈c_Q ln^d(t + 1)⌉.
+        A k-DPP of the kernel draws them from the distinct points that were chosen so far. Here k is
+        the smallest of three numbers: the number of distinct points, the numerical rank of their
+        covariance matrix, and ⌈c_Q ln^d(t + 1)⌉ after round t.
 
         Args:
             state: The current state.

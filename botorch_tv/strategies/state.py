@@ -29,12 +29,12 @@ class Consultation(NamedTuple):
         X: The points, `batch_shape x Q x d`.
         choice: The points as the log stores them: arms, `batch_shape x Q`, or points,
             `batch_shape x Q x d`.
-        mask: Which entries count, `batch_shape x Q`, bool, since trials may have different numbers
-            of points.
+        mask: Which entries of ``X`` and ``choice`` are valid, `batch_shape x Q`, bool. Trials may
+            have different numbers of points.
         time: The time at which the values are wanted: the time of the newest observation,
             `batch_shape`, float64.
         round: The round t of the newest observation.
-        limit: Largest possible number of points of a trial in this round.
+        limit: Largest number of points that a trial can have in this round.
     """
 
     X: Tensor
@@ -59,8 +59,9 @@ class ExpertData(NamedTuple):
         noise: Noise variances of the answers, `batch_shape x Q`; infinite without an answer.
         time: The time of the values, `batch_shape`, float64.
         round: The round of the newest consultation that was answered.
-        asked: Side queries since the newest observation, `batch_shape`, int64.
-        unanswered: Points of the newest consultation without answer, `batch_shape`, int64.
+        asked: Number of side queries since the newest observation, `batch_shape`, int64.
+        unanswered: Number of points of the newest consultation that have no answer, `batch_shape`,
+            int64.
     """
 
     choice: Tensor
@@ -75,7 +76,8 @@ class ExpertData(NamedTuple):
 class SavedBy:
     """The version of this package that saved a state.
 
-    It is loaded before the parts of the state, whose meaning may differ between versions.
+    The version is loaded and checked first, because the meaning of the parts of a state may differ
+    between versions.
     """
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -100,7 +102,7 @@ class State(NamedTuple):
         data: The log of observations, the retained rows, and intermediate results.
         memory: The memory of each retention rule, followed by the memory of the exploration; see
             :class:`~botorch_tv.forgetting.base.Part`.
-        expert: Answers of an expert, separate from the log; None before any.
+        expert: Answers of an expert, separate from the log; None before the first answer.
         members: For a committee, the states of its members; ``data`` is then the data of the first
             member.
         begun_with: Texts and fingerprints of the parts of the strategy that computed the state.
@@ -115,7 +117,7 @@ class State(NamedTuple):
 
     @property
     def basis(self) -> Prior:
-        """The prior: the kernel factored over the arms of a grid, or for points of a box."""
+        """The prior: the factored covariance of the arms of a grid, or the kernel on a box."""
         return self.data.prior
 
     @property
@@ -147,11 +149,12 @@ class Suggestion(NamedTuple):
     Attributes:
         X: The point to measure, `batch_shape x d`, followed by the context if the box has any.
         index: Index of the arm on a grid, `batch_shape`, int64; None on a box.
-        mean: Posterior mean of f_now there, `batch_shape`.
-        sd: Posterior standard deviation of f_now there, without observation noise, `batch_shape`.
+        mean: Posterior mean of f_now at ``X``, `batch_shape`.
+        sd: Posterior standard deviation of f_now at ``X``, without observation noise,
+            `batch_shape`.
         sqrt_beta: Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`.
         time: The time of the choice, `batch_shape`, float64.
-        made_by: Text and fingerprint of the strategy that made it; None if not recorded.
+        made_by: Text and fingerprint of the strategy that made the suggestion; None if unknown.
         member: For a committee, the index of the member that made the suggestion, `batch_shape`,
             int64; else None.
     """

@@ -219,10 +219,10 @@ class WrongPower(Wrong):
 
 
 REFUSED = {
-    Elsewhere: r"declares \['rate'\], but its formula does not depend on it",
+    Elsewhere: r"declares \['rate'\], but its formula does not depend on every name",
     PartlyElsewhere: "different results with tensors",
-    HiddenUnit: "changes with the unit of time",
-    WrongPower: "changes with the unit of time",
+    HiddenUnit: "depend on the unit of time",
+    WrongPower: "depend on the unit of time",
 }
 
 

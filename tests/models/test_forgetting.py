@@ -169,7 +169,7 @@ def test_fixed_forgetting_uses_the_unit_of_the_user():
     X, Y = observed(12)
     scaled = X.clone()
     scaled[:, -1] *= 3  # gaps of 3 and 6
-    with pytest.raises(ValueError, match="changes with the unit of time"):
+    with pytest.raises(ValueError, match="depend on the unit of time"):
         TimeVaryingGP(scaled, Y, forgetting=HiddenUnit())
     model = TimeVaryingGP(scaled, Y, forgetting=HiddenUnit(), learn_forgetting=False)
     times = scaled[:, -1:]

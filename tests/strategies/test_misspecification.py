@@ -95,7 +95,11 @@ DOMAINS = [
     (box((20, 80), (1, 10)), kernel(0.2), "apart in coordinate 0, a hundredth of the range"),
     (box((0, 1), (300, 900)), kernel(), "apart in coordinate 1"),
     (box((0, 1e-4)), kernel(), "functions are constant"),
-    (Grid.regular(5, 2, bounds=[(0, 100), (0, 100)]), kernel(), "predicts nothing about others"),
+    (
+        Grid.regular(5, 2, bounds=[(0, 100), (0, 100)]),
+        kernel(),
+        "predicts nothing about other arms",
+    ),
 ]
 
 
