@@ -22,6 +22,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports PyTorch, whic
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_configure():
+    # The main process of pytest -n imports the modules of its workers' warnings in a thread for
+    # each worker, and two first imports at once may wait for each other forever.
+    import botorch  # noqa: F401
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if " at 0x" in item.nodeid:
