@@ -22,12 +22,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports PyTorch, whic
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def pytest_configure():
-    # The main process of pytest -n imports the modules of its workers' warnings in a thread for
-    # each worker, and two first imports at once may wait for each other forever.
-    import botorch  # noqa: F401
-
-
 def pytest_collection_modifyitems(items):
     for item in items:
         if " at 0x" in item.nodeid:
@@ -58,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
     the number of threads above is known; and also in the process that plays no test itself.
     """
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        # A thread for each worker imports the modules of its warnings here, and two first imports
+        # at once may wait for each other forever.
+        import botorch  # noqa: F401
+
         return
     config.addinivalue_line(
         "filterwarnings", "error::botorch_tv.validation.MisspecificationWarning"
