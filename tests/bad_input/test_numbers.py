@@ -144,7 +144,7 @@ study = partial(
 )
 WORLDS = {
     "MarkovWorld epsilon": (markov("epsilon"), RATE, UNIT, "static"),
-    "MarkovWorld noise": (markov("noise"), AT_LEAST_0, UP_TO, "0 measures exactly"),
+    "MarkovWorld noise": (markov("noise"), AT_LEAST_0, UP_TO, "0 means no noise"),
     "Static": (
         lambda v: StaticWorld(LINE, functions=DRAW, noise=v),
         AT_LEAST_0,
