@@ -169,8 +169,7 @@ class StudySettings:
     # ------------------------------------------------------------ states and random numbers
 
     def states(self, labels: Iterable[str]) -> dict[str, State]:
-        """Initial states of some strategies by label; they are cached, because kernels are
-        evaluated.
+        """Initial states of some strategies by label, cached to evaluate kernels only once.
 
         Raises:
             ValueError: If single precision is too coarse for this many rounds.
@@ -292,7 +291,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
-    """Refuse a study in which rounding errors exceed the information of late observations."""
+    """Raise a ``ValueError`` if rounding errors exceed the information of late observations."""
     inference = strategy.inference_for(state.domain, state.basis)
     retained, most = (
         inference.process.most_retained(horizon),
