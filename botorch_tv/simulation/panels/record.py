@@ -295,7 +295,7 @@ def _read_arrays(
     require(
         chosen in tables,
         f"{path.name} has no numeric array {chosen!r} of two or more dimensions, rounds x arms; "
-        f"arrays of this kind: {', '.join(tables) or 'none'}.",
+        f"suitable arrays: {', '.join(tables) or 'none'}.",
     )
     values = np.asarray(tables[chosen], dtype=np.float64)
     lengths = values.shape[1:]

@@ -182,7 +182,7 @@ class DriftWorld(DrawnWorld):
 
 
 class MarkovWorld(GridWorld):
-    """A draw from a Gaussian process in each trial, which drifts by the Markov model, [B16] §2.
+    """One draw from a Gaussian process per trial; it drifts by the Markov model, [B16] §2.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
     kernel's Gaussian process. Each round uses one normal variate for each feature of the kernel.
