@@ -28,7 +28,8 @@ ROUNDING = 1e-8
 results of its operations when they are launched one by one."""
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
-"""Records work without executing it; the returned function executes the work."""
+"""A function that records work without executing it. It returns a function that executes the
+work."""
 
 
 class Player:
@@ -72,7 +73,7 @@ class Player:
             "regret": zeros(horizon, trials, dtype=like.dtype),
             "resets": zeros(horizon, trials, dtype=torch.bool),
         }
-        # Everything that persists from round to round.
+        # All tensors that persist from round to round.
         lasting = [tensor for tensor in vars(self.posterior).values() if isinstance(tensor, Tensor)]
         self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
@@ -145,7 +146,7 @@ class Player:
         return first_maximum(score, rules.tie, scratch).masked_fill_(posterior.count == 0, 0)
 
     def _forget(self, trials: Tensor) -> None:
-        """Forget everything in some trials, `trials`, bool."""
+        """Reset some trials to the prior; ``trials`` marks them, bool of shape `trials`."""
         self.posterior.clear(self._first, trials)
         self.elapsed.masked_fill_(trials, 0)
         self.since.masked_fill_(trials, 1)
@@ -212,7 +213,7 @@ class CapturedTable:
         return {label: player.played() for label, player in self.players.items()}
 
     def _brought(self, expand: Callable[..., Tensor] | None) -> None:
-        """Write the current objective to the stage."""
+        """Write the current objective to ``self._stage``."""
         values, best, _ = self._stage
         if expand is not None:
             expand(self._given, out=values)
@@ -245,7 +246,7 @@ class Replayed:
     The first execution is the warm-up that a device needs to load libraries and to reserve memory.
 
     Args:
-        work: Reads and writes the same memory every time.
+        work: A function that reads and writes the same memory every time.
         recorder: Records the work.
         written: All persistent memory that the work writes to. If it is given, the second call
             executes both the recording and the work. Later calls use the recording only if both

@@ -36,8 +36,8 @@ FIRST_SLOTS = 48
 AT_ONCE = 4
 """Number of vectors over all arms in which each trial buffers objectives until it plays them."""
 UNINTERRUPTED = 2**24
-"""Play checks for an interruption whenever it has processed this many numbers, which takes some
-tenths of a second."""
+"""How many numbers are processed between two checks for an interruption; this takes some tenths of
+a second."""
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of ``Trials.counts``: slots used, rounds since the reset, and time since the origin."""
 Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -464,7 +464,7 @@ def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 def factors(basis: Basis) -> Factors:
-    """The covariance of a basis, as a product over dimensions or, if it has none, as a matrix."""
+    """The covariance of a basis: a product over dimensions if possible, otherwise a matrix."""
     if not isinstance(basis, ProductBasis):
         every = torch.arange(basis.arms, device="cpu")
         covariance = np.ascontiguousarray(basis.gram(every).numpy())
@@ -519,7 +519,7 @@ class CompiledTable:
         settings: The study.
         compilable: The strategies by label.
         block: The trials.
-        stop: Ends the play once it is set.
+        stop: Event that ends the play once it is set.
 
     Attributes:
         trials: Posteriors and records by label.

@@ -65,7 +65,7 @@ class BlockMoments:
         """The moments of all trials from the moments of disjoint parts.
 
         As in the analysis of variance, the total scatter is the scatter within the parts plus the
-        scatter between their means, weighted by their counts.
+        scatter between the means of the parts, weighted by the counts of the parts.
         """
         every = list(parts)
         counts, means, scatters = (
@@ -102,7 +102,7 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
 
     Args:
         data: The dataset.
-        path: The file, `.nc` by custom.
+        path: The file; its extension is usually `.nc`.
 
     Returns:
         The path written.
@@ -170,13 +170,13 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
                 data = data.load()
     except PermissionError:
         raise
-    except Exception as error:  # the HDF5 libraries raise many types on damaged bytes
+    except Exception as error:  # HDF5 raises many types of errors on damaged bytes
         raise ValueError(
             f"{path} is damaged or not a netCDF file ({type(error).__name__}: "
             f"{str(error).splitlines()[0][:120] if str(error) else 'no message'}). "
             "Restore it from a copy, or run the study again."
         ) from error
-    data.attrs = {  # the file returns scalars of numpy
+    data.attrs = {  # netCDF attributes are scalars of NumPy
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in data.attrs.items()
     }

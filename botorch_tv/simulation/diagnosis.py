@@ -150,7 +150,7 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
 
 
 def _quantile(level: float) -> float:
-    """The z such that a standard normal variate lies within ± z with this probability."""
+    """The number z such that a standard normal variate lies within ± z with this probability."""
     require_number("calibration: level", level, "(0, 1)", "give a share such as 0.9.")
     return NormalDist().inv_cdf((1 + level) / 2)
 
@@ -299,7 +299,7 @@ def _causes(
 ) -> list[str]:
     """The part of the band that was exceeded, for each triggered reset."""
     factor = band / (sd + noise_sd)
-    # Signed, because noise towards the prediction cannot cause a reset.
+    # The excesses are signed, because noise towards the prediction cannot cause a reset.
     model, noise = of_model - factor * sd, of_noise - factor * noise_sd
     # Because of rounding errors, both may be within their parts; then the larger excess counts.
     by_model, by_noise = (model > 0) | (model >= noise), (noise > 0) | (noise > model)

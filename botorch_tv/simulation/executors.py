@@ -25,7 +25,7 @@ from botorch_tv.simulation.store import Store
 OWN_NOTE = "run_study: in "
 """Prefix of the notes on errors within a study, as opposed to errors of the executor."""
 PATIENCE_SECONDS = 600.0
-"""Time after which this process computes a block even if another process is computing it."""
+"""Time in seconds after which this process computes a block even if another is computing it."""
 Blocks = dict[str, Arrays]
 """Blocks of the same trials by the label of the strategy."""
 Task = tuple[Sequence[str], range]
@@ -67,7 +67,8 @@ def side_by_side(
     core, which avoids the barrier at the end of every parallel operation.
 
     Args:
-        work: Maps a job to its result. It should return early once the event is set.
+        work: A function that maps a job to its result. It should return early once the event is
+            set.
         jobs: The jobs.
         workers: Largest number of jobs at once.
 
@@ -137,7 +138,7 @@ def _computed(
 ) -> Blocks | None:
     """The blocks of a task, read or played; None if stopped, or if another process computes them.
 
-    With ``insist`` they are computed even while another process is computing them.
+    With ``insist`` the blocks are computed even while another process is computing them.
     """
     patience = PATIENCE_SECONDS if insist else 0.0
     claim = nullcontext(True) if store is None else store.claim(chunk, patience, stop)
@@ -259,8 +260,8 @@ def play_task(
         computing them.
 
     Raises:
-        RuntimeError: If the libraries differ from those of the calling process. It also replaces an
-            error that cannot be pickled.
+        RuntimeError: If the libraries differ from those of the calling process. A ``RuntimeError``
+            also replaces an error that cannot be pickled.
         Exception: Any error of a world, a strategy or a recorder, with a note on where it occurred.
     """
     with _sendable_errors(chunk):

@@ -239,8 +239,8 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """Merge two results of the same trials with different strategies.
 
     Raises:
-        ValueError: If trials or worlds differ, or both results have the same label; the message
-            names the difference.
+        ValueError: If trials or worlds differ, or a label is in both results; the message names the
+            difference.
     """
     unlike = differences(_identity(second), _identity(first))
     variables = sorted({str(name) for name in set(first.variables) ^ set(second.variables)})
@@ -323,7 +323,7 @@ def _require_same_worlds(first: xr.Dataset, second: xr.Dataset) -> None:
 
 
 def _identity(data: xr.Dataset) -> dict[str, Description]:
-    """Everything that is equal in results of the same trials."""
+    """The settings that are equal in results of the same trials."""
     shared = {name: data.attrs.get(name) for name in SAME}
     world = json.loads(data.attrs.get("world_description") or "null") or shared["world"]
     sizes = {str(name): size for name, size in data.sizes.items() if name != "strategy"}
@@ -460,7 +460,7 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A diagnosed study.
-        stem: Existing folder and prefix of the names: `out/compare` gives
+        stem: Path of an existing folder and prefix of the names of files: `out/compare` gives
             `out/compare-triggers.csv` and so on.
 
     Returns:
@@ -496,7 +496,7 @@ def write_maps(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A study with prediction errors.
-        stem: Existing folder and prefix of the name: `out/compare` gives
+        stem: Path of an existing folder and prefix of the name of the file: `out/compare` gives
             `out/compare-prediction-error.png`.
 
     Returns:

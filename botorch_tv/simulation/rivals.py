@@ -54,9 +54,9 @@ class Settings:
         gamma: Discount γ of WGP-UCB, in (0, 1].
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
         delta: Probability δ of a false trigger of ET-GP-UCB and GLR-GP-UCB.
-        width: Exploration of the strategies that take a width; None for the width of each paper.
-            IGP-UCB and BR-GP-UCB ignore this argument: they differ from GP-UCB and R-GP-UCB only by
-            their width, which depends on the information gain.
+        width: Width of the confidence bounds of strategies that take a width; None for the width of
+            each paper. IGP-UCB and BR-GP-UCB ignore this argument: they differ from GP-UCB and
+            R-GP-UCB only by their width, which depends on the information gain.
         chance: Share of rounds in which GLR-GP-UCB explores at random.
         beta: Square of the half width of the bands of R-PERP; the half width is in standard
             deviations.

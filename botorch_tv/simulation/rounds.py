@@ -348,7 +348,7 @@ def play_block(
         labels: The strategies.
         block: The trials.
         progress: Counts the rounds.
-        stop: Ends the play after the current round once it is set.
+        stop: Event that ends the play, after the current round, once it is set.
 
     Returns:
         The records by the label of the strategy; None if stopped.

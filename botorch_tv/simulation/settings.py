@@ -58,7 +58,7 @@ class StudySettings:
     device: torch.device
     record: Sequence[Recorder] = ()
     compiled: bool = False
-    """Whether to compile or capture rounds where possible; choices do not depend on it."""
+    """Whether to compile or capture rounds if possible; the choices of strategies stay the same."""
     _states: dict[str, State] = field(default_factory=dict, init=False, repr=False, compare=False)
     _compilable: dict[str, Compilable | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -172,7 +172,7 @@ class StudySettings:
         """Initial states of some strategies by label, cached to evaluate kernels only once.
 
         Raises:
-            ValueError: If single precision is too coarse for this many rounds.
+            ValueError: If float32 is too imprecise for this many rounds.
         """
         with BEGINNING:
             for label in labels:

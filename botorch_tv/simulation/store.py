@@ -175,13 +175,13 @@ class Store:
         Args:
             chunk: The block.
             patience: Seconds to wait if another process holds the lock.
-            stop: Ends the wait once it is set.
+            stop: Event that ends the wait once it is set.
 
         Yields:
             Whether to compute the block here; False if another process is computing it.
 
         Raises:
-            OSError: If nothing can be written in the folder.
+            OSError: If the folder cannot be written.
         """
         folder, deadline = self.path / LOCKS, time.monotonic() + patience
         folder.mkdir(exist_ok=True)
@@ -264,7 +264,7 @@ class Store:
                 found = {name: archive[name] for name in archive.files}  # checksums are compared
             study, made_with = str(found.pop("study")), found.pop("made_with")
             first, trials = int(found.pop("first")), len(found["regret"])
-        except Exception as error:  # zipfile and numpy raise many types on damaged bytes
+        except Exception as error:  # damaged bytes cause many types of errors
             raise _Damaged(f"{type(error).__name__}: {error}") from error
         if study != self._digests[label]:
             raise ValueError(
@@ -287,7 +287,8 @@ def discard(path: Path, trials: int) -> None:
 
     Args:
         path: The folder; it need not exist.
-        trials: Trials that are no longer needed; a folder with more trials stays unchanged.
+        trials: Number of trials that are no longer needed; a folder with more trials stays
+            unchanged.
     """
     folders = [file.parent for file in path.glob(f"*/{STRATEGY}")]
     written = [file for folder in folders for file in folder.glob("[0-9]*-[0-9]*.npz")]
@@ -336,7 +337,7 @@ class Gathered:
         self.made_with.add(str(block["made_with"]))
 
     def dataset(self) -> xr.Dataset:
-        """All trials; call it after the last block."""
+        """The dataset of all trials; call this method after the last block."""
         empty = self._settings.empty
         data = empty.drop_dims("trial").copy(deep=True)
         data = data.assign_coords(trial=np.arange(self._trials))

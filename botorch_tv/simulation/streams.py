@@ -13,12 +13,12 @@ from torch import Tensor
 from botorch_tv.gp.random import normals, signed, trial_keys, uniforms, words
 
 DRAWS = "SplittableRandom by seed, purpose and trial; functions by pivoted Cholesky factor"
-"""Names the random number generator in results; changed whenever the numbers change."""
+"""Name of the random number generator in results; it changes whenever the numbers change."""
 AHEAD = 2**15
-"""Numbers drawn at once on a CPU for all trials, about as many as fit into the cache of a core;
-fewer calls have less overhead."""
+"""How many numbers are drawn at once on a CPU, for all trials together: about as many as fit into
+the cache of a core. Drawing many numbers at once has less overhead."""
 AHEAD_ELSEWHERE = 2**20
-"""Numbers drawn at once on other devices, enough to keep a GPU busy."""
+"""How many numbers are drawn at once on other devices: enough to keep a GPU busy."""
 
 
 class Stream:

@@ -115,8 +115,8 @@ class CartPoleSystem:
 
         M p'' + m l θ'' = u − b p'        J θ'' + m l p'' = m g l θ − c θ'.
 
-    [ET] gives neither the parameters of the machine nor the weights of the cost. With the defaults
-    here the best gain for either friction, before or after the change, lies inside the box of [ET],
+    [ET] gives neither the parameters of the machine nor the weights of the cost. With the default
+    parameters, the best gains before and after the change of friction lie inside the box of [ET],
     away from its faces.
 
     Args:

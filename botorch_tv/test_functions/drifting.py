@@ -64,7 +64,7 @@ class Orbit(Motion):
 
     def __post_init__(self) -> None:
         settle_number(self, "period", "(0, inf)", "100 is usual.")
-        settle_number(self, "reach", "(0, 1]", "it is a share of the box; 0.8 is usual.")
+        settle_number(self, "reach", "(0, 1]", "it is a fraction of each range; 0.8 is usual.")
 
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
         centre, radius = _middle(bounds, self.reach)
@@ -102,7 +102,7 @@ class Jumps(Motion):
             all(earlier < later for earlier, later in pairwise((-math.inf, *self.times, math.inf))),
             f"Jumps: times is {self.times}; give finite, increasing times of change.",
         )
-        settle_number(self, "reach", "(0, 1]", "it is a share of the box; 0.8 is usual.")
+        settle_number(self, "reach", "(0, 1]", "it is a fraction of each range; 0.8 is usual.")
 
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
         centre, radius = _middle(bounds, self.reach)

@@ -92,8 +92,8 @@ class MarkovFunction(TimeVaryingTestFunction):
     In an experiment, the search was repeated with twice as many points for 16 functions on the unit
     cube in 6 dimensions. It found a higher maximum for one function with lengthscale 0.3 (by 0.09)
     and for two functions with lengthscale 0.2 (by up to 0.26). In up to 4 dimensions, with
-    lengthscales of at least 0.1, it found no higher maximum. The optima of sixteen rounds are
-    searched together, and cached.
+    lengthscales of at least 0.1, the repeated search found no higher maximum. The optima of sixteen
+    rounds are searched together, and cached.
 
     Args:
         kernel: The kernel k: ``RBFKernel`` or ``MaternKernel`` (ν = 1.5 or 2.5), possibly in a

@@ -124,7 +124,7 @@ class Panel:
             time: A time; for its types see ``start`` in :meth:`rows`.
 
         Returns:
-            A number from 0 to the number of rows, which is returned if all rows are earlier.
+            A number from 0 to the number of rows; the latter means that all rows are earlier.
 
         Raises:
             ValueError: If the time is not of the panel's type.
@@ -208,7 +208,8 @@ def make_panel(
 ENDINGS = (".npz", ".csv", ".csv.gz")
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
-# A year and a month, or three parts ending in a number: 2019-03, 1/3/2019, 1 Mar 2019.
+# A date is a year and a month, or three parts of which the last is a number: 2019-03, 1/3/2019,
+# 1 Mar 2019.
 _DATE = re.compile(r"\d{4}-\d\d?$|(\w+[-/., ]+){2}\d+")
 _COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Formats of dates without separators, by the number of their digits."""
@@ -251,8 +252,8 @@ def load_panel(
 
     Raises:
         ValueError: If the extension is unknown, a named array or column is missing or does not fit,
-            the file holds no such table, a line is longer than the first, a cell is neither a
-            number nor empty, or a table can be read in two ways.
+            the file contains no table, a line is longer than the first, a cell is neither a number
+            nor empty, or a table can be read in two ways.
         FileNotFoundError: If there is no such file.
     """
     path = Path(path)
@@ -282,7 +283,7 @@ def _read_arrays(
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
-                with suppress(ValueError):  # an array of Python objects
+                with suppress(ValueError):  # skips arrays of Python objects
                     arrays[name] = archive[name]
     except (zipfile.BadZipFile, zlib.error, EOFError, MemoryError) as error:
         raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error

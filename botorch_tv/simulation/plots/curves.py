@@ -179,7 +179,7 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
 
 # ---------------------------------------------------------------- pictures
 
-UNSETTLED = 0.1  # share of the first rounds in which normalised regret may exceed the scale
+UNSETTLED = 0.1  # share of rounds, at the start, in which normalised regret may exceed the scale
 RASTER_TRIALS = 25  # more rows than this merge into grey on a usual screen
 
 
@@ -290,7 +290,7 @@ def plot_first_reset(
         results: The studies by rate of change ε; the first strategy of each is event-triggered.
         periods: The period of R-GP-UCB for the same ε, drawn as a vertical line.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw on instead; their figure is returned.
+        ax: Axes to draw on instead of a new figure; their figure is returned.
 
     Raises:
         ValueError: If both ``path`` and ``ax`` are given.
@@ -352,7 +352,7 @@ def _caption(*results: StudyRecord, ticks: bool) -> str:
     return (band if counts[-1] > 1 else "One trial.") + last
 
 
-UNSETTLED_SIMPLE = 0.05  # share of the first rounds in which simple regret may exceed the scale
+UNSETTLED_SIMPLE = 0.05  # share of rounds, at the start, when simple regret may exceed the scale
 
 
 def plot_simple_regret(
@@ -361,7 +361,7 @@ def plot_simple_regret(
     """Simple regret over time, next to the regret of the arms played.
 
     Simple regret is the regret of the arm with the best posterior mean before the round's
-    observation. Its difference from the regret of the arms played is the cost of exploration.
+    observation. The regret of the arms played minus simple regret is the cost of exploration.
 
     Args:
         result: A diagnosed study.

@@ -52,7 +52,7 @@ class BoxWorld(World):
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Attributes:
-        problem: The test function, a copy.
+        problem: A copy of the test function.
         probe: Some values of the problem, which identify it when a study is resumed.
 
     Raises:

@@ -403,7 +403,7 @@ class SmoothedDraw(GaussianDraw):
         self.noise = require_number("SmoothedDraw: noise", noise, "(0, inf)", fix)
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        # K is numerically singular for most kernels. In features only Φᵀ Φ + λ I is inverted:
+        # K is numerically singular for most kernels. With features Φ, only Φᵀ Φ + λ I is inverted:
         # f = Φ w with w = (Φᵀ Φ + λ I)⁻¹ Φᵀ g, and aᵀ K a = |Φᵀ a|² = |w|².
         basis = self.basis(domain, torch.float64, stream.device)
         eye = torch.eye(basis.size, dtype=torch.float64, device=stream.device)

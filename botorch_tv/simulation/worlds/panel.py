@@ -46,8 +46,8 @@ class PanelWorld(GridWorld):
     from ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
 
     The covariance includes the noise of the readings, so ε of a slow world is overestimated. For
-    300 rows of 20 arms the fit gave 0.06 instead of 0.01; with the true covariance it gave 0.01.
-    Give strategies a better ε if one is available.
+    300 rows of 20 arms the fitted ε was 0.06 instead of 0.01; with the true covariance the fitted ε
+    was 0.01. Give strategies a better ε if one is available.
 
     Rows are assumed to be rounds of equal length; a panel with unevenly spaced times causes a
     warning.
