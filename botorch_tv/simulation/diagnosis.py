@@ -119,7 +119,7 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
             below 1.
     """
     require_recorded(data, *NEEDED)
-    block = require_integer("calibration_by_round: block", block, 1, "give rounds to average.")
+    block = require_integer("calibration_by_round: block", block, 1, "it is a number of rounds.")
     limit = _quantile(level)
 
     def shares(*deviations: np.ndarray) -> dict[str, np.ndarray]:

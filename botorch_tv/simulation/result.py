@@ -254,13 +254,13 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     twice = sorted(set(first["strategy"].values.tolist()) & set(second["strategy"].values.tolist()))
     if twice:
         raise ValueError(
-            f"StudyResult.merge: {', '.join(twice)} is in both; remove a copy with "
+            f"StudyResult.merge: {', '.join(twice)} is in both results; remove one with "
             "StudyResult(result.data.drop_sel(strategy=...))."
         )
     needed, free = first.nbytes + second.nbytes, free_bytes(torch.device("cpu"))
     require(
         needed <= free,
-        f"StudyResult.merge: both together take {bytes_text(needed)}, but only "
+        f"StudyResult.merge: both results take {bytes_text(needed)}, but only "
         f"{bytes_text(free)} of memory are free; run all strategies with the same save_to=FOLDER, "
         "which computes only missing strategies and stores the result on disk.",
     )

@@ -142,9 +142,9 @@ def run_study(
         threads = torch.get_num_threads()
         workers = threads if place.type == "cpu" else 1
         workers = workers if executor is None else max(threads, WORKERS_ELSEWHERE)
-    workers = require_integer("run_study: workers", workers, 1, "give the blocks run in parallel.")
+    workers = require_integer("run_study: workers", workers, 1, "it is a number of blocks.")
     if chunk is not None:
-        chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
+        chunk = require_integer("run_study: chunk", chunk, 1, "it is the size of a block.")
     folder = None if save_to is None else Path(save_to)
     compiles = require_compiled(compiled, world, trials * horizon * len(strategies), place)
     settings = StudySettings(
@@ -228,7 +228,7 @@ def _check_study(
             isinstance(label, str) and label.isprintable() and label.strip() != "",
             f"run_study: the label {label!r} cannot be printed or stored in a file; give text.",
         )
-    trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
+    trials = require_integer("run_study: trials", trials, 1, "it is the number of worlds drawn.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
     require(seed < 2**64, f"run_study: seed is {seed}; give a seed below 2**64.")
     horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
@@ -247,6 +247,6 @@ def _check_study(
         world.maximize in (None, not minimising),
         f"run_study: maximize is {not minimising} for the strategies, but {world!r} is to be "
         f"{'maximised' if world.maximize else 'minimised'}; give strategies "
-        f"maximize={world.maximize}, or construct the problem with the other negate=.",
+        f"maximize={world.maximize}, or construct the problem with the opposite negate=.",
     )
     return trials, horizon, seed

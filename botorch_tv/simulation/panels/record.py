@@ -263,7 +263,7 @@ def load_panel(
     )
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}: check the path.")
-    every = require_integer("load_panel: every", every, 1, "1 takes all.")
+    every = require_integer("load_panel: every", every, 1, "1 takes every position.")
     if path.name.lower().endswith(".npz"):
         return _read_arrays(path, key, axes, times, every)
     require(
@@ -409,7 +409,7 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
         _refuse(file, unclear, "may begin with the month or the day; write 2026-03-01.")
     zoned = cells.str.fullmatch(_ZONE)
     if zoned.any():  # otherwise UTC would be assumed
-        _refuse(file, cells[~zoned], "has no time zone, but others have; give all dates a zone.")
+        _refuse(file, cells[~zoned], "has no time zone, but other dates have one; add time zones.")
     return readings[0]
 
 

@@ -78,7 +78,7 @@ class BoxWorld(World):
         require(
             len(problem.batch_shape) < 2,
             f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but batch_shape must "
-            "be () or (n,), since trials have one dimension.",
+            "be () or (n,), because trials have one dimension.",
         )
         shift = require_number("BoxWorld: shift", shift, "(-inf, inf)", "0 is no shift.")
         scale = require_number("BoxWorld: scale", scale, "(0, inf)", "1 is no scaling.")
