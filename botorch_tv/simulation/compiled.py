@@ -64,7 +64,7 @@ class Factors(NamedTuple):
     """Φ₂ᵀ, `r_2 x n_2`."""
     mirrored: bool
     """Whether reversing the rows of Φ₁ preserves the first half of its columns and negates the
-    second half. Half of the rows of a product with Φ₁ then determine the other half."""
+    second half. If so, half of the rows of Φ₁ suffice to compute a product with Φ₁."""
     rows: np.ndarray
     """The second factor of the rows of K, Φ₂ or K₂, `n_2 x r_2`; the first factor is Φ₁."""
     first: np.ndarray

@@ -136,10 +136,11 @@ def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
 def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> Compilable | None:
     """A strategy as numbers and tables; None if compiled and captured rounds do not support it.
 
-    The strategy must use upper confidence bounds, a given mean, noise that does not age, at most
-    one rule of retention, and float64. Rounding errors must stay small in the inverse over the
-    played arms. The world (the distribution of objectives) must be on a grid, and its class must
-    not override ``first_arm``, ``opening``, ``available`` or another method that a round calls.
+    The strategy must use upper confidence bounds, a given mean, noise that does not grow with the
+    age of observations, at most one rule of retention, and float64. Rounding errors must stay small
+    in the inverse over the played arms. The world (the distribution of objectives) must be on a
+    grid, and its class must not override ``first_arm``, ``opening``, ``available`` or another
+    method that a round calls.
 
     Args:
         world: The distribution of objectives.

@@ -73,11 +73,11 @@ def run_study(
     A result larger than half of the free memory needs ``save_to``. It stays in the files of that
     folder, and statistics are computed from a few trials at a time.
 
-    With an ``executor``, its workers compute the blocks, on this machine or others. A block is a
-    pickled task, which computes on a device of the worker. Random numbers depend on the trial and
-    not on the worker, so the results are the same as in a single process. Workers with access to
-    the folder ``save_to`` save their blocks there; other workers send them back, and this process
-    saves them. The executor stays open.
+    With an ``executor``, its workers compute the blocks, on this machine or others. A block is sent
+    as a pickled task, and computed on a device of the worker. Random numbers depend on the trial
+    and not on the worker, so the results are the same as in a single process. Workers with access
+    to the folder ``save_to`` save their blocks there; other workers send them back, and this
+    process saves them. The executor stays open.
 
     Args:
         world: The distribution of objectives: on a grid, or a :class:`BoxWorld` on a box.
@@ -108,12 +108,12 @@ def run_study(
         compiled: Whether rounds on a grid run as machine code compiled by Numba
             (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after
             about ten seconds of compilation. Compiled strategies must use upper confidence bounds,
-            noise that does not age, and one rule of retention, in float64 on a CPU, without
-            recorders. Other strategies run without compilation. The default on a CPU is True if
-            Numba is installed and the study is large enough to benefit. On a CUDA device the
-            default is False; True captures the rounds of the same strategies, except those with
-            windows, as CUDA graphs, which Python launches as a whole. If a capture fails, a warning
-            is issued and the study runs without graphs.
+            noise that does not grow with the age of observations, and at most one rule of
+            retention, in float64 on a CPU, without recorders. Other strategies run without
+            compilation. The default on a CPU is True if Numba is installed and the study is large
+            enough to benefit. On a CUDA device the default is False; True captures the rounds of
+            the same strategies, except those with windows, as CUDA graphs, which Python launches as
+            a whole. If a capture fails, a warning is issued and the study runs without graphs.
         progress: Whether to show a progress bar; a log file gets a line per minute.
 
     Returns:

@@ -32,7 +32,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         negate: Whether to reverse the sign of the function.
 
     Attributes:
-        batch_shape: Batch shape of a problem of several functions; empty for a single function.
+        batch_shape: Batch shape if the problem has several functions; empty for a single function.
         horizon: The latest time.
         spatial_dim: The number d of coordinates.
 

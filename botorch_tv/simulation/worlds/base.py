@@ -123,7 +123,7 @@ class World(ABC):
         """
 
     def opening(self, stream: Stream) -> Tensor | None:
-        """The points of the first q rounds, `trials x q x d`; None if strategies choose all points.
+        """The points of the first q rounds, `trials x q x d`; None if strategies choose them.
 
         Args:
             stream: Random numbers of the trials, independent of the stream for :meth:`objectives`.
