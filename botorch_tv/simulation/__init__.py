@@ -1,4 +1,4 @@
-"""Regret studies: worlds (simulated objectives), the engine that plays them, and results."""
+"""Regret studies: worlds (simulated objectives), the engine that runs studies, and results."""
 
 try:
     import pandas  # noqa: F401

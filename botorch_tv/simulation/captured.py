@@ -1,9 +1,9 @@
 """Rounds of a study on a GPU, recorded once as CUDA graphs and then launched as a whole.
 
-Python launches every operation of a device, and a launch takes longer than a small operation. A
-CUDA graph launches all operations of a round at once. It reads and writes the same memory every
-time and never waits for the device. Everything that changes from round to round, such as the number
-of the round, is therefore stored on the device. The posterior is
+Without graphs, Python launches every operation on the device, and a launch takes longer than a
+small operation. A CUDA graph launches all operations of a round at once. A graph reads and writes
+the same memory every time, and Python cannot intervene. Everything that changes from round to
+round, such as the number of the round, is therefore stored on the device. The posterior is
 :class:`~botorch_tv.gp.arm_engine.PlayedArms`, with and without graphs.
 """
 
@@ -24,11 +24,12 @@ from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 ROUNDING = 1e-8
-"""Largest accepted difference between a graph's results and its operations' results, absolute and
-relative."""
+"""Largest accepted difference, absolute and relative, between the results of a graph and the
+results of its operations when they are launched one by one."""
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
-"""Records work without executing it; the returned function executes the work."""
+"""A function that records work without executing it. It returns a function that executes the
+work."""
 
 
 class Player:
@@ -42,7 +43,7 @@ class Player:
         stage: Three tensors that every round overwrites: the values of the objective, `trials x M`;
             its best value, `trials`; and the observation noise, `trials`.
         horizon: Rounds T.
-        recorder: Records its rounds.
+        recorder: Records the rounds of this player.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Player:
             "regret": zeros(horizon, trials, dtype=like.dtype),
             "resets": zeros(horizon, trials, dtype=torch.bool),
         }
-        # Everything that persists from round to round.
+        # All tensors that persist from round to round.
         lasting = [tensor for tensor in vars(self.posterior).values() if isinstance(tensor, Tensor)]
         self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
@@ -82,10 +83,11 @@ class Player:
         if period and step > 0 and step % period == 0:
             self._forget(torch.ones_like(self.since, dtype=torch.bool))
             self._bound = 0
-        # Every trial has a slot for another arm, and a spare slot.
+        # Every trial needs a free slot for a new arm, and a spare slot.
         slots = posterior.arms.shape[-1]
         if self._bound + 1 == slots < self._most:
-            # Reading the count waits for the device, so it is read only when the bound is reached.
+            # Reading the number of used slots waits for the device, so it is read only when the
+            # bound on this number is reached.
             self._bound = int(posterior.count.max())
             if self._bound + 1 > slots - FIRST_SLOTS:
                 posterior.enlarge(min(2 * slots, self._most))
@@ -144,13 +146,13 @@ class Player:
         return first_maximum(score, rules.tie, scratch).masked_fill_(posterior.count == 0, 0)
 
     def _forget(self, trials: Tensor) -> None:
-        """Forget everything in some trials, `trials`, bool."""
+        """Reset some trials to the prior; ``trials`` marks them, bool of shape `trials`."""
         self.posterior.clear(self._first, trials)
         self.elapsed.masked_fill_(trials, 0)
         self.since.masked_fill_(trials, 1)
 
     def _record(self, written: Sequence[Tensor] = ()) -> None:
-        """Record rounds; a graph is compared with its operations only if ``written``."""
+        """Record rounds; if ``written`` is given, the graph is compared with its operations."""
         self.posterior.used = self.posterior.arms.shape[-1] - 1
         self._round = Replayed(self.play, self._recorder, written)
 
@@ -211,7 +213,7 @@ class CapturedTable:
         return {label: player.played() for label, player in self.players.items()}
 
     def _brought(self, expand: Callable[..., Tensor] | None) -> None:
-        """Write the current objective to the stage."""
+        """Write the current objective to ``self._stage``."""
         values, best, _ = self._stage
         if expand is not None:
             expand(self._given, out=values)
@@ -244,10 +246,11 @@ class Replayed:
     The first execution is the warm-up that a device needs to load libraries and to reserve memory.
 
     Args:
-        work: Reads and writes the same memory every time.
+        work: A function that reads and writes the same memory every time.
         recorder: Records the work.
-        written: All persistent memory that the work writes to. If given, the second call executes
-            the recording and the work, and uses the recording only if both write the same numbers.
+        written: All persistent memory that the work writes to. If it is given, the second call
+            executes both the recording and the work. Later calls use the recording only if both
+            wrote the same numbers.
     """
 
     def __init__(self, work: Work, recorder: Recorder, written: Sequence[Tensor] = ()) -> None:
@@ -288,8 +291,8 @@ def cuda_graph(device: torch.device) -> Capture:
 
     def capture(work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
-        # A stream of this device, because it need not be the current device. Other threads may use
-        # the device at the same time.
+        # The stream belongs to this device, which need not be the current device. The mode is
+        # thread-local, because other threads may use the device at the same time.
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             work()

@@ -1,4 +1,4 @@
-"""Rounds of many trials in machine code that Numba compiles, trial by trial in a core's cache.
+"""The rounds of many trials in machine code by Numba; the data of a trial stay in a core's cache.
 
 Operations on all trials at once are limited by memory traffic, because no cache holds vectors over
 all trials and arms. Here a trial plays many rounds before the next trial starts, so its mean,
@@ -34,26 +34,28 @@ field or the constant changes; otherwise Numba would reuse code that reads the w
 FIRST_SLOTS = 48
 """Initial number of slots for played arms, a multiple of three."""
 AT_ONCE = 4
-"""A trial buffers its objectives in this many vectors over all arms until they are played."""
+"""Number of vectors over all arms in which each trial buffers objectives until it plays them."""
 UNINTERRUPTED = 2**24
-"""Play checks for an interruption whenever it has processed this many numbers, which takes some
-tenths of a second."""
+"""How many numbers are processed between two checks for an interruption; this takes some tenths of
+a second."""
 SLOTS, SINCE, ELAPSED = range(3)
-"""Columns of the counts: slots used, rounds since the reset, time since the origin."""
+"""Columns of ``Trials.counts``: slots used, rounds since the reset, and time since the origin."""
 Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Memory that every round reuses: a step in coordinates, expanded over one group of dimensions, and
-on the arms; covariances with the played arms; and weights of the rows of these arms."""
+"""Five arrays that every round reuses. The first three hold the direction of an update: in
+coordinates, expanded over one group of dimensions, and on the arms. The fourth holds covariances
+with the played arms. The fifth holds the weights of the covariance rows of these arms."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
-# Sums may be taken in any order, as in matrix products; no code relies on NaN.
+# The compiler may reorder sums, as in matrix products, and may assume that no number is NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
 
 
 class Factors(NamedTuple):
     """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
 
-    Φ₁ C Φ₂ᵀ are the values on the arms for coordinates C in the features of the groups. The
-    features are padded with zeros, Φ₁ to a multiple of six columns and Φ₂ to a multiple of three. A
-    matrix without product structure is stored as K₂, with K₁ = 1; its rows are values on the arms.
+    If C are coordinates in the features Φ₁ and Φ₂ of the two groups, then Φ₁ C Φ₂ᵀ are the values
+    on the arms. The features are padded with zeros: Φ₁ has a multiple of six columns, and Φ₂ a
+    multiple of three. A covariance without product structure is stored as K₂, with K₁ = 1; its rows
+    are values on the arms.
     """
 
     left: np.ndarray
@@ -62,9 +64,9 @@ class Factors(NamedTuple):
     """Φ₂ᵀ, `r_2 x n_2`."""
     mirrored: bool
     """Whether reversing the rows of Φ₁ preserves the first half of its columns and negates the
-    others; then half of the rows determine a product."""
+    second half. If so, half of the rows of Φ₁ suffice to compute a product with Φ₁."""
     rows: np.ndarray
-    """The second factor of the rows of K, Φ₂ or K₂, `n_2 x r_2`; the first is Φ₁."""
+    """The second factor of the rows of K, Φ₂ or K₂, `n_2 x r_2`; the first factor is Φ₁."""
     first: np.ndarray
     """K₁."""
     second: np.ndarray
@@ -78,13 +80,13 @@ class Trials(NamedTuple):
     """Posterior and records of each trial."""
 
     mean: np.ndarray
-    """`trials x M`."""
+    """Posterior means of the arms, `trials x M`."""
     variance: np.ndarray
-    """`trials x M`."""
+    """Posterior variances of the arms, `trials x M`."""
     places: np.ndarray
     """Indices of the played arms in both groups of dimensions, `trials x 2 x slots`."""
     inverse: np.ndarray
-    """P, `trials x slots x slots`."""
+    """The matrix P over the played arms, `trials x slots x slots`; see ``_observe``."""
     counts: np.ndarray
     """`trials x 3`, with the columns SLOTS, SINCE and ELAPSED."""
     gain: np.ndarray
@@ -92,9 +94,9 @@ class Trials(NamedTuple):
     arm: np.ndarray
     """Arms played, `trials x rounds`."""
     regret: np.ndarray
-    """`trials x rounds`."""
+    """Regret of each round, `trials x rounds`."""
     resets: np.ndarray
-    """`trials x rounds`."""
+    """Whether data were dropped in each round, `trials x rounds`."""
     y: np.ndarray
     """Observations, `trials x rounds`; `trials x 0` without a window."""
 
@@ -109,12 +111,12 @@ def _compiled(loop: Loop) -> Loop:
 
 
 LANES = 16
-"""Number of independent running maxima, which a core compares in parallel."""
+"""Number of independent running maxima, which a core updates in parallel."""
 
 
 @_compiled
 def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A matrix product with an even number of rows and a multiple of three terms.
+    """A matrix product; the left factor has an even number of rows and 3 n columns.
 
     Two rows of the result and three rows of the right factor are processed at a time, in registers.
     """
@@ -138,10 +140,11 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 @_compiled
 def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A matrix product; columns of the left factor are first even about the middle row, then odd.
+    """A matrix product whose left factor has first even, then odd columns about its middle row.
 
-    A row is the sum of the products with even and odd columns, and its mirror image is their
-    difference. The image of the middle row is written to an unused last row.
+    A row of the result is the product with the even columns plus the product with the odd columns.
+    The mirror image of the row is the difference of these two products. The image of the middle row
+    is written to an unused last row.
     """
     rows, half, columns = len(left), left.shape[1] // 2, right.shape[1]
     for i in range((rows + 1) // 2):
@@ -279,12 +282,13 @@ def _observe(
     removed: int,
     buffers: Buffers,
 ) -> None:
-    """Add an observation, or remove one of ``removed`` observations of an arm, see ``PlayedArms``.
+    """Add an observation of an arm, or remove one of its ``removed`` observations.
 
-    The variance reduction is multiplied by ``square`` for the time since the last observation. For
-    a static objective, P is the inverse of K + N over the played arms, with N the noise of their
-    means. Removal uses e_j - P k_j = N_j P_j, which avoids cancellation, and the variance
-    N_j (1 - N_j P_jj) of the arm.
+    The algorithm is that of ``PlayedArms``. The variance reduction is multiplied by ``square``,
+    which accounts for the time since the last observation. For a static objective, P is the inverse
+    of K + N over the played arms; the diagonal matrix N has the noise variances of their mean
+    observations. Removal at arm j uses e_j - P k_j = N_j P_j, which avoids cancellation, where e_j
+    is a unit vector and k_j a column of K. It also uses the variance N_j (1 - N_j P_jj) of the arm.
     """
     inverse, counts = trials.inverse[i], trials.counts[i]
     lefts, rights = trials.places[i, 0], trials.places[i, 1]
@@ -450,7 +454,7 @@ def play(
 
 @_compiled
 def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Memory for coordinates of so many columns, expanded over one group, and on the arms."""
+    """Memory for coordinates in ``columns`` columns, expanded over one group, and on the arms."""
     left, right = factors.left, factors.right
     return (
         np.zeros((left.shape[1], columns)),
@@ -460,7 +464,7 @@ def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 def factors(basis: Basis) -> Factors:
-    """The covariance of a basis: a product over dimensions, or a matrix over few arms."""
+    """The covariance of a basis: a product over dimensions if possible, otherwise a matrix."""
     if not isinstance(basis, ProductBasis):
         every = torch.arange(basis.arms, device="cpu")
         covariance = np.ascontiguousarray(basis.gram(every).numpy())
@@ -515,7 +519,7 @@ class CompiledTable:
         settings: The study.
         compilable: The strategies by label.
         block: The trials.
-        stop: Ends the play once it is set.
+        stop: Event that ends the play once it is set.
 
     Attributes:
         trials: Posteriors and records by label.
@@ -609,7 +613,7 @@ def _beginning(rules: Rules, most: int, shape: tuple[int, int]) -> Trials:
 
 
 def _with_slots(trials: Trials, slots: int) -> Trials:
-    """The same trials with more slots; unused slots are not written to and take no memory."""
+    """The same trials with more slots; unused slots are never written, so they take no memory."""
     count = len(trials.counts)
     places = np.zeros((count, 2, slots), dtype=np.int64)
     inverse = np.zeros((count, slots, slots))

@@ -1,4 +1,4 @@
-"""Datasets of studies, which may exceed memory: a few trials at a time, and netCDF files."""
+"""Datasets of studies that may exceed memory: reading a few trials at a time, and netCDF files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import xarray as xr
 from botorch_tv.files import replacing
 
 BLOCK_BYTES = 2**26
-"""Bytes of a study read at once; larger blocks are no faster."""
+"""Number of bytes of a study that are read at once; larger blocks are no faster."""
 
 Data = TypeVar("Data", xr.Dataset, xr.DataArray)
 
@@ -34,19 +34,19 @@ def by_trial(data: xr.DataArray, summed_up: Callable[[xr.DataArray], xr.DataArra
 
     Args:
         data: All trials.
-        summed_up: Reduces a block of trials, each independently of the others.
+        summed_up: Reduces a block of trials; the result of a trial must not depend on other trials.
     """
     return xr.concat([summed_up(block) for block in blocks(data)], dim="trial")
 
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """Count, mean and scatter (squared deviations) over trials, ignoring NaN; of equal shapes."""
+    """Count, mean and scatter (squared deviations) over trials, of equal shapes, ignoring NaN."""
 
     count: np.ndarray
     """Number of values."""
     mean: np.ndarray
-    """NaN where there is no value."""
+    """Mean of the values; NaN if there is no value."""
     scatter: np.ndarray
     """Sum of squared deviations from the mean."""
 
@@ -65,7 +65,7 @@ class BlockMoments:
         """The moments of all trials from the moments of disjoint parts.
 
         As in the analysis of variance, the total scatter is the scatter within the parts plus the
-        scatter between their means, weighted by their counts.
+        scatter between the means of the parts, weighted by the counts of the parts.
         """
         every = list(parts)
         counts, means, scatters = (
@@ -90,7 +90,7 @@ class BlockMoments:
 # ---------------------------------------------------------------- netCDF files
 
 PIECE_BYTES = 2**20
-"""Approximate size of a netCDF chunk; each has a checksum."""
+"""Approximate size of a netCDF chunk; every chunk has a checksum."""
 LONGEST = 2**16
 """Largest size of a netCDF chunk along any dimension."""
 
@@ -102,7 +102,7 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
 
     Args:
         data: The dataset.
-        path: The file, `.nc` by custom.
+        path: The file; its extension is usually `.nc`.
 
     Returns:
         The path written.
@@ -128,7 +128,7 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
         if data.nbytes <= BLOCK_BYTES or not numbers:
             data.drop_encoding().to_netcdf(unfinished, **write)
             return path
-        # A dimension that can grow is slow to read, so only these variables may grow.
+        # A dimension that can grow is slow to read, so only datasets written in parts have one.
         empty = data.isel(trial=slice(0)).drop_encoding()
         empty.to_netcdf(unfinished, unlimited_dims=["trial"], **write)
         with importlib.import_module(_engine()).File(unfinished, "a") as file:
@@ -150,8 +150,8 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
 
     Args:
         path: The file.
-        most: Largest number of bytes to read into memory. A larger dataset is read from the file on
-            demand, so the file must stay in place.
+        most: Largest number of bytes to read into memory. A larger dataset is read from the file
+            when it is needed, so the file must stay in place.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -170,13 +170,13 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
                 data = data.load()
     except PermissionError:
         raise
-    except Exception as error:  # the HDF5 libraries raise many types on damaged bytes
+    except Exception as error:  # HDF5 raises many types of errors on damaged bytes
         raise ValueError(
             f"{path} is damaged or not a netCDF file ({type(error).__name__}: "
             f"{str(error).splitlines()[0][:120] if str(error) else 'no message'}). "
             "Restore it from a copy, or run the study again."
         ) from error
-    data.attrs = {  # the file returns scalars of numpy
+    data.attrs = {  # netCDF attributes are scalars of NumPy
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in data.attrs.items()
     }
@@ -184,7 +184,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
 
 
 def _chunking(variable: xr.Variable, trials: int) -> dict[str, object]:
-    """NetCDF chunks of a variable, with checksums: the whole, or about a MiB of one strategy."""
+    """NetCDF chunks of a variable, with checksums: all of it, or about a MiB of one strategy."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims

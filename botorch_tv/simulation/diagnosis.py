@@ -1,12 +1,12 @@
 """Calibration of the bands, and causes of resets, from the variables of the recorder Diagnosis.
 
 A posterior conditions on the data that determined the choice x_t. If the model is correct, f_t(x_t)
-therefore lies within mean ± z sd with exactly the nominal probability, for every choice that
-depends on the posterior. Rounds of a trial are dependent and trials are independent, so all
-standard errors are over trials. Rounds without an observation (a failed measurement) or without a
+therefore lies within mean ± z sd with exactly the nominal probability, whatever rule chooses x_t
+from the posterior. Rounds of a trial are dependent and trials are independent, so all standard
+errors are computed over trials. Rounds without an observation (a failed measurement) or without a
 prediction (a strategy that is estimating its units) are ignored. The objective of a replayed panel
-contains the noise of the readings, so for a panel the calibration of the observations judges the
-model.
+contains the noise of the readings. For a panel, the calibration of the observations therefore
+judges the model.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         The following variables. Each has its standard error over trials in a variable with the
         suffix `_error`; NaN for a single trial. `objective` (`strategy x level`): share of rounds
         with |f_t(x_t) − mean| <= z sd, where z is the normal quantile of the level. `observation`
-        (`strategy x level`): share with |y_t − mean| <= z sqrt(sd² + σ²). `played` (`strategy`):
-        share with f_t(x_t) in the band played, mean ± √beta · sd; `played_level` is that band's
-        nominal level averaged over rounds. `throughout` (`strategy`): share of trials with f_t(x_t)
-        in the band played in every round, which the theorems guarantee with probability 1 − δ.
-        For strategies that explore without a band, such as GP-EI, the band played is mean ± √beta ·
-        sd with the √beta of their ``width``.
+        (`strategy x level`): share of rounds with |y_t − mean| <= z sqrt(sd² + σ²). `played`
+        (`strategy`): share of rounds with f_t(x_t) in the band played, mean ± √beta · sd;
+        `played_level` is the nominal level of this band, averaged over rounds. `throughout`
+        (`strategy`): share of trials with f_t(x_t) in the band played in all rounds; theorems
+        guarantee that this happens with probability 1 − δ. For strategies that explore without a
+        band, such as GP-EI, the band played is mean ± √beta · sd with the √beta of their ``width``.
 
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
@@ -105,20 +105,21 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
     Args:
         data: A diagnosed study.
         level: Nominal level of the bands, in (0, 1).
-        block: Rounds averaged together, at least 1; single rounds of few trials are noisy.
+        block: Number of rounds that are averaged together, at least 1. If there are few trials,
+            single rounds are noisy.
 
     Returns:
         The variables `objective`, `observation` and `played` of :func:`calibration`, each of shape
         `strategy x round`. Their standard errors over trials are `objective_error`,
-        `observation_error` and `played_error`. The coordinate `round` is the middle of its block;
-        the last block may be shorter.
+        `observation_error` and `played_error`. The coordinate `round` is the middle of each block
+        of rounds; the last block may be shorter.
 
     Raises:
         ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block is
             below 1.
     """
     require_recorded(data, *NEEDED)
-    block = require_integer("calibration_by_round: block", block, 1, "give rounds to average.")
+    block = require_integer("calibration_by_round: block", block, 1, "it is a number of rounds.")
     limit = _quantile(level)
 
     def shares(*deviations: np.ndarray) -> dict[str, np.ndarray]:
@@ -149,13 +150,13 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
 
 
 def _quantile(level: float) -> float:
-    """The z such that a standard normal variate lies within ± z with this probability."""
+    """The number z such that a standard normal variate lies within ± z with this probability."""
     require_number("calibration: level", level, "(0, 1)", "give a share such as 0.9.")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def _inside(distance: np.ndarray, limit: float | np.ndarray) -> np.ndarray:
-    """1 inside, 0 outside, NaN for a NaN distance."""
+    """1 if the distance is within the limit, 0 if it is not, and NaN if one of the two is NaN."""
     return np.where(np.isnan(distance) | np.isnan(limit), np.nan, distance <= limit)
 
 
@@ -201,13 +202,14 @@ def with_trigger(data: xr.Dataset) -> list[str]:
 def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     """One row per reset by a trigger, in the order of strategies, trials and rounds.
 
-    The deviation is the sum of the model's error and the noise: y − mean = (f_t(x_t) − mean) +
-    (y − f_t(x_t)). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd for the model's error
-    (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). At a triggered reset the error, the noise or
-    both exceed their part, in the direction of the deviation. The cause is "objective" if only the
-    model's error exceeded its part, as after a change of the world. It is "noise" if only the noise
-    exceeded its part, which is a false trigger in a static world. Otherwise it is "both". Other
-    bands are divided in the same proportion, sd to σ.
+    The deviation y − mean is the sum of the model's error f_t(x_t) − mean and the noise
+    y − f_t(x_t). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd for the model's error
+    (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). At a triggered reset, the model's error, the
+    noise or both exceed their part of the band, in the direction of the deviation. The cause is
+    "objective" if only the model's error exceeded its part, as after a change of the objective. It
+    is "noise" if only the noise exceeded its part; if the objective is static, this is a false
+    trigger. Otherwise it is "both". The bands of other triggers are divided in the proportion of sd
+    to σ.
 
     Args:
         data: A diagnosed study.
@@ -215,9 +217,9 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     Returns:
         Columns `strategy`, `trial`, `round`, `rounds_since_reset` (t', which is 1 in the round
         after a reset; the number of the round if there was none), `mean` and `sd` (of the
-        prediction before y, without noise), `observation`, `objective`, `band`, `error` =
-        |y − mean|, its two signed parts `error_of_model` and `error_of_noise`, which sum to
-        `error`, and `cause`. All in the units of y.
+        prediction before y, without noise), `observation`, `objective`, `band`, `error`
+        (|y − mean|), its two signed parts `error_of_model` and `error_of_noise`, which sum to
+        `error`, and `cause`. Predictions, deviations and bands are in the units of y.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -233,7 +235,7 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
 
 
 def typical_trial(data: xr.Dataset, strategy: str) -> int:
-    """Index of the first trial whose number of resets is closest to the median.
+    """Index of the first trial whose number of resets is closest to the median over trials.
 
     Trials without resets are excluded, unless no trial has a reset.
     """
@@ -297,8 +299,8 @@ def _causes(
 ) -> list[str]:
     """The part of the band that was exceeded, for each triggered reset."""
     factor = band / (sd + noise_sd)
-    # Signed, because noise towards the prediction cannot cause a reset.
+    # The excesses are signed, because noise towards the prediction cannot cause a reset.
     model, noise = of_model - factor * sd, of_noise - factor * noise_sd
-    # Because of rounding, it may be that neither exceeds its part; then the larger excess counts.
+    # Because of rounding errors, both may be within their parts; then the larger excess counts.
     by_model, by_noise = (model > 0) | (model >= noise), (noise > 0) | (noise > model)
     return [CAUSES[2 if both else int(other)] for both, other in zip(by_model & by_noise, by_noise)]

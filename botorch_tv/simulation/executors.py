@@ -25,7 +25,7 @@ from botorch_tv.simulation.store import Store
 OWN_NOTE = "run_study: in "
 """Prefix of the notes on errors within a study, as opposed to errors of the executor."""
 PATIENCE_SECONDS = 600.0
-"""Time after which a block is computed here even if another process is computing it."""
+"""Time in seconds after which this process computes a block even if another is computing it."""
 Blocks = dict[str, Arrays]
 """Blocks of the same trials by the label of the strategy."""
 Task = tuple[Sequence[str], range]
@@ -47,8 +47,8 @@ class Future(Protocol):
 class Executor(Protocol):
     """Runs functions elsewhere, as the executors of ``concurrent.futures`` do.
 
-    An optional method ``batch()`` returns a context manager; all tasks submitted within it are
-    sent together.
+    An optional method ``batch()`` returns a context manager. Tasks that are submitted within this
+    context are sent together.
     """
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
@@ -67,7 +67,8 @@ def side_by_side(
     core, which avoids the barrier at the end of every parallel operation.
 
     Args:
-        work: Maps a job to its result. It should return early once the event is set.
+        work: A function that maps a job to its result. It should return early once the event is
+            set.
         jobs: The jobs.
         workers: Largest number of jobs at once.
 
@@ -104,14 +105,14 @@ def play_here(
     """Play blocks in threads of this process.
 
     Blocks that other processes are computing are skipped at first. At the end this process waits
-    for them, and computes them itself if those processes die.
+    for these blocks, and computes them itself if the other processes die.
 
     Args:
         settings: The study.
         store: The folder of finished blocks; None without a folder.
         tasks: The blocks.
         take: Called once with every block, in any order and from any thread.
-        workers: Blocks that run in parallel.
+        workers: Largest number of blocks that run in parallel.
         progress: Counts the rounds.
     """
 
@@ -137,7 +138,7 @@ def _computed(
 ) -> Blocks | None:
     """The blocks of a task, read or played; None if stopped, or if another process computes them.
 
-    With ``insist`` they are computed even while another process is computing them.
+    With ``insist`` the blocks are computed even while another process is computing them.
     """
     patience = PATIENCE_SECONDS if insist else 0.0
     claim = nullcontext(True) if store is None else store.claim(chunk, patience, stop)
@@ -203,7 +204,7 @@ def play_elsewhere(
                 take(label, chunk, block)
         return len(found) == len(labels)
 
-    for insist in (False, True):  # a second time, since files may appear late
+    for insist in (False, True):  # twice, because files may appear late
         waiting: list[tuple[Task, Future]] = []
         remaining = []
         try:
@@ -255,11 +256,12 @@ def play_task(
         made_with: Versions of the libraries of the calling process.
 
     Returns:
-        The block of every strategy; None if the folder has it, or another process is computing it.
+        The block of every strategy; None if the blocks are in the folder, or another process is
+        computing them.
 
     Raises:
-        RuntimeError: If the libraries differ from those of the calling process, or in place of an
-            error that cannot be pickled.
+        RuntimeError: If the libraries differ from those of the calling process. A ``RuntimeError``
+            also replaces an error that cannot be pickled.
         Exception: Any error of a world, a strategy or a recorder, with a note on where it occurred.
     """
     with _sendable_errors(chunk):
@@ -321,7 +323,7 @@ def _sendable_errors(chunk: range) -> Iterator[None]:
         yield
     except Exception as error:
         error.add_note(f"{OWN_NOTE}{trials_of(chunk)}, on {this_host()}.")
-        try:  # its constructor may raise anything
+        try:  # the constructor of an error may raise anything
             same = pickle.loads(pickle.dumps(error)).__notes__ == error.__notes__
         except Exception:
             same = False

@@ -58,10 +58,10 @@ class Seen(NamedTuple):
         state: The state of the strategy. ``before`` receives the state before the observation,
             ``after`` the state after the observation.
         suggestion: The strategy's choice and prediction.
-        objective: The noiseless objectives f_t: ``objective.at(choice)``.
+        objective: The noiseless objectives f_t; ``objective.at(choice)`` gives their values.
         best: Tensor of shape `trials`, the best value of f_t.
         value: Tensor of shape `trials`, the value f_t(x_t) at the choice.
-        observation: Tensor of shape `trials`, y_t; NaN if the measurement failed.
+        observation: Tensor of shape `trials`, the observation y_t; NaN if the measurement failed.
     """
 
     round: int
@@ -194,7 +194,7 @@ VARIABLES = {
     "sqrt_beta": "sqrt(beta_t), half the width of the band played, in units of sd",
     "band": "threshold of the trigger for |y_t - mean|; NaN without a trigger",
     "simple_regret": "regret of the arm recommended before y_t was seen",
-    "model_noise": "the strategy's estimate of the noise variance σ² of an observation before y_t",
+    "model_noise": "the strategy's estimate, before y_t, of the noise variance σ² of observations",
 }
 """Variables of shape `strategy x trial x round`, and their meaning. Predictions are NaN in rounds
 without a prediction, such as the first rounds of a strategy that estimates its units."""
@@ -202,7 +202,7 @@ MODEL_NOISE = "model_noise"
 
 
 class Diagnosis(Recorder):
-    """Records predictions, bands and observations; a study takes about twice the time.
+    """Records predictions, bands and observations; with it, a study takes about twice the time.
 
     The result then has the variables of ``VARIABLES``, for :meth:`~StudyResult.triggers`,
     :meth:`~StudyResult.calibration` and :attr:`~StudyResult.simple_regret`.
@@ -221,7 +221,8 @@ class Diagnosis(Recorder):
             "band": unknown if band is None else band,
             MODEL_NOISE: player.model_noise(state),
         }
-        # Placeholders before the first prediction must not count in the calibration.
+        # Before its first prediction a strategy returns placeholders. They must not count in the
+        # calibration, so NaN replaces them.
         predicts = player.predicts(state)
         return {
             "observation": seen.observation,
@@ -240,18 +241,19 @@ def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
 # ---------------------------------------------------------------- prediction errors, arm by arm
 
 MAP, MAP_ERROR = "prediction_error", "prediction_error_standard_error"
-"""Mean over rounds and trials, and its standard error, `strategy x arm`."""
+"""Names of two variables `strategy x arm`: the squared error, averaged over rounds and trials, and
+the standard error of this mean."""
 SQUARED_ERROR = "squared_error"
-"""Average over the arms, `strategy x trial x round`."""
+"""Name of the squared error, averaged over the arms, `strategy x trial x round`."""
 PLACE = "position"
-"""Coordinates of the arms, `arm x coordinate`."""
+"""Name of the coordinates of the arms, `arm x coordinate`."""
 
 
 class PredictionError(Recorder):
     """Records the error of the posterior mean at every arm of a grid.
 
-    A study takes up to twice the time. Its result then has :attr:`~StudyResult.prediction_error`
-    and :attr:`~StudyResult.squared_error`.
+    With this recorder a study takes up to twice the time. Its result has
+    :attr:`~StudyResult.prediction_error` and :attr:`~StudyResult.squared_error`.
     """
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
@@ -285,12 +287,12 @@ class PredictionError(Recorder):
 
 @dataclass(frozen=True)
 class Weights(Recorder):
-    """Records the weights of rates, hazards, lengthscales and noise ratios, and of a jump.
+    """Records the weights of rates, hazards, lengthscales and noise ratios, and of jumps.
 
-    The result's ``data`` has ``weight_rate``, `strategy x trial x round x rate`, likewise
-    ``weight_hazard``, ``weight_lengthscale`` and ``weight_noise_ratio``, and ``jump``, the
-    probability of a jump before the newest observation. They are NaN for strategies without this
-    bank.
+    The result's ``data`` has the variable ``weight_rate``, `strategy x trial x round x rate`. The
+    variables ``weight_hazard``, ``weight_lengthscale`` and ``weight_noise_ratio`` have the same
+    form. The variable ``jump``, `strategy x trial x round`, is the probability of a jump before the
+    newest observation. All are NaN for strategies that do not use ``bank``.
 
     Args:
         bank: The candidate models that the recorded strategies use.

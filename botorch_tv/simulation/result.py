@@ -37,11 +37,11 @@ class StudyResult(StudyRecord):
     compared trial by trial: a paired difference has a much smaller standard error than either mean.
 
     Args:
-        data: Dataset with dimensions `strategy x trial x round` and at least the variables
-            `regret` (instantaneous, noiseless: max_x f_t(x) − f_t(x_t)) and `resets` (bool: data
-            were dropped in this round, by a period before its choice or by a trigger after its
-            observation). Its attributes document the study: seed, noise, world, versions, and wall
-            time in seconds.
+        data: Dataset with dimensions `strategy x trial x round` and at least the variables `regret`
+            (instantaneous, noiseless: max_x f_t(x) − f_t(x_t)) and `resets` (bool: whether data
+            were dropped in this round; a periodic reset precedes the choice of the round, and a
+            triggered reset follows its observation). Its attributes document the study: seed,
+            noise, world, versions, and wall time in seconds.
 
     Raises:
         ValueError: If a variable or a dimension is missing or empty.
@@ -140,7 +140,7 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            strategy: Its label; by default the first such strategy.
+            strategy: Label of an adaptive strategy; by default the first.
             trial: Number of the trial; by default the mean and the middle half of all trials.
             ax: Axes to draw the weights of rates on.
 
@@ -169,11 +169,14 @@ class StudyResult(StudyRecord):
             names: Names of the coordinates.
             aspect: Length of a vertical unit divided by that of a horizontal unit; 1 /
                 cos(latitude) for degrees of latitude and longitude.
-            ax: Axes for the map of a single strategy, or for the curves of all.
-            strategy: The strategy of this map; by default the best strategy.
+            ax: Axes for the map of a single strategy; or for the curves of all strategies, if the
+                arms have one coordinate.
+            strategy: Label of the only strategy to draw. By default all are drawn, but a map on
+                ``ax`` shows the best strategy.
 
         Raises:
-            ValueError: If the study did not record it, or its arms have more than two coordinates.
+            ValueError: If the study did not record prediction errors, or its arms have more than
+                two coordinates.
         """
         from botorch_tv.simulation.plots import plot_prediction_error
 
@@ -201,9 +204,9 @@ class StudyResult(StudyRecord):
 
         Args:
             path: The file.
-            in_memory: Whether to read everything now. Otherwise data are read from the file on
-                demand, a few trials at a time, and it must stay in place. By default a file is read
-                into memory if it takes less than half of the free memory.
+            in_memory: Whether to read the whole file now. If False, a few trials are read at a
+                time, when they are needed, so the file must stay in place. By default a file is
+                read into memory if it takes less than half of the free memory.
 
         Raises:
             FileNotFoundError: If there is no such file.
@@ -225,19 +228,19 @@ class StudyResult(StudyRecord):
 SAME = ("world", "noise", "goal", "seed", "draws", "horizon", "trials", "dtype")
 """Attributes that are equal for results of the same trials."""
 VERSIONS = ("device", "torch", "botorch", "gpytorch", "numpy", "botorch_tv")
-"""Attributes that are joined if they differ."""
+"""Attributes of which a merged result lists all values."""
 COMPARED_TRIALS = 16
-"""Number of trials for the comparison of worlds."""
+"""Number of trials in which the worlds of two results are compared."""
 TOLERANCE = 1e-3
-"""Tolerance for rounding on other machines, relative to the largest regret."""
+"""Tolerance for rounding errors that differ between machines, relative to the largest regret."""
 
 
 def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """Merge two results of the same trials with different strategies.
 
     Raises:
-        ValueError: If trials or worlds differ, or both results have the same label; the message
-            names the difference.
+        ValueError: If trials or worlds differ, or a label is in both results; the message names the
+            difference.
     """
     unlike = differences(_identity(second), _identity(first))
     variables = sorted({str(name) for name in set(first.variables) ^ set(second.variables)})
@@ -251,13 +254,13 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     twice = sorted(set(first["strategy"].values.tolist()) & set(second["strategy"].values.tolist()))
     if twice:
         raise ValueError(
-            f"StudyResult.merge: {', '.join(twice)} is in both; remove a copy with "
+            f"StudyResult.merge: {', '.join(twice)} is in both results; remove one with "
             "StudyResult(result.data.drop_sel(strategy=...))."
         )
     needed, free = first.nbytes + second.nbytes, free_bytes(torch.device("cpu"))
     require(
         needed <= free,
-        f"StudyResult.merge: both together take {bytes_text(needed)}, but only "
+        f"StudyResult.merge: both results take {bytes_text(needed)}, but only "
         f"{bytes_text(free)} of memory are free; run all strategies with the same save_to=FOLDER, "
         "which computes only missing strategies and stores the result on disk.",
     )
@@ -283,7 +286,7 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
 
 
 def together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Join the versions of several runs; all different versions of a library are listed."""
+    """Join the versions of several runs; every library lists all its versions."""
     found: dict[str, dict[str, None]] = {}
     for versions in several:
         for name, version in versions.items():
@@ -320,7 +323,7 @@ def _require_same_worlds(first: xr.Dataset, second: xr.Dataset) -> None:
 
 
 def _identity(data: xr.Dataset) -> dict[str, Description]:
-    """Everything that is equal in results of the same trials."""
+    """The settings that are equal in results of the same trials."""
     shared = {name: data.attrs.get(name) for name in SAME}
     world = json.loads(data.attrs.get("world_description") or "null") or shared["world"]
     sizes = {str(name): size for name, size in data.sizes.items() if name != "strategy"}
@@ -385,10 +388,11 @@ def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
         result: A diagnosed study.
 
     Returns:
-        `triggers` (triggered resets, mean per trial; NaN without a trigger); their shares
-        `by_objective`, `by_noise` and `by_both` (see :func:`trigger_table`); `objective` and
-        `observation` (shares of rounds inside their bands of nominally 90 %); `played` (share of
-        rounds with the objective in the band played); `simple_regret` (mean per round).
+        The following columns. `triggers`: mean number of triggered resets per trial; NaN without a
+        trigger. `by_objective`, `by_noise` and `by_both`: share of these resets with each cause;
+        see :func:`trigger_table`. `objective` and `observation`: share of rounds in which each lies
+        inside its band of nominally 90 %. `played`: share of rounds with the objective in the band
+        played. `simple_regret`: mean simple regret per round.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -427,8 +431,8 @@ def calibration_table(result: StudyRecord) -> pd.DataFrame:
         result: A diagnosed study.
 
     Returns:
-        Columns `strategy`, `inside` (the value and its band), `level` (nominal; NaN for the band of
-        a theorem), `share` and its `standard_error` over trials.
+        Columns `strategy`, `inside` (which quantity is inside which band), `level` (nominal; NaN
+        for the band of a theorem), `share` and its `standard_error` over trials.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -456,7 +460,7 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A diagnosed study.
-        stem: Existing folder and prefix of the names: `out/compare` gives
+        stem: Path of an existing folder and prefix of the names of files: `out/compare` gives
             `out/compare-triggers.csv` and so on.
 
     Returns:
@@ -481,7 +485,7 @@ def errors_text(result: StudyRecord) -> str:
     """The mean squared prediction error of every strategy, best first.
 
     Raises:
-        ValueError: If the study did not record it.
+        ValueError: If the study did not record prediction errors.
     """
     errors = ", ".join(f"{label} {mean}" for label, mean in result.mean_squared_error().items())
     return f"Squared prediction error, mean over arms, rounds and trials: {errors}."
@@ -492,14 +496,14 @@ def write_maps(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A study with prediction errors.
-        stem: Existing folder and prefix of the name: `out/compare` gives
+        stem: Path of an existing folder and prefix of the name of the file: `out/compare` gives
             `out/compare-prediction-error.png`.
 
     Returns:
         The file written; empty if the arms have more than two coordinates.
 
     Raises:
-        ValueError: If the study did not record it.
+        ValueError: If the study did not record prediction errors.
     """
     if result.prediction_error[PLACE].shape[-1] > 2:
         return []

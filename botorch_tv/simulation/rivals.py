@@ -25,7 +25,7 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
 
     Args:
         name: One of `KERNELS`.
-        lengthscale: In units of the domain, positive.
+        lengthscale: Lengthscale in units of the domain, positive.
 
     Raises:
         ValueError: If the name is unknown or the lengthscale not positive and finite.
@@ -48,22 +48,23 @@ class Settings:
         kernel: Covariance over the domain.
         noise: Variance of the observation noise.
         epsilon: Rate of change assumed by TV-GP-UCB.
-        sigma_w2: Variance that UI-TVBO adds per unit of time, in units of the kernel's.
-        period: Rounds N after which R-GP-UCB and BR-GP-UCB reset, and R-PERP restarts.
-        window: Rounds W that SW-GP-UCB retains.
+        sigma_w2: Variance that UI-TVBO adds per unit of time, relative to the kernel's variance.
+        period: Number N of rounds after which R-GP-UCB and BR-GP-UCB reset, and R-PERP restarts.
+        window: Number W of rounds whose observations SW-GP-UCB retains.
         gamma: Discount γ of WGP-UCB, in (0, 1].
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
         delta: Probability δ of a false trigger of ET-GP-UCB and GLR-GP-UCB.
-        width: Exploration of the strategies that take a width; None for the width of each paper.
-            IGP-UCB and BR-GP-UCB ignore this argument: they differ from GP-UCB and R-GP-UCB only by
-            their width, which depends on the information gain.
+        width: Width of the confidence bounds of strategies that take a width; None for the width of
+            each paper. IGP-UCB and BR-GP-UCB ignore this argument: they differ from GP-UCB and
+            R-GP-UCB only by their width, which depends on the information gain.
         chance: Share of rounds in which GLR-GP-UCB explores at random.
-        beta: Square of the bands' half width in R-PERP, in standard deviations.
+        beta: Square of the half width of the bands of R-PERP; the half width is in standard
+            deviations.
         epsilons: Rates of change that PE-GP-UCB considers.
         windows: Windows that BOB-GP-UCB chooses from.
-        block: Rounds for which BOB-GP-UCB uses the same window.
-        horizon: Number of rounds assumed by BOB-GP-UCB.
-        cycle: Length of the cycle assumed by TV-BayesOpt, in units of time.
+        block: Number of rounds for which BOB-GP-UCB uses the same window.
+        horizon: Number of rounds that BOB-GP-UCB assumes.
+        cycle: Length of the cycle that TV-BayesOpt assumes, in units of time.
         cycle_lengthscale: Lengthscale of TV-BayesOpt's periodic kernel.
     """
 
@@ -87,7 +88,7 @@ class Settings:
     cycle_lengthscale: float = 1.0
 
 
-# The exact sampler draws from the limit of the paper's Markov chain, and is faster.
+# The exact sampler draws from the limit distribution of the paper's Markov chain, and is faster.
 SPARQ = functools.partial(strategies.sparq_gp_ucb, steps="exact")
 W_SPARQ = functools.partial(strategies.w_sparq_gp_ucb, steps="exact")
 RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {
@@ -119,18 +120,19 @@ RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {
     ),
     "Random": ("Random", strategies.random_search, ()),
 }
-"""Label in the paper, preset, and its settings other than kernel and noise, by short name."""
+"""By short name: the label in the paper, the preset, and the preset's settings other than kernel
+and noise."""
 
 
 def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
     """The strategies with these names, in this order.
 
     Args:
-        names: Short names or the papers' names, in any case: "ET", "et-gp-ucb".
-        settings: Their parameters.
+        names: Short names or the papers' names, in upper or lower case: "ET", "et-gp-ucb".
+        settings: The parameters of the strategies.
 
     Returns:
-        The strategies, by their names in the papers.
+        The strategies by their names in the papers.
 
     Raises:
         ValueError: If ``names`` is empty or has an unknown name.

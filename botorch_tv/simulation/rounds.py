@@ -43,8 +43,8 @@ class Place:
         """Record the current step.
 
         Args:
-            number: The round, from 1; 0 before the first.
-            doing: What happens in this step, a format string. It is formatted only on an error,
+            number: The round, from 1; 0 before the first round.
+            doing: A format string that describes the step. It is formatted only on an error,
                 because a round has many steps.
             who: The arguments of the format string.
         """
@@ -64,7 +64,8 @@ def trials_of(block: range) -> str:
 # ---------------------------------------------------------------- progress, in whole trials
 
 OFTEN, SELDOM = 0.1, 60.0
-"""Seconds between updates of the bar on a screen, and in a log, where every update is a line."""
+"""Seconds between updates of the bar: on a screen, and in a log, where every update is a new
+line."""
 
 
 def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
@@ -101,7 +102,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def add(self, rounds: int) -> None:
-        """Add finished rounds of single trials."""
+        """Add finished rounds; each trial of a chunk counts its own rounds."""
         with self._lock:
             self._rounds += rounds
             self._bar.update(self._rounds // self._horizon - self._bar.n)
@@ -110,7 +111,7 @@ class Progress:
 # ---------------------------------------------------------------- records
 
 WRITTEN_TOGETHER = 16
-"""Rounds written at once, because every write launches a kernel."""
+"""Number of rounds written at once, because every write launches an operation on the device."""
 
 
 class Records:
@@ -118,7 +119,7 @@ class Records:
 
     Args:
         settings: The study.
-        labels: The strategies recorded.
+        labels: The strategies that are recorded.
         trials: Number of trials.
     """
 
@@ -142,7 +143,8 @@ class Records:
         self._kinds |= {name: (array.shape[1:], array.dtype) for name, array in self._sums.items()}
         self._row: dict[str, list[Tensor]] = {name: [] for name in self._rounds}
         self._first: dict[str, list[Tensor]] | None = {name: [] for name in self._rounds}
-        """Tensors of the first rounds, to find tensors that their owner overwrites."""
+        """Tensors recorded in the first rounds; they show which variables are overwritten in
+        place."""
         self._overwritten: set[str] = set()
         self._added = dict.fromkeys(self._sums, 0)
 
@@ -186,7 +188,7 @@ class Records:
             require(
                 count == strategies,
                 f"run_study: {name} was recorded {count} times in a round of {strategies} "
-                "strategies; record every variable once for each.",
+                "strategies; record every variable once for each strategy.",
             )
         if waiting + 1 == WRITTEN_TOGETHER or step + 1 == self._horizon:
             for name, row in self._row.items():
@@ -218,7 +220,7 @@ class Records:
 
 
 class EagerTable:
-    """The states of some strategies in the trials of a block, played round by round.
+    """Some strategies in the trials of a block; their states advance round by round.
 
     Args:
         settings: The study.
@@ -228,7 +230,7 @@ class EagerTable:
 
     def __init__(self, settings: StudySettings, labels: Sequence[str], place: Place) -> None:
         self.settings, self.place, self.block = settings, place, place.block
-        self.states = {  # they share the factored kernel of the template
+        self.states = {  # states share the template's factored kernel
             label: settings.strategies[label].init_like(template, (len(self.block),))
             for label, template in settings.states(labels).items()
         }
@@ -296,7 +298,7 @@ class EagerTable:
         self._record(number, seen._replace(state=state), info)
 
     def _record(self, number: int, seen: Seen, info: Info | None) -> None:
-        """Call every recorder, before the observation or, with ``info``, after it."""
+        """Call every recorder: after the observation if ``info`` is given, otherwise before it."""
         for recorder in self.settings.recorders:
             self.place.reach(seen.round, "{!r} records the strategy {!r}", recorder, seen.label)
             values = recorder.before(seen) if info is None else recorder.after(seen, info)
@@ -305,15 +307,16 @@ class EagerTable:
     def _consulted(
         self, label: str, state: State, step: int, objective: Objective
     ) -> tuple[State, Tensor]:
-        """Answer a strategy's queries to an expert; also returns their number, `trials`.
+        """Answer a strategy's queries; return the new state and the number of queries, `trials`.
 
-        The answers have independent noise of the same variance as observations.
+        The noise of the answers is independent, and has the same variance as that of observations.
         """
         strategy, stream = self.settings.strategies[label], self.experts[label]
         asked = strategy.consult(state, generator=stream)
         if asked is None:
             return state, torch.zeros(len(self.block), dtype=torch.int64, device=state.time.device)
-        # Every trial draws the largest possible number of variates, so trials are independent.
+        # Every trial draws the largest possible number of variates, so that its variates do not
+        # depend on the queries of other trials.
         noise = stream.normal(asked.limit)[..., : asked.mask.shape[-1]]
         world = self.settings.world
         answers = objective.at(asked.choice) + math.sqrt(world.noise) * noise
@@ -327,8 +330,8 @@ class EagerTable:
 # ---------------------------------------------------------------- from the first round to the last
 
 BEATEN = 1e-3
-"""Tolerance for negative regret, relative to the largest regret; a search for the best value is
-inexact."""
+"""Tolerance for negative regret, relative to the largest regret; it is needed because a search for
+the best value is inexact."""
 
 
 def play_block(
@@ -345,7 +348,7 @@ def play_block(
         labels: The strategies.
         block: The trials.
         progress: Counts the rounds.
-        stop: Ends the play after the current round once it is set.
+        stop: Event that ends the play, after the current round, once it is set.
 
     Returns:
         The records by the label of the strategy; None if stopped.
@@ -398,7 +401,7 @@ def _tables(
 ) -> list[EagerTable | CapturedTable | CompiledTable]:
     """A table for the compiled or captured strategies, and a table for all others."""
     gpu = settings.device.type == "cuda"
-    # A worker may have no compiler.
+    # A worker may not have the compiler.
     compilable = settings.compilable(labels) if gpu or find_spec("numba") is not None else {}
     tables: list[EagerTable | CapturedTable | CompiledTable] = []
     if others := [label for label in labels if label not in compilable]:
@@ -406,7 +409,7 @@ def _tables(
     if compilable and gpu:
         tables.append(CapturedTable(settings, compilable, place.block, cuda_graph(settings.device)))
     elif compilable:
-        # A late import, because this module imports the compiler.
+        # The import is late, because the imported module loads the compiler.
         from botorch_tv.simulation.compiled import CompiledTable
 
         tables.append(CompiledTable(settings, compilable, place.block, stop))

@@ -32,20 +32,22 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 
 LEAST_LOST = 1 / 512
-"""Smallest loss of covariance per round, 1 - a² (ε of a Markov model), for which rounding errors in
-the inverse stay small whatever the noise is: the errors decay with the covariance. With a smaller
-loss, noise / LEAST_NOISE + loss / LEAST_LOST must be at least 1."""
+"""Smallest loss per round for which rounding errors in the inverse stay small, whatever the noise:
+the errors decay with the covariance. The loss is 1 - a², where a is the factor on covariances in a
+round; it is ε in a Markov model. For a smaller loss, noise / LEAST_NOISE + loss / LEAST_LOST must
+be at least 1."""
 
 MOST_SLOTS = 512
-"""Largest number of played arms whose inverse fits into a cache."""
+"""Largest number of played arms for which the inverse over these arms fits into a cache."""
 MOST_ARMS = 512
 """Largest number of arms for which rows of a covariance without product structure are cheaper
 than a matrix product over all trials."""
 PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
 """Methods that return objectives as values on the arms."""
 WORTH_COMPILING = 2**30
-"""Studies with at least this product of trials, rounds, arms and strategies are compiled: such a
-study takes about half a minute, and compilation takes ten seconds unless it is cached."""
+"""Studies are compiled if the product of trials, rounds, arms and strategies is at least this
+number. Such a study takes about half a minute without compilation, and compilation takes ten
+seconds unless it is cached."""
 
 
 class Rules(NamedTuple):
@@ -67,13 +69,13 @@ class Rules(NamedTuple):
     gain_slope: np.ndarray
     moves: bool
     attenuation: np.ndarray
-    """Factor on covariances in a unit of time, by time since the origin."""
+    """Factor on covariances in the next unit of time, by the time since the origin."""
     prior: np.ndarray
-    """Factor on the prior variance, by time since the origin."""
+    """Factor on the prior variance, by the time since the origin."""
     period: int
-    """Rounds between resets; 0 for none."""
+    """Number of rounds between resets; 0 for no resets."""
     window: int
-    """Rounds retained; 0 for all."""
+    """Number of rounds whose observations are retained; 0 for all rounds."""
     band_sd: np.ndarray
     """Multiple of the standard deviation in the trigger's band, by rounds since the reset; empty
     without a trigger."""
@@ -87,17 +89,17 @@ the features of its kernel."""
 
 
 class TooManyArms(Exception):
-    """A trial stores more arms than :data:`MOST_SLOTS`, so the recursion is faster."""
+    """A trial stores over :data:`MOST_SLOTS` arms, so the recursion over all arms is faster."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
-    """Whether a study compiles its rounds, or captures them on a GPU.
+    """Whether a study compiles its rounds or, on a GPU, captures them.
 
     Args:
-        wanted: The user's choice. None compiles large studies on a CPU and captures nothing on a
-            GPU.
+        wanted: The user's choice. With None, large studies on a CPU are compiled, and nothing is
+            captured on a GPU.
         world: The distribution of objectives.
-        rounds: Number of rounds of all strategies in all trials.
+        rounds: Number of rounds, counted over all strategies and trials.
         device: The device of the study.
 
     Raises:
@@ -118,31 +120,32 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
 
 
 def numbers_per_trial(compilable: Compilable, horizon: int) -> int:
-    """Numbers stored per trial by round ``horizon``, including temporary numbers."""
+    """How many numbers a trial stores by round ``horizon``, including temporary numbers."""
     _, most, basis = compilable
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
-    older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # the previous slots, while copied
+    older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # the previous slots, while they are copied
     stored = (AT_ONCE + 2) * basis.arms + slots**2 + older
     return stored + basis.numbers_of_mixture(slots) + 3 * horizon
 
 
 def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
-    """Add ``side_queries``, which are all 0, to a strategy's records, `trials x rounds` each."""
+    """The records of a strategy, `trials x rounds` each, and ``side_queries``, which are all 0."""
     return {**arrays, "side_queries": np.zeros_like(arrays["index"])}
 
 
 def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> Compilable | None:
     """A strategy as numbers and tables; None if compiled and captured rounds do not support it.
 
-    The strategy must use upper confidence bounds, a given mean, noise that does not age, at most
-    one rule of retention, and float64. Rounding errors must stay small in the inverse over the
-    played arms. The world (the distribution of objectives) must be on a grid, and its class must
-    not override ``first_arm``, ``opening``, ``available`` or another method that a round calls.
+    The strategy must use upper confidence bounds, a given mean, noise that does not grow with the
+    age of observations, at most one rule of retention, and float64. Rounding errors must stay small
+    in the inverse over the played arms. The world (the distribution of objectives) must be on a
+    grid, and its class must not override ``first_arm``, ``opening``, ``available`` or another
+    method that a round calls.
 
     Args:
         world: The distribution of objectives.
         strategy: The strategy.
-        state: One of its states.
+        state: A state of the strategy.
         horizon: Rounds T.
     """
     process, basis = strategy.process, state.basis
@@ -170,14 +173,14 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
     ):
         return None
     retained = process.most_retained(horizon)
-    # Between two refreshes a window also holds the arms that it has dropped.
+    # Between two refreshes the slots also hold arms that have left the window.
     slots = min(retained + REFRESH_ROUNDS + 1 if process.slides else retained, horizon, basis.arms)
     # Without product structure, a row of the covariance has one entry per arm.
     if basis.arms > MOST_ARMS and not isinstance(basis, ProductBasis):
         return None
-    # With a static objective or with resets, a strategy plays few different arms. Their number is
-    # therefore not bounded here; if it grows too large, the recursion takes over. On a GPU all
-    # slots are allocated in advance, and graphs do not support windows.
+    # With a static objective or with resets, a strategy plays few different arms. On a CPU their
+    # number is therefore not bounded here; if it grows too large, the recursion takes over. On a
+    # GPU the recursion cannot take over, and graphs do not support windows.
     gpu = basis.variance.device.type != "cpu"
     if (gpu and process.slides) or ((gpu or process.moves) and slots > MOST_SLOTS):
         return None
@@ -216,7 +219,7 @@ def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Ru
         since = torch.arange(1, horizon + 2, device="cpu")
         ones = torch.ones(horizon + 1, dtype=torch.float64, device="cpu")
         bands = rule.band(ones, 0.0, since), rule.band(0 * ones, strategy.noise, since)
-        # Rounds count from 1.
+        # Rounds count from 1, so entry 0 is not used.
         band_sd, band_noise = (
             np.concatenate([[0.0], band.numpy()]) for band in bands if band is not None
         )

@@ -27,16 +27,16 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 
 Arrays = dict[str, np.ndarray]
-"""Variables of a strategy in a block of trials by name, each `trials x horizon` followed by its own
-sizes. Averages have only their own sizes, and a second array with their scatter over trials."""
+"""The variables of a strategy in a block of trials, by name. Each is `trials x horizon`, followed
+by its own sizes. An average has only its own sizes; a second array has its scatter over trials."""
 DIMENSIONS = ("strategy", "trial", "round")
 MEMORY_SHARE = 0.5
 """Share of free memory that a study may use; the rest is for results and temporaries."""
 MOST_TRIALS = 512
-"""Largest number of trials together on a CPU; more trials need more memory and are no faster."""
+"""Largest number of trials that run together on a CPU; more need more memory and are no faster."""
 BUSY_NUMBERS = 2**15
-"""Smallest trials x arms that keep a core busy. For smaller products the launch of an operation
-takes longer than the operation, and Python launches operations sequentially."""
+"""Smallest product of trials and arms that keeps a core busy. For smaller products the launch of an
+operation takes longer than the operation, and Python launches operations one after another."""
 BOX_POINTS = 512
 """Points of a box that the default search scores at once."""
 BEGINNING = threading.RLock()
@@ -45,9 +45,9 @@ BEGINNING = threading.RLock()
 
 @dataclass(frozen=True)
 class StudySettings:
-    """Everything that determines a trial: the arguments of ``run_study`` with the same names.
+    """The settings that determine a trial; they are arguments of ``run_study``.
 
-    A block of trials is the range of their numbers.
+    A block of trials is represented by the range of their numbers.
     """
 
     world: World
@@ -58,14 +58,14 @@ class StudySettings:
     device: torch.device
     record: Sequence[Recorder] = ()
     compiled: bool = False
-    """Whether to compile or capture rounds where possible; choices do not depend on it."""
+    """Whether to compile or capture rounds if possible; the choices of strategies stay the same."""
     _states: dict[str, State] = field(default_factory=dict, init=False, repr=False, compare=False)
     _compilable: dict[str, Compilable | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __getstate__(self) -> dict[str, object]:
-        """The settings without states and layout, which every worker computes itself."""
+        """The settings without cached states and tables, which every worker computes itself."""
         given = {
             setting.name: getattr(self, setting.name) for setting in fields(self) if setting.init
         }
@@ -88,7 +88,7 @@ class StudySettings:
 
     @cached_property
     def empty(self) -> xr.Dataset:
-        """The result with no trials.
+        """A result without trials.
 
         Raises:
             ValueError: If two recorders record the same variable, their dimensions conflict, or a
@@ -97,7 +97,7 @@ class StudySettings:
         domain, rounds = self.world.domain, np.arange(1, self.horizon + 1)
         labels = {"strategy": list(self.strategies), "trial": np.arange(0), "round": rounds}
         empty = xr.Dataset(coords=labels)
-        recorded: set[Hashable] = {"study", "first", "made_with"}  # names in files of blocks
+        recorded: set[Hashable] = {"study", "first", "made_with"}  # used in files of blocks
         for recorder in self.recorders:
             own, given = recorder.variables(domain), recorder.labels(domain, self.strategies)
             try:
@@ -169,10 +169,10 @@ class StudySettings:
     # ------------------------------------------------------------ states and random numbers
 
     def states(self, labels: Iterable[str]) -> dict[str, State]:
-        """Initial states of some strategies by label, cached because they evaluate kernels.
+        """Initial states of some strategies by label, cached to evaluate kernels only once.
 
         Raises:
-            ValueError: If single precision is too coarse for this many rounds.
+            ValueError: If float32 is too imprecise for this many rounds.
         """
         with BEGINNING:
             for label in labels:
@@ -184,8 +184,8 @@ class StudySettings:
             return {label: self._states[label] for label in labels}
 
     def compilable(self, labels: Iterable[str]) -> dict[str, Compilable]:
-        """The strategies among ``labels`` with rounds that are compiled, or captured on a GPU."""
-        if not self.compiled or self.record:  # recorders need the states of every round
+        """The strategies among ``labels`` whose rounds are compiled or, on a GPU, captured."""
+        if not self.compiled or self.record:  # recorders need all states
             return {}
         found = {}
         with BEGINNING:
@@ -254,7 +254,7 @@ class StudySettings:
             world = json.dumps(describe(self.world, "world"))
         except ValueError:  # the world has no description, so the study cannot be resumed
             world = ""
-        # A file cannot hold NUL and characters without UTF-8 encoding.
+        # A netCDF file can hold neither NUL nor characters without UTF-8 encoding.
         shown = repr(self.world).replace("\0", "\\0").encode(errors="backslashreplace").decode()
         device = self.device.type
         if device == "cuda" and _is_here(self.device):
@@ -277,7 +277,7 @@ class StudySettings:
 
 
 def scatter_of(name: str) -> str:
-    """Name of the sum of squared deviations of an average; blocks have it, results do not."""
+    """Name of the scatter (sum of squared deviations) of an average; only blocks have it."""
     return f"{name}_scatter"
 
 
@@ -291,7 +291,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
-    """Raise a ``ValueError`` if rounding would exceed the information in late observations."""
+    """Raise a ``ValueError`` if rounding errors exceed the information of late observations."""
     inference = strategy.inference_for(state.domain, state.basis)
     retained, most = (
         inference.process.most_retained(horizon),
@@ -300,8 +300,9 @@ def require_precision(label: str, strategy: Strategy, state: State, horizon: int
     require(
         retained <= most,
         f"run_study: {label!r} may retain {retained:,} observations of a static objective, but "
-        f"beyond {most:,.0f} rounding errors in float32 exceed the information of an observation; "
-        "give dtype=torch.float64, fewer rounds, or a strategy that forgets.",
+        f"with more than {most:,.0f} observations, rounding errors in float32 exceed the "
+        "information of an observation; give dtype=torch.float64, fewer rounds, or a strategy that "
+        "forgets.",
     )
 
 
@@ -357,8 +358,8 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
 
     Args:
         settings: The study.
-        trials: Trials of the whole study.
-        workers: Blocks that run in parallel.
+        trials: Number of trials of the whole study.
+        workers: Number of blocks that run in parallel.
 
     Returns:
         As many trials as memory allows, but few enough to keep all workers busy.
@@ -377,7 +378,7 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     )
 
     def needed(together: int) -> int:
-        """Bytes for this many trials together."""
+        """Bytes that are needed if this many trials run together."""
         held = (horizon * rounds + averages) * len(states)
         for label, state in states.items():
             if label in graphs:
@@ -402,14 +403,14 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
 
 
 def threads_per_chunk(settings: StudySettings, chunk: int, *, trials: int, workers: int) -> int:
-    """PyTorch threads for each block: 1 for small operations, and if several blocks run at once."""
+    """PyTorch threads for each block: 1 for small operations, otherwise a share of all threads."""
     if chunk * _breadth(settings.world.domain) < BUSY_NUMBERS:
         return 1  # distributing small operations takes longer than computing them
     return max(1, torch.get_num_threads() // min(workers, -(-trials // chunk)))
 
 
 def _breadth(domain: Domain) -> int:
-    """Numbers per trial in a typical operation: the arms, or the points of a box scored at once."""
+    """Numbers per trial in a typical operation: all arms, or the points of a box scored at once."""
     return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 

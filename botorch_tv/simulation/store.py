@@ -1,11 +1,12 @@
 """A folder that stores a study: a file for every block of trials of every strategy.
 
     study.json                     common settings, and the number of trials in a block
-    ET-GP-UCB/strategy.json        a strategy ET-GP-UCB/0000050-50.npz       its trials 50 to 99
+    ET-GP-UCB/strategy.json        settings of the strategy ET-GP-UCB
+    ET-GP-UCB/0000050-50.npz       trials 50 to 99 of this strategy
 
-Existing files are not computed again. Files are written atomically and checked when they are read.
-Several processes may compute the same block, and any of their results is valid; locks only avoid
-duplicate work.
+A block that has a file is not computed again. Files are written atomically and checked when they
+are read. Several processes may compute the same block, and any of their results is valid; locks
+only avoid duplicate work.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from botorch_tv.simulation.settings import Arrays, StudySettings, error_of, scat
 from botorch_tv.validation import require
 
 FORMAT = 4
-"""Version of the format; increased when older folders can no longer be resumed."""
+"""Version of the format; it increases when older folders can no longer be resumed."""
 STUDY, STRATEGY, LOCKS = "study.json", "strategy.json", ".locks"
 POLL_SECONDS = 0.2
 """Time between two attempts to acquire a lock."""
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
-"""Errors of file systems without locks."""
+"""Numbers of the errors that file systems without locks raise."""
 
 
 class Store:
@@ -103,11 +104,12 @@ class Store:
             if folder not in found:
                 folder.mkdir(exist_ok=True)
                 _write(folder / STRATEGY, {"label": label, "strategy": strategies[label]})
-                found[folder] = _read(folder / STRATEGY)  # perhaps of another process
+                found[folder] = _read(folder / STRATEGY)  # perhaps written by another process
                 if differences(found[folder]["strategy"], strategies[label]):
                     raise ValueError(f"{folder} has just been made by another study.")
         self.path, self.settings, self.chunk = path.resolve(), settings, there["chunk"]
-        # Digests of the descriptions in the folder, and a mark that distinguishes other folders.
+        # Digests of the descriptions in the folder, and a mark that distinguishes it from other
+        # folders.
         self._digests = {
             label: _sha256([FORMAT, there["study"], found[folder]])
             for label, folder in folders.items()
@@ -146,13 +148,14 @@ class Store:
         return found
 
     def save(self, label: str, chunk: range, block: Arrays) -> None:
-        """Write a finished block; an older file is replaced once the new one is complete.
+        """Write a finished block; an older file is replaced once the new file is complete.
 
         Raises:
-            OSError: If it cannot be written; the rest of the folder is unchanged.
+            OSError: If the file cannot be written; the rest of the folder is then unchanged.
         """
         packed = io.BytesIO()
-        # Serialised in memory, because a zip file on a full disk raises again when it is closed.
+        # The block is serialised in memory, because a zip file on a full disk raises a second error
+        # when it is closed.
         members: dict[str, Any] = {**block, "study": self._digests[label], "first": chunk.start}
         np.savez(packed, **members)
         file = next(self._files(label, chunk))
@@ -171,14 +174,14 @@ class Store:
 
         Args:
             chunk: The block.
-            patience: Seconds to wait for another process that holds it.
-            stop: Ends the wait once it is set.
+            patience: Seconds to wait if another process holds the lock.
+            stop: Event that ends the wait once it is set.
 
         Yields:
             Whether to compute the block here; False if another process is computing it.
 
         Raises:
-            OSError: If nothing can be written in the folder.
+            OSError: If the folder cannot be written.
         """
         folder, deadline = self.path / LOCKS, time.monotonic() + patience
         folder.mkdir(exist_ok=True)
@@ -206,7 +209,7 @@ class Store:
         """Check that the disk has space for more blocks.
 
         Args:
-            needed: Their bytes.
+            needed: Size of these blocks in bytes.
 
         Raises:
             OSError: If fewer bytes are free.
@@ -223,8 +226,8 @@ class Store:
         """A variable of a finished block.
 
         Raises:
-            FileNotFoundError: If the block is no longer there.
-            ValueError: If its file is damaged.
+            FileNotFoundError: If the block has no file any more.
+            ValueError: If the file of the block is damaged.
         """
         for file in filter(Path.exists, self._files(label, chunk)):
             try:
@@ -251,9 +254,9 @@ class Store:
         """Read a file and check every byte of its data.
 
         Raises:
-            _Damaged: If it is truncated or changed.
-            ValueError: If it was made with other settings.
-            OSError: If it cannot be read.
+            _Damaged: If the file is truncated or changed.
+            ValueError: If the file was made with other settings.
+            OSError: If the file cannot be read.
         """
         packed = io.BytesIO(file.read_bytes())
         try:
@@ -261,7 +264,7 @@ class Store:
                 found = {name: archive[name] for name in archive.files}  # checksums are compared
             study, made_with = str(found.pop("study")), found.pop("made_with")
             first, trials = int(found.pop("first")), len(found["regret"])
-        except Exception as error:  # zipfile and numpy raise many types on damaged bytes
+        except Exception as error:  # damaged bytes cause many types of errors
             raise _Damaged(f"{type(error).__name__}: {error}") from error
         if study != self._digests[label]:
             raise ValueError(
@@ -284,7 +287,8 @@ def discard(path: Path, trials: int) -> None:
 
     Args:
         path: The folder; it need not exist.
-        trials: Trials that are no longer needed; a folder with more trials stays unchanged.
+        trials: Number of trials that are no longer needed; a folder with more trials stays
+            unchanged.
     """
     folders = [file.parent for file in path.glob(f"*/{STRATEGY}")]
     written = [file for folder in folders for file in folder.glob("[0-9]*-[0-9]*.npz")]
@@ -294,7 +298,7 @@ def discard(path: Path, trials: int) -> None:
         unfinished = [*folder.glob(".*.part"), *folder.glob("*.lock")]
         for file in (*written, *unfinished, folder / STRATEGY, folder / STUDY):
             file.unlink(missing_ok=True)
-        with suppress(OSError):  # it holds other files, or does not exist
+        with suppress(OSError):  # the folder holds other files, or does not exist
             folder.rmdir()
 
 
@@ -302,12 +306,12 @@ def discard(path: Path, trials: int) -> None:
 
 
 class Gathered:
-    """The result of a study, block by block.
+    """Collects the result of a study, block by block.
 
     Args:
         settings: The study.
         trials: Number of trials.
-        store: The folder in which the blocks stay if they exceed memory.
+        store: The folder in which the blocks stay if they exceed memory; None if they fit.
     """
 
     def __init__(self, settings: StudySettings, trials: int, store: Store | None) -> None:
@@ -333,7 +337,7 @@ class Gathered:
         self.made_with.add(str(block["made_with"]))
 
     def dataset(self) -> xr.Dataset:
-        """All trials; call it after the last block."""
+        """The dataset of all trials; call this method after the last block."""
         empty = self._settings.empty
         data = empty.drop_dims("trial").copy(deep=True)
         data = data.assign_coords(trial=np.arange(self._trials))
@@ -412,8 +416,8 @@ def _read(file: Path) -> dict[str, Any]:
     """Read a description.
 
     Raises:
-        ValueError: If it is damaged, or has another format.
-        OSError: If it cannot be read.
+        ValueError: If the file is damaged, or has another format.
+        OSError: If the file cannot be read.
     """
     try:
         whole = json.loads(file.read_bytes())

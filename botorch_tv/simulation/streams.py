@@ -1,4 +1,4 @@
-"""Random numbers that depend on the trial, but not on its batch or device."""
+"""Random numbers that depend on the trial, but not on the batch or device in which it runs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import Tensor
 from botorch_tv.gp.random import normals, signed, trial_keys, uniforms, words
 
 DRAWS = "SplittableRandom by seed, purpose and trial; functions by pivoted Cholesky factor"
-"""Names the random number generator in results; changed whenever the numbers change."""
+"""Name of the random number generator in results; it changes whenever the numbers change."""
 AHEAD = 2**15
-"""Numbers drawn at once on a CPU for all trials, about as many as fit into the cache of a core;
-fewer calls have less overhead."""
+"""How many numbers are drawn at once on a CPU, for all trials together: about as many as fit into
+the cache of a core. Drawing many numbers at once has less overhead."""
 AHEAD_ELSEWHERE = 2**20
-"""Numbers drawn at once on other devices, enough to keep a GPU busy."""
+"""How many numbers are drawn at once on other devices: enough to keep a GPU busy."""
 
 
 class Stream:
-    """Random variates for a range of trials, each from a sequence of the trial's own.
+    """Random variates for a range of trials; every trial has its own sequences of numbers.
 
     Number i of a sequence is computed from the seed, the purpose, the trial and i. Therefore a
     study draws the same numbers in chunks of any size, and when it is shortened or extended. A CPU
@@ -36,7 +36,7 @@ class Stream:
         first: Number of the first trial.
         trials: Number of trials.
         dtype: Type of the numbers returned.
-        device: Device on which they are drawn.
+        device: Device on which the numbers are drawn.
         spread: Standard deviation of normal variates.
     """
 
@@ -73,10 +73,10 @@ class Stream:
         return self._normal.leading(count, room).to(self.dtype)
 
     def leading_normals_ahead(self, count: int, room: int) -> Tensor:
-        """The variates of the next calls of :meth:`leading_normals` that one draw serves.
+        """The variates of the next calls of :meth:`leading_normals`, for several calls in one draw.
 
         Returns:
-            `trials x calls x count`, at least one call.
+            `trials x calls x count`; the number of calls is at least 1.
         """
         return self._normal.leading_ahead(count, room).to(self.dtype)
 
@@ -99,8 +99,9 @@ class _Sequence:
         seed: Seed of the study.
         purpose: Purpose and kind of the variates.
         stream: Gives the trials and the device.
-        draw: Maps starts and steps of the trials, `trials x 1`, and pairs of indices 2j, 2j + 1 of
-            variates, to these variates, `trials x indices`.
+        draw: Computes variates, `trials x indices`. Its arguments are the start and the step of
+            each trial's generator, `trials x 1` each, and the indices of the variates, in pairs
+            (2j, 2j + 1).
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class _Sequence:
         stream: Stream,
         draw: Callable[[Tensor, Tensor, Tensor], Tensor],
     ) -> None:
-        # The space separates seed and purpose, so different pairs have different text.
+        # The space separates seed and purpose, so that different pairs have different text.
         digest = hashlib.sha256(f"{seed} {purpose}".encode()).digest()
         self._first, self._second = (
             signed(int.from_bytes(digest[place : place + 8], "little")) for place in (0, 8)
@@ -146,7 +147,7 @@ class _Sequence:
         return block
 
     def _block(self, wanted: int, room: int) -> Tensor:
-        """The variates of this and later calls of :meth:`leading`; advances by one call."""
+        """The variates of this and later calls of :meth:`leading`; advances past this call."""
         begin, paired = self._next + self._next % 2, wanted + wanted % 2
         room = max(room, wanted)
         room += room % 2
@@ -173,7 +174,8 @@ class _Sequence:
         return self._keys
 
     def _refill(self, wanted: int) -> None:
-        # The size doubles: some purposes need a single number, others need numbers in every round.
+        # The number of variates drawn ahead doubles, because some purposes need a single number and
+        # others need numbers in every round.
         calls = max(1, min(2 * self._ahead.shape[1], self._most) // max(wanted, 1))
         begin = self._next - self._next % 2  # normal variates come in pairs
         self._until = self._next + calls * wanted

@@ -33,7 +33,7 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_integer
 
 WORKERS_ELSEWHERE = 16
-"""Number of workers assumed for an executor, because executors do not report theirs."""
+"""Number of workers that an executor is assumed to have, because executors do not report it."""
 
 
 def run_study(
@@ -55,60 +55,65 @@ def run_study(
 ) -> StudyResult:
     """Run every strategy on the same objectives, drawn from a world, with the same noise.
 
-    With ``save_to`` every finished block of trials of a strategy is saved to a file. After an
-    interruption of any kind the same call resumes the study: saved blocks are read back bit by bit,
-    and the other trials make the same choices as without the interruption. Their numbers agree up
-    to rounding, which depends on the number of threads, ``chunk``, processor and device. More
-    ``trials`` extend the study; fewer return the first trials. Only added strategies are computed;
-    a warning names omitted strategies, which stay in the folder. Several processes may run the same
-    study in the same folder and share the work. A killed process loses the blocks in progress, so a
-    smaller ``chunk`` loses less.
+    With ``save_to``, a file is written for each strategy and block of trials as soon as the block
+    is finished. After an interruption of any kind the same call resumes the study. It reads the
+    saved blocks unchanged; the remaining trials make the same choices as without the interruption.
+    Numbers computed later may differ by rounding, which depends on the number of threads,
+    ``chunk``, processor and device. A call with more ``trials`` extends the study; a call with
+    fewer returns the first trials. If a call adds strategies, only these are computed. If it omits
+    strategies, they stay in the folder, and a warning names them. Several processes may run the
+    same study in the same folder and share the work. A process that is killed loses the blocks in
+    progress; smaller chunks lose less.
 
     The identity of a study includes the code of your own worlds, kernels and rules, and everything
-    that this code refers to by name. Attributes and mutable globals with a leading underscore do
-    not count, so caches and counters are ignored; constructor arguments stored under such a name
-    do count.
+    that this code refers to by name. Attributes and mutable globals whose names begin with an
+    underscore do not count, so that caches and counters are ignored. Constructor arguments count
+    even if they are stored under such a name.
 
-    Results larger than half of the free memory need ``save_to``: they stay in the files of that
-    folder, and all statistics are computed from a few trials at a time.
+    A result larger than half of the free memory needs ``save_to``. It stays in the files of that
+    folder, and statistics are computed from a few trials at a time.
 
-    With an ``executor``, blocks are tasks of its workers, on this machine or others. Tasks are
-    pickled, draw random numbers by trial, and compute on a device of the worker; the results are
-    the same as in a single process. Workers with access to the folder ``save_to`` save their blocks
-    there; other workers send them back, and this process saves them. The executor stays open.
+    With an ``executor``, its workers compute the blocks, on this machine or others. A block is sent
+    as a pickled task, and computed on a device of the worker. Random numbers depend on the trial
+    and not on the worker, so the results are the same as in a single process. Workers with access
+    to the folder ``save_to`` save their blocks there; other workers send them back, and this
+    process saves them. The executor stays open.
 
     Args:
         world: The distribution of objectives: on a grid, or a :class:`BoxWorld` on a box.
         strategies: Strategies by label; the labels identify them in the result.
-        trials: Number of worlds drawn.
-        horizon: Rounds T per trial.
+        trials: Number of trials, each with its own objectives from the world.
+        horizon: Number of rounds T in a trial.
         seed: Seed; a trial depends only on the seed and its own number.
-        device: Where to compute; the domain's device by default.
+        device: Device of the computation; the domain's device by default.
         dtype: float64 or float32; float32 is refused if rounding errors would exceed the
             information in late observations.
-        chunk: Trials that run together; by default the number in ``save_to``, or derived from free
-            memory. Choices do not depend on ``chunk``. On a box they agree up to rounding errors,
-            which gradient ascent and learned hyperparameters may amplify over many rounds.
-        workers: Blocks computed in parallel; by default the number of PyTorch's threads on a CPU,
-            else 1. Choices do not depend on it. With an ``executor``, the number of workers that
-            trials are distributed over, by default 16 or more.
+        chunk: Number of trials that run together; by default the number stored in ``save_to``, or a
+            number derived from free memory. Choices do not depend on ``chunk``; on a box they agree
+            only up to rounding errors, which gradient ascent and learned hyperparameters may
+            amplify over many rounds.
+        workers: Number of blocks computed in parallel; by default the number of PyTorch's threads
+            on a CPU, and 1 on other devices. Choices do not depend on ``workers``. With an
+            ``executor``, the number of workers over which trials are distributed, by default 16 or
+            more.
         save_to: Folder for finished blocks, created if missing.
         record: Recorders of further variables: ``Diagnosis()``, ``PredictionError()``, or your own
             :class:`Recorder`. Regret, resets, side queries and choices are always recorded. If
             averages are recorded, a call with fewer trials than ``save_to`` contains may recompute
             some trials.
-        executor: An executor that computes the blocks; this process by default. Any object with
-            ``submit(function, *arguments)`` that returns an object with ``result()``, such as a
-            ``ProcessPoolExecutor``. An optional ``batch()`` sends several tasks together.
+        executor: An executor whose workers compute the blocks, such as a ``ProcessPoolExecutor``;
+            by default this process computes them. It needs a method
+            ``submit(function, *arguments)`` that returns an object with a method ``result()``. An
+            optional method ``batch()`` sends several tasks together.
         compiled: Whether rounds on a grid run as machine code compiled by Numba
             (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after
             about ten seconds of compilation. Compiled strategies must use upper confidence bounds,
-            noise that does not age, and one rule of retention, in float64 on a CPU, without
-            recorders. Other strategies run without compilation. By default True if Numba is
-            installed and the study is large enough to benefit. On a CUDA device True captures the
-            rounds of the same strategies, except windows, as CUDA graphs. Python launches a graph
-            as a whole. If a capture fails, a warning is issued and the study runs without graphs.
-            By default False on a CUDA device.
+            noise that does not grow with the age of observations, and at most one rule of
+            retention, in float64 on a CPU, without recorders. Other strategies run without
+            compilation. The default on a CPU is True if Numba is installed and the study is large
+            enough to benefit. On a CUDA device the default is False; True captures the rounds of
+            the same strategies, except those with windows, as CUDA graphs, which Python launches as
+            a whole. If a capture fails, a warning is issued and the study runs without graphs.
         progress: Whether to show a progress bar; a log file gets a line per minute.
 
     Returns:
@@ -137,9 +142,9 @@ def run_study(
         threads = torch.get_num_threads()
         workers = threads if place.type == "cpu" else 1
         workers = workers if executor is None else max(threads, WORKERS_ELSEWHERE)
-    workers = require_integer("run_study: workers", workers, 1, "give blocks computed at once.")
+    workers = require_integer("run_study: workers", workers, 1, "it is a number of blocks.")
     if chunk is not None:
-        chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
+        chunk = require_integer("run_study: chunk", chunk, 1, "it is the size of a block.")
     folder = None if save_to is None else Path(save_to)
     compiles = require_compiled(compiled, world, trials * horizon * len(strategies), place)
     settings = StudySettings(
@@ -223,7 +228,7 @@ def _check_study(
             isinstance(label, str) and label.isprintable() and label.strip() != "",
             f"run_study: the label {label!r} cannot be printed or stored in a file; give text.",
         )
-    trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
+    trials = require_integer("run_study: trials", trials, 1, "it is the number of worlds drawn.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
     require(seed < 2**64, f"run_study: seed is {seed}; give a seed below 2**64.")
     horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
@@ -242,6 +247,6 @@ def _check_study(
         world.maximize in (None, not minimising),
         f"run_study: maximize is {not minimising} for the strategies, but {world!r} is to be "
         f"{'maximised' if world.maximize else 'minimised'}; give strategies "
-        f"maximize={world.maximize}, or construct the problem with the other negate=.",
+        f"maximize={world.maximize}, or construct the problem with the opposite negate=.",
     )
     return trials, horizon, seed

@@ -34,7 +34,7 @@ class StudyRecord:
     Computations over all trials load a few trials at a time, so the data may stay on disk.
 
     Args:
-        data: As in :class:`StudyResult`.
+        data: The dataset of a study; see :class:`StudyResult`.
 
     Raises:
         ValueError: If a variable or a dimension is missing or empty.
@@ -96,8 +96,8 @@ class StudyRecord:
     def simple_regret(self) -> xr.DataArray:
         """Regret of the arm that ``recommend`` returns in each round, `strategy x trial x round`.
 
-        The arm is recommended before the round's observation. The recommended arm has the best
-        mean; the arm played depends on mean and width, and its regret may be lower.
+        The arm is recommended before the round's observation, and has the best posterior mean. The
+        arm played also depends on the width; its regret may be lower.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -109,16 +109,16 @@ class StudyRecord:
     def prediction_error(self) -> xr.Dataset:
         """The squared error of the posterior mean at every arm, [M] Figure 4.
 
-        (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is the posterior mean
-        when x_t is chosen. Random search has a model, too: its map shows the error for evenly
-        spread measurements.
+        It is (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is the posterior
+        mean at the moment when x_t is chosen. Random search also has a model; its map shows the
+        error for evenly spread measurements.
 
         Returns:
             Variables `mean` and `standard_error` (over trials, NaN for a single trial), each
             `strategy x arm`; the coordinate `position`, `arm x coordinate`, locates the arms.
 
         Raises:
-            ValueError: If the study did not record it.
+            ValueError: If the study did not record prediction errors.
         """
         require_recorded(self.data, MAP, MAP_ERROR, PLACE)
         maps = {"mean": self.data[MAP], "standard_error": self.data[MAP_ERROR]}
@@ -132,7 +132,7 @@ class StudyRecord:
         """The squared prediction error, averaged over the arms, `strategy x trial x round`.
 
         Raises:
-            ValueError: If the study did not record it.
+            ValueError: If the study did not record prediction errors.
         """
         require_recorded(self.data, SQUARED_ERROR)
         return self.data[SQUARED_ERROR].transpose(*DIMENSIONS)
@@ -141,7 +141,7 @@ class StudyRecord:
         """The squared prediction error, averaged over arms and rounds, by strategy, best first.
 
         Raises:
-            ValueError: If the study did not record it.
+            ValueError: If the study did not record prediction errors.
         """
         means = self.over_trials(by_trial(self.squared_error, lambda error: error.mean("round")))
         return dict(sorted(means.items(), key=lambda item: item[1].mean))
@@ -150,7 +150,7 @@ class StudyRecord:
         """Mean and standard error of a number per trial, by the label of the strategy.
 
         Args:
-            values: `strategy x trial`.
+            values: A number for each strategy and trial, `strategy x trial`.
         """
         own = values.astype(np.float64)
         return {label: Paired.of(own.sel(strategy=label).values) for label in self.strategies}
@@ -159,7 +159,7 @@ class StudyRecord:
         """Cumulative regret R_T of a strategy in every trial.
 
         Args:
-            strategy: Its label.
+            strategy: Label of the strategy.
 
         Returns:
             `trials` numbers.
@@ -205,11 +205,11 @@ class StudyRecord:
         """One row per strategy, lowest regret first; a DataFrame that prints all its columns.
 
         Returns:
-            Columns `total_regret` (mean R_T) and its `standard_error`, `regret_per_round`,
-            `resets` (mean per trial), and the paired comparison with the best strategy:
-            `difference` (mean of this − best), `difference_error` (its standard error) and
-            `t_ratio` (the difference in standard errors). The comparison is NaN in the best
-            strategy's own row; standard errors are NaN for a single trial.
+            Columns `total_regret` (mean R_T) and its `standard_error`, `regret_per_round`, `resets`
+            (mean per trial), and the paired comparison with the best strategy: `difference` (mean
+            regret of this strategy minus that of the best), `difference_error` (its standard error)
+            and `t_ratio` (the difference divided by its standard error). The comparison is NaN in
+            the best strategy's own row; standard errors are NaN for a single trial.
         """
         totals = {label: self.total_regret(label) for label in self.strategies}
         means = {label: Paired.of(values) for label, values in totals.items()}
@@ -263,7 +263,7 @@ class StudyRecord:
 
         Args:
             level: Nominal level of the bands, in (0, 1).
-            block: Rounds averaged together, at least 1.
+            block: Number of rounds that are averaged together, at least 1.
 
         Raises:
             ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block
@@ -279,7 +279,7 @@ def aligned(table: pd.DataFrame, shown: Mapping[str, tuple[str, str]]) -> str:
     """Columns of a table as text: names left-aligned, numbers right-aligned, NaN blank.
 
     Args:
-        table: Indexed by name.
+        table: A table, indexed by name.
         shown: The columns, each with its title and number format.
     """
     columns = [["", *map(str, table.index)]]
@@ -326,11 +326,11 @@ ROUNDING = 1e-12
 
 
 class Paired(NamedTuple):
-    """The mean over trials and its standard error, usually of a paired difference.
+    """The mean of a number over trials, usually of a paired difference, and its standard error.
 
     Attributes:
         mean: Mean over trials.
-        standard_error: Its standard error; NaN for a single trial.
+        standard_error: Standard error of the mean; NaN for a single trial.
     """
 
     mean: float
@@ -344,9 +344,9 @@ class Paired(NamedTuple):
 
     @property
     def t_ratio(self) -> float:
-        """The mean in standard errors; NaN for 0 / 0 or an unknown standard error.
+        """The mean divided by its standard error; NaN for 0 / 0 or an unknown standard error.
 
-        Infinite if the trials differ only by rounding.
+        The ratio is infinite if the trials differ only by rounding.
         """
         if math.isnan(self.standard_error) or self.mean == 0 == self.standard_error:
             return math.nan
@@ -359,7 +359,7 @@ class Paired(NamedTuple):
         """Mean and standard error of a number per trial.
 
         Args:
-            differences: `trials` numbers.
+            differences: One number per trial, `trials`.
         """
         trials = len(differences)
         spread = float(differences.std(ddof=1)) if trials > 1 else math.nan

@@ -1,8 +1,8 @@
-"""Objectives on boxes that change with time, as BoTorch test functions.
+"""Time-varying objectives on boxes, as BoTorch test functions.
 
-Time is the last column of X, as in the models of this library and BoTorch's augmented functions. A
-problem, its training inputs and its model therefore share an `n x (d + 1)` tensor.
-``problem.at(t)`` is an ordinary BoTorch test function, at a fixed time.
+Time is the last column of X, as in the models of this library and BoTorch's augmented functions.
+The same `n x (d + 1)` tensor is therefore a valid input of a problem and of its model.
+``problem.at(t)`` fixes the time; it is an ordinary BoTorch test function of the d coordinates.
 """
 
 from botorch_tv.test_functions.base import Snapshot, TimeVaryingTestFunction

@@ -16,23 +16,23 @@ from botorch_tv.validation import require, require_number
 
 
 class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
-    """A test function of d coordinates and time, the last column of X.
+    """A test function of d coordinates and of time, which is the last column of X.
 
-    ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's. X is `batch_shape x n x (d + 1)`.
-    The same tensor trains a model with a time column, and its points may have different times.
-    ``bounds`` therefore has d + 1 columns; the domain to search is ``spatial_bounds``. The optimum
-    depends on time: ``optimal_value_at(t)`` and ``optimizers_at(t)`` replace ``optimal_value`` and
-    ``optimizers``. As in BoTorch a cost is minimised unless ``negate=True``; see
-    ``is_minimization_problem``.
+    ``problem(X)`` and ``problem.evaluate_true(X)`` work as in BoTorch. X is
+    `batch_shape x n x (d + 1)`; its points may have different times. X can also train a model with
+    a time column. ``bounds`` has d + 1 columns, the last for time; ``spatial_bounds`` is the domain
+    to search. The optimum depends on time: ``optimal_value_at(t)`` and ``optimizers_at(t)`` replace
+    ``optimal_value`` and ``optimizers``. Most test functions are costs, which are minimised; with
+    ``negate=True`` they are maximised. ``is_minimization_problem`` states the direction.
 
     Args:
         spatial_bounds: Lower and upper bound of each coordinate.
         horizon: Time runs over [0, horizon].
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign.
+        noise_std: Standard deviation of the observation noise; None for no noise.
+        negate: Whether to reverse the sign of the function.
 
     Attributes:
-        batch_shape: Batch shape of the functions drawn together; empty for a single function.
+        batch_shape: Batch shape if the problem has several functions; empty for a single function.
         horizon: The latest time.
         spatial_dim: The number d of coordinates.
 
@@ -73,13 +73,13 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         return self.bounds[:, :-1]
 
     def optimal_value_at(self, t: float | Tensor) -> Tensor:
-        """The best noiseless value over the box at time ``t``, after ``negate``.
+        """The best noiseless value over the box at time ``t``; ``negate`` reverses its sign.
 
         Args:
             t: A scalar time, or times of the shape of ``X[..., -1]``.
 
         Returns:
-            Values of shape `batch_shape` for a scalar, else of the shape of ``t``.
+            Values of shape `batch_shape` if ``t`` is a scalar, otherwise of the shape of ``t``.
 
         Raises:
             ValueError: If a time lies outside [0, horizon].
@@ -99,9 +99,9 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         """
 
     def regret(self, X: Tensor) -> Tensor:
-        """The noiseless difference to the best value at the time of each point, `batch_shape x n`.
+        """Noiseless regret: how much worse a point is than the best at its time, `batch_shape x n`.
 
-        It is at least 0 up to the tolerance of :meth:`optimal_value_at`.
+        Regret is at least 0, up to the error of :meth:`optimal_value_at`.
 
         Args:
             X: Points and their times, `batch_shape x n x (d + 1)`.
@@ -128,7 +128,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _best_at(self, t: Tensor) -> Tensor:
-        """:meth:`optimal_value_at` before ``negate``, for valid times."""
+        """The best values at times in [0, horizon], before ``negate`` reverses their sign."""
 
     def _times(self, t: float | Tensor) -> Tensor:
         times = torch.as_tensor(t, dtype=self.bounds.dtype, device=self.bounds.device)
@@ -142,7 +142,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
 
 class SearchedFunction(TimeVaryingTestFunction):
-    """A function whose optimum at a time is found by a numerical search, on demand, and cached."""
+    """A function whose optimum is found by a numerical search, once for each time that needs it."""
 
     def optimizers_at(self, t: float) -> Tensor:
         time = self._times(t)
@@ -151,7 +151,7 @@ class SearchedFunction(TimeVaryingTestFunction):
 
     @cached_property
     def _optima(self) -> dict[float, tuple[float, Tensor]]:
-        """Maps a time to the optimal value, before ``negate``, and to its position."""
+        """Maps a time to the optimal value, before ``negate``, and the position of the optimum."""
         return {}
 
     def _best_at(self, t: Tensor) -> Tensor:
@@ -164,16 +164,16 @@ class SearchedFunction(TimeVaryingTestFunction):
 
     @abstractmethod
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
-        """The best value, before ``negate``, and its position `d`, for each time."""
+        """For each time, the best value before ``negate`` and the best point, `d`."""
 
 
 class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
     """A time-varying test function at a fixed time, as a BoTorch test function.
 
     Args:
-        problem: The function. The snapshot shares its tensors until either moves to another device
-            or dtype.
-        t: The time, a scalar.
+        problem: The time-varying function. Problem and snapshot share tensors until one of the two
+            moves to another device or dtype.
+        t: The fixed time, a scalar.
 
     Raises:
         ValueError: If ``t`` lies outside [0, horizon], or ``problem.batch_shape`` is not empty.
@@ -195,12 +195,12 @@ class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
         self._optimal_value = -best if problem.negate else best
         self._optimizers = [tuple(place) for place in places.tolist()]
         self._is_minimization_by_default = problem._is_minimization_by_default
-        # On the boundary of the box the gradient at the best point need not vanish.
+        # If a best point lies on the boundary of the box, the gradient there need not be 0.
         inside = bool(((places > lower) & (places < upper)).all())
         self._check_grad_at_opt = problem._check_grad_at_opt and inside
         super().__init__(noise_std=problem.noise_std, negate=problem.negate)
         self.time = t
-        # A copy that shares the tensors; moving the snapshot does not move the problem.
+        # A copy that shares the tensors, so that moving the snapshot does not move the problem.
         self._problem = copy.deepcopy(
             problem, {id(retained): retained for retained in problem.buffers()}
         )

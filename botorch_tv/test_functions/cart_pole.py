@@ -1,6 +1,6 @@
 """Policy search on a cart-pole whose bearing friction changes, [ET] §5 and Table 6.
 
-The cost of static state feedback on the linearised system is exact, by a Lyapunov equation.
+A Lyapunov equation gives the exact cost of a static state feedback for the linearised system.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from botorch_tv.validation import require, require_number
 
 
 def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
-    """The discrete-time system of ẋ = A x + B u with an input held constant between samples.
+    """The discrete-time form of ẋ = A x + B u if the input u is constant between samples.
 
-    Both matrices are blocks of exp([[A, B], [0, 0]] step).
+    exp([[A, B], [0, 0]] step) has as blocks the discrete-time A, `... x n x n`, and B,
+    `... x n x m`.
 
     Args:
-        A: `... x n x n`.
-        B: `... x n x m`.
+        A: Matrix of the state, `... x n x n`.
+        B: Matrix of the input, `... x n x m`.
         step: Time between samples, in seconds.
     """
     n, m = B.shape[-2:]
@@ -34,15 +35,15 @@ def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
 
 
 def value_matrix(A: Tensor, S: Tensor) -> Tensor:
-    """P with P = AᵀPA + S, by the Kronecker form of the Lyapunov equation, for a stable A.
+    """The solution P of the Lyapunov equation P = AᵀPA + S for a stable A, `... x n x n`.
 
     Args:
-        A: `... x n x n`, spectral radius below 1.
-        S: `... x n x n`.
+        A: Matrix of spectral radius below 1, `... x n x n`.
+        S: Constant term of the equation, `... x n x n`.
     """
     n = A.shape[-1]
     shape = (A + S).shape
-    # Row by row, vec(AᵀPA) = (Aᵀ ⊗ Aᵀ) vec(P).
+    # The equation is a linear system: vec(AᵀPA) = (Aᵀ ⊗ Aᵀ) vec(P), where vec flattens row by row.
     product = torch.einsum("...ij,...kl->...ikjl", A.mT, A.mT)
     product = product.reshape(*A.shape[:-2], n * n, n * n)
     identity = torch.eye(n * n, dtype=A.dtype, device=A.device)
@@ -54,26 +55,27 @@ def value_matrix(A: Tensor, S: Tensor) -> Tensor:
 def average_cost(
     A: Tensor, B: Tensor, gain: Tensor, state_cost: Tensor, force_cost: float, noise: Tensor
 ) -> Tensor:
-    """The long-run mean of xᵀQx + r u² of x_{k+1} = A x_k + B u_k + w_k under u = −gain · x.
+    """The long-run mean of xᵀQx + r u² for x_{k+1} = A x_k + B u_k + w_k and u = −gain · x.
 
-    It equals tr(P W), where W is the covariance of w and P the value matrix of the closed loop. It
-    is also the expected total cost without noise, from x_0 of mean 0 and covariance W.
+    The mean cost equals tr(P W), where W is the covariance of the noise w and P is the value matrix
+    of the closed loop. A system without noise that starts at a random x_0 of mean 0 and covariance
+    W has the same expected total cost.
 
     Args:
-        A: `... x n x n`.
-        B: `... x n x 1`.
-        gain: `... x n`.
-        state_cost: Q, `n x n`.
-        force_cost: r.
-        noise: W, `n x n`.
+        A: Matrix of the state, `... x n x n`.
+        B: Matrix of the input, `... x n x 1`.
+        gain: Gain of the feedback, `... x n`.
+        state_cost: Weights Q of the state, `n x n`.
+        force_cost: Weight r of the squared input.
+        noise: Covariance W of the noise, `n x n`.
 
     Returns:
-        `...`; infinite where the closed loop is not stable.
+        Mean costs, `...`; infinite for a closed loop that is not stable.
     """
     closed = A - B * gain.unsqueeze(-2)
     stable = torch.linalg.eigvals(closed.detach()).abs().amax(-1) < 1
-    # For an unstable loop the equation has no meaningful solution. A zero matrix replaces the loop
-    # and avoids a singular system in the solve and its gradient.
+    # For an unstable loop the equation has no meaningful solution. A zero matrix replaces such a
+    # loop, because a singular system would spoil the solution and its gradient.
     closed = torch.where(stable[..., None, None], closed, torch.zeros_like(closed))
     spent = state_cost + force_cost * gain.unsqueeze(-1) * gain.unsqueeze(-2)
     cost = (value_matrix(closed, spent) * noise).sum((-2, -1))
@@ -81,13 +83,15 @@ def average_cost(
 
 
 def optimal_gain(A: Tensor, B: Tensor, state_cost: Tensor, force_cost: float) -> Tensor:
-    """The optimal gain (r + BᵀPB)⁻¹ BᵀPA, `n`, of the Riccati equation, for all noise and states.
+    """The gain (r + BᵀPB)⁻¹ BᵀPA, `n`, that is optimal for every noise and every state.
+
+    P is the solution of the Riccati equation.
 
     Args:
-        A: `n x n`.
-        B: `n x 1`.
-        state_cost: Q, `n x n`.
-        force_cost: r.
+        A: Matrix of the state, `n x n`.
+        B: Matrix of the input, `n x 1`.
+        state_cost: Weights Q of the state, `n x n`.
+        force_cost: Weight r of the squared input.
     """
     weight = np.array([[force_cost]])
     P = torch.from_numpy(solve_discrete_are(A.numpy(), B.numpy(), state_cost.numpy(), weight))
@@ -96,33 +100,35 @@ def optimal_gain(A: Tensor, B: Tensor, state_cost: Tensor, force_cost: float) ->
 
 
 GRAVITY = 9.81
-"""m / s²."""
+"""Acceleration of gravity in m / s²."""
 
 
 @dataclass(frozen=True)
 class CartPoleSystem:
     """The linearised cart-pole, its disturbances and its cost.
 
-    The state is (cart position in m, cart velocity, angle from upright in rad towards positive
-    positions, angular velocity); the input is the force on the cart in N. With total mass M, pole
-    mass m, half length l, inertia J = (4/3) m l² about the bearing, cart friction b and bearing
-    friction c, near upright
+    The state has four variables: position p of the cart in m, velocity p', angle θ in rad, and
+    angular velocity θ'. The upright pole has θ = 0; θ > 0 leans towards positive p. The input u is
+    the force on the cart in N. Let M be the total mass, m the mass of the pole, l its half length,
+    J = (4/3) m l² its inertia about the bearing, b the friction of the cart and c that of the
+    bearing. Near the upright position
 
         M p'' + m l θ'' = u − b p'        J θ'' + m l p'' = m g l θ − c θ'.
 
-    [ET] gives neither the machine nor the weights of its cost. With these defaults the best gain
-    lies inside the paper's box, away from its faces, at both frictions.
+    [ET] gives neither the parameters of the machine nor the weights of the cost. With the default
+    parameters, the best gains before and after the change of friction lie inside the box of [ET],
+    away from its faces.
 
     Args:
-        cart_mass: kg.
-        pole_mass: kg, spread evenly along the pole.
-        half_length: From the bearing to the middle of the pole, m.
-        cart_friction: N s / m.
-        bearing_friction: N m s / rad, before any change.
-        step: Time between two forces, s; a force is constant in between.
-        state_cost: Weights of the squared states, per step.
-        force_cost: Weight of the squared force, per step.
-        disturbance: Variance of the random change of each state, per step.
+        cart_mass: Mass of the cart, kg.
+        pole_mass: Mass of the pole, spread evenly along it, kg.
+        half_length: Distance from the bearing to the middle of the pole, m.
+        cart_friction: Friction of the cart, N s / m.
+        bearing_friction: Friction of the bearing before any change, N m s / rad.
+        step: Time between changes of the force, s; the force is constant in between.
+        state_cost: Weight of each squared state variable in the cost of a step.
+        force_cost: Weight of the squared force in the cost of a step.
+        disturbance: Variance of the random change of each state variable in a step.
 
     Raises:
         ValueError: If a parameter is not finite or out of range.
@@ -148,7 +154,7 @@ class CartPoleSystem:
             )
 
     def dynamics(self, bearing_friction: float) -> tuple[Tensor, Tensor]:
-        """A, `4 x 4`, and B, `4 x 1`, of x_{k+1} = A x_k + B u_k.
+        """The matrices A, `4 x 4`, and B, `4 x 1`, of x_{k+1} = A x_k + B u_k.
 
         Args:
             bearing_friction: Friction of the bearing, N m s / rad.
@@ -168,41 +174,42 @@ class CartPoleSystem:
 
 
 GAINS = ((-3.0, -2.0), (-6.0, -4.0), (-50.0, -25.0), (-4.0, -2.0))
-"""The box of gains, [ET] Table 6."""
+"""Lower and upper bound of each gain, [ET] Table 6."""
 
 SCALES = (1 / 8, 1 / 4, 3.0, 1 / 8)
-"""A gain is a coordinate times its scale, [ET] Table 6."""
+"""Scale of each coordinate, [ET] Table 6: a gain is a coordinate times its scale."""
 
 
 class CartPole(TimeVaryingTestFunction):
-    """The cost of balancing a pole with the force u = −gain · state, in units of the first optimum.
+    """The cost of balancing a pole by the force u = −gain · state, while bearing friction changes.
 
-    X has the gains, divided by the paper's scales, and time; in this unit lengthscales of a few
-    units fit all four gains. The cost is the long-run mean of xᵀQx + r u² of the linearised system
-    under random disturbances, divided by the best cost before the change. A Lyapunov equation gives
-    the exact mean. The best gain solves the Riccati equation for every disturbance, so regret is
-    exact up to rounding. With the standard system the best gain lies inside the box at both
-    frictions. Its cost is 1 before the change and 2.18 after the change; the gain that is best
-    before the change then costs 2.81.
+    The columns of X are the four gains, divided by the scales of [ET], and time. With these scales,
+    lengthscales of a few units fit all gains. The cost is the long-run mean of xᵀQx + r u² for the
+    linearised system under random disturbances, divided by the best cost before the change of
+    friction. A Lyapunov equation gives the exact mean. The gain from the Riccati equation is best
+    for every disturbance, so regret is exact up to rounding. With the default system the best gain
+    lies inside the box before and after the change. The best cost is 1 before the change and 2.18
+    after it. After the change, the gain that was best before it costs 2.81.
 
-    Gains that cost more than ``limit``, or let the pole fall, cost ``limit``. With the standard
-    system and limit, no gain in the box costs ``limit`` before the change, and an eighth of the
-    gains cost ``limit`` after the change; a quarter of this eighth let the pole fall. The cost is
-    constant among such gains.
+    The cost never exceeds ``limit``: gains that would cost more, or that let the pole fall, cost
+    ``limit``. With the default system and limit, no gain in the box costs ``limit`` before the
+    change. After the change an eighth of the box costs ``limit``; in a quarter of this eighth the
+    pole falls. All these gains have the same cost, so the cost does not rank them.
 
     Args:
         system: The machine and its cost.
-        change: Time of the change of friction.
-        factor: Friction of the bearing after the change divided by the friction before, at least 0.
+        change: Time at which the friction of the bearing changes.
+        factor: Friction of the bearing after the change, divided by its friction before; at least
+            0.
         limit: The highest cost, in units of the best cost before the change.
         horizon: Time runs over [0, horizon].
-        noise_std: Standard deviation of the observation noise, in the same units; None for none.
-            The paper's variance of 0.02 is ``0.02**0.5``.
-        negate: Whether to reverse the sign, for maximisation.
+        noise_std: Standard deviation of the observation noise, in units of the best cost before the
+            change; None for no noise. The variance of 0.02 in [ET] is ``noise_std=0.02**0.5``.
+        negate: Whether to reverse the sign of the cost, for maximisation.
 
     Raises:
-        ValueError: If a parameter is out of range, the best gain of some time lies outside the box,
-            or it costs more than ``limit``.
+        ValueError: If a parameter is out of range, or the best gain before or after the change lies
+            outside the box or costs more than ``limit``.
     """
 
     _dynamics: Tensor
@@ -260,7 +267,8 @@ class CartPole(TimeVaryingTestFunction):
         return t.new_tensor(self._best)[self._phase(t)]
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        # In float32 the Lyapunov equation of a nearly unstable loop has no correct digits.
+        # In float32 the solution of the Lyapunov equation for a nearly unstable loop has no correct
+        # digits, so float64 is used.
         cost = self._cost(self.gains(X.double()), self._phase(X[..., -1])) / self._unit
         return cost.clamp(max=self.limit).to(X.dtype)
 
@@ -274,7 +282,7 @@ class CartPole(TimeVaryingTestFunction):
         return average_cost(A, B, gains, Q, self.system.force_cost, W)
 
     def _best_gain(self, A: Tensor, B: Tensor) -> Tensor:
-        """The solution of the Riccati equation, which must lie inside the box."""
+        """The best gain, from the Riccati equation; raises an error if it lies outside the box."""
         lower, upper = torch.tensor(GAINS, dtype=A.dtype).mT
         Q = torch.diag(A.new_tensor(self.system.state_cost))
         gain = optimal_gain(A, B, Q, self.system.force_cost)

@@ -1,4 +1,4 @@
-"""Classical test functions with a moving optimum, and the paths of the optimum."""
+"""Classical test functions with a moving optimum, and paths along which it moves."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ class Motion(ABC):
 class Orbit(Motion):
     """A smooth path: p_j(t) = c_j + r_j sin(2π (1 + j/d) t / period + φ_j), j = 0, ..., d − 1.
 
-    c is the middle of the box, r_j = reach · (upper_j − lower_j) / 2, and the phase φ_j puts p(0)
-    on the optimum of the static function, or on the nearest point within the reach. No coordinate
-    moves faster than 4π r_j / period. The coordinates oscillate at different rates, so loops with
-    different start times have different functions; the path closes after d periods.
+    c is the middle of the box, and r_j = reach · (upper_j − lower_j) / 2. The phases φ_j start the
+    path at the optimum of the static function, or at the nearest point that the path can reach. No
+    coordinate moves faster than 4π r_j / period. The coordinates oscillate at different rates, and
+    the path closes after d periods. Within this time, optimisation runs that start at different
+    times meet different functions.
 
     Args:
         period: Period of the first coordinate.
-        reach: Share of the box that the path covers, in (0, 1].
+        reach: Fraction of each coordinate's range that the path covers, in (0, 1].
 
     Raises:
         ValueError: If a parameter is out of range.
@@ -63,7 +64,7 @@ class Orbit(Motion):
 
     def __post_init__(self) -> None:
         settle_number(self, "period", "(0, inf)", "100 is usual.")
-        settle_number(self, "reach", "(0, 1]", "it is a share of the box; 0.8 is usual.")
+        settle_number(self, "reach", "(0, 1]", "it is a fraction of each range; 0.8 is usual.")
 
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
         centre, radius = _middle(bounds, self.reach)
@@ -71,7 +72,7 @@ class Orbit(Motion):
         dim = len(start)
         rate = (1 + torch.arange(dim, dtype=t.dtype, device=t.device) / dim) / self.period
         point = centre + radius * torch.sin(2 * math.pi * rate * t.unsqueeze(-1) + phase)
-        # With a reach of 1, rounding could leave the box.
+        # With a reach of 1, rounding could move a point out of the box.
         return torch.clamp(point, bounds[0], bounds[1])
 
 
@@ -79,12 +80,13 @@ class Orbit(Motion):
 class Jumps(Motion):
     """An abrupt path: the optimum jumps at each time of change and is constant in between.
 
-    Until the first change the optimum is that of the static function. After each change it is drawn
-    uniformly: each coordinate from the fraction ``reach`` in the middle of its range.
+    Until the first change the function is the static function. Each change draws a new optimum:
+    each coordinate uniformly from the middle part of its range, a fraction ``reach`` of it.
 
     Args:
-        times: Times of change, increasing; the new position is valid from this time on.
-        reach: Fraction of each range from which positions are drawn, in (0, 1].
+        times: Times of change, increasing. At a time of change the optimum is already at its new
+            position.
+        reach: Fraction of each coordinate's range from which positions are drawn, in (0, 1].
         seed: Seed of the positions.
 
     Raises:
@@ -100,7 +102,7 @@ class Jumps(Motion):
             all(earlier < later for earlier, later in pairwise((-math.inf, *self.times, math.inf))),
             f"Jumps: times is {self.times}; give finite, increasing times of change.",
         )
-        settle_number(self, "reach", "(0, 1]", "it is a share of the box; 0.8 is usual.")
+        settle_number(self, "reach", "(0, 1]", "it is a fraction of each range; 0.8 is usual.")
 
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
         centre, radius = _middle(bounds, self.reach)
@@ -131,19 +133,20 @@ class Moving(TypedDict, total=False):
 
 
 class DriftingFunction(TimeVaryingTestFunction):
-    """f_t(x) = g(x − p(t) + p*): a static function g, shifted from p* to p(t).
+    """f_t(x) = g(x − p(t) + p*): a static function g, whose optimum moves from p* to p(t).
 
-    The box is fixed and the function moves. The best value is always exactly g(p*) if no point,
-    inside or outside the box of g, is better than p*. This is true for the four functions below;
-    their docstrings give the reason.
+    The box is fixed and the function moves. If no point, inside or outside the box of g, is better
+    than p*, then the best value is exactly g(p*) at all times. This condition holds for
+    :class:`DriftingAckley`, :class:`DriftingBranin`, :class:`DriftingHartmann` and
+    :class:`DriftingRosenbrock`.
 
     Args:
         function: The static function g; its ``noise_std`` and ``negate`` are not used.
         optimizer: The best point p* of g, `d`; by default the first optimum listed by BoTorch.
         motion: The path p of the optimum; an :class:`Orbit` by default.
         horizon: Time runs over [0, horizon].
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign.
+        noise_std: Standard deviation of the observation noise; None for no noise.
+        negate: Whether to reverse the sign of the function.
 
     Raises:
         ValueError: If a parameter is out of range, or ``optimizer`` is not a point of the box.
@@ -174,11 +177,11 @@ class DriftingFunction(TimeVaryingTestFunction):
             f"{function._bounds}.",
         )
         self.register_buffer("_optimizer", best)
-        # Computed now, because a later change of dtype must not change it.
+        # The best value is computed now, so that a later change of dtype does not change it.
         self._best = float(self._function._evaluate_true(best))
 
     def path(self, t: float | Tensor) -> Tensor:
-        """The optimum at each time, `t.shape x d`.
+        """The position of the optimum at each time, `t.shape x d`.
 
         Args:
             t: A scalar time, or times of any shape.
@@ -197,7 +200,7 @@ class DriftingFunction(TimeVaryingTestFunction):
         return torch.cat([path.unsqueeze(0), others])
 
     def _other_optimizers(self) -> Tensor:
-        """Further optimizers of g, inside or outside its box, `k x d`."""
+        """All optimizers of g other than p*, inside or outside its box, `k x d`."""
         return self._optimizer.new_empty(0, self.spatial_dim)
 
     def _path(self, t: Tensor) -> Tensor:
@@ -213,7 +216,7 @@ class DriftingFunction(TimeVaryingTestFunction):
 
 
 class DriftingAckley(DriftingFunction):
-    """Ackley's function in ``dim`` coordinates; its minimum 0 is global in all of space.
+    """Ackley's function in ``dim`` coordinates; no point outside the box is below its minimum 0.
 
     Args:
         dim: The number d of coordinates.
@@ -229,11 +232,12 @@ class DriftingAckley(DriftingFunction):
 
 
 class DriftingBranin(DriftingFunction):
-    """Branin's function, minimum 10 / (8π).
+    """Branin's function, whose minimum is 10 / (8π).
 
-    It is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so every odd multiple of π has a minimum of
-    the same value. The minimum at (π, 2.275) follows the path; other minima enter and leave the
-    box, and ``optimizers_at`` lists all minima inside, with the minimum on the path first.
+    It is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so there is a minimum of this value wherever
+    x_1 is an odd multiple of π. The minimum at (π, 2.275) follows the path, while other minima
+    enter and leave the box. ``optimizers_at`` lists all minima inside the box; the first is the
+    minimum on the path.
 
     Args:
         bounds: Bounds of the coordinates; [-5, 10] x [0, 15] by default.
@@ -257,12 +261,13 @@ class DriftingBranin(DriftingFunction):
 class DriftingHartmann(DriftingFunction):
     """Hartmann's function in 3, 4 or 6 coordinates on the unit cube.
 
-    The minimum in the cube is global: the function increases with the distance to four centres in
-    the cube, coordinate by coordinate, so the projection of a point onto the cube is never worse.
-    BoTorch gives five digits of the minimum; here it has machine precision.
+    The minimum over the cube is the minimum over all of space. The function depends on the
+    distances to four centres in the cube, and increases with each coordinate of a distance. The
+    projection of a point onto the cube is therefore never worse than the point. BoTorch gives five
+    digits of the minimum; here the minimum has machine precision.
 
     Args:
-        dim: 3, 4 or 6.
+        dim: The number d of coordinates: 3, 4 or 6.
         bounds: Bounds of the coordinates; [0, 1] each by default.
         **moving: ``motion``, ``horizon``, ``noise_std``, ``negate``; see
             :class:`DriftingFunction`.
@@ -279,7 +284,7 @@ class DriftingHartmann(DriftingFunction):
 
 
 class DriftingRosenbrock(DriftingFunction):
-    """Rosenbrock's function in ``dim`` coordinates; its minimum 0 is global, as a sum of squares.
+    """Rosenbrock's function in ``dim`` coordinates: a sum of squares, whose minimum 0 is global.
 
     Args:
         dim: The number d of coordinates, at least 2.

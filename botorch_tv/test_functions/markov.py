@@ -1,4 +1,4 @@
-"""Draws from a Gaussian process on a box that drift by the Markov model, in random features."""
+"""Draws from a Gaussian process on a box in random features; they drift by the Markov model."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def frequencies_of(
 ) -> Tensor:
     """Angular frequencies drawn from a kernel's spectral density, `shape x d`, float64.
 
-    By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential, ω is
-    normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω has Student's t
-    distribution with 2ν degrees of freedom on the same scale: a normal variate divided by
-    √(χ²_{2ν} / 2ν).
+    By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential kernel,
+    ω is normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω is such a normal
+    vector divided by √(χ²_{2ν} / 2ν), which gives Student's t distribution with 2ν degrees of
+    freedom.
 
     Args:
-        lengthscale: Of each coordinate, `d`.
+        lengthscale: Lengthscale of each coordinate, `d`.
         smoothness: ν of a Matérn kernel; infinite for the squared exponential.
-        shape: How many to draw.
-        generator: Where randomness comes from.
+        shape: Shape of the set of frequencies.
+        generator: Source of the random numbers.
     """
     normal = partial(torch.randn, generator=generator, dtype=torch.float64, device="cpu")
     frequency: Tensor = normal(*shape, len(lengthscale))
     if math.isfinite(smoothness):
-        # 2ν is an odd integer for the smoothnesses allowed, so χ² is a sum of squares.
+        # The supported values of 2ν are integers, so χ² is a sum of 2ν squares.
         frequency /= normal(*shape, round(2 * smoothness)).square().mean(-1, keepdim=True).sqrt()
     return frequency / lengthscale
 
@@ -49,7 +49,7 @@ def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
         dim: The number d of coordinates.
 
     Raises:
-        InputDataError: If ``kernel`` is anything else.
+        InputDataError: If ``kernel`` is any other kernel.
     """
     variance, inner = 1.0, kernel
     if isinstance(kernel, ScaleKernel) and kernel.outputscale.numel() == 1:
@@ -67,44 +67,49 @@ def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
 
 
 _BLOCK = 16
-"""Rounds per search for optima; the rounds share the features of the candidates."""
+"""Number of rounds whose optima are searched together, because they share the features of
+candidates."""
 
 
 class MarkovFunction(TimeVaryingTestFunction):
-    """Draws from a Gaussian process on a box that drift by the Markov model, [B16] §2.
+    """A draw from a Gaussian process on a box; it drifts by the Markov model, [B16] §2.
 
-    f_t(x) = √(k(x, x) / F) Σ_i a_i(t) cos ω_iᵀx + b_i(t) sin ω_iᵀx, with frequencies ω from the
-    spectral density of k and weights that start standard normal and move by
-    w_{t+1} = √(1 − ε) w_t + √ε g. Averaged over frequencies and weights, f has exactly the
-    covariance k(x, x') (1 − ε)^{|t − t'| / 2}; given the frequencies, the error of k is about
-    k(x, x) / √(2F). At each of ``changes`` all weights are drawn again; with ε = 0 the function is
-    piecewise constant in time. Values are rewards: they are maximised unless ``negate=True``.
+    f_t(x) = √(k(x, x) / F) Σ_i a_i(t) cos ω_iᵀx + b_i(t) sin ω_iᵀx, a sum over F frequencies ω_i,
+    drawn from the spectral density of the kernel k. Each weight w = a_i or b_i starts as a standard
+    normal variate and moves by w_{t+1} = √(1 − ε) w_t + √ε g, where g is standard normal. Averaged
+    over frequencies and weights, f has exactly the covariance k(x, x') (1 − ε)^{|t − t'| / 2}. For
+    a given set of frequencies the covariance deviates from k by about k(x, x) / √(2F). In each
+    round of ``changes`` all weights are drawn anew; with ε = 0 the function is constant in time
+    between these rounds. Values are rewards: they are maximised unless ``negate=True``.
 
-    Time is a whole number of rounds, 0, ..., ``horizon``, because weights exist only at rounds;
-    BoTorch refuses other values of an integer column. Weights take 16 F (horizon + 1) bytes per
-    function, and an evaluation about 32 F bytes per point.
+    Time is a whole number, 0, ..., ``horizon``, because weights exist only for rounds. BoTorch
+    treats it as an integer column of X and refuses other values. Weights take 16 F (horizon + 1)
+    bytes per function, and an evaluation takes about 32 F bytes per point.
 
     The optimum of a round is searched on a grid with six points per lengthscale, or on 65,536 Sobol
-    points if the grid would have more points. Ascents start from the best 32 points. The maximum is
-    exact to about 1e-12, but may be local for short lengthscales in many dimensions: for 16
-    functions on the unit cube in 6 dimensions, a search with twice as many points found a higher
-    maximum for one function with lengthscale 0.3 (by 0.09) and for two functions with 0.2 (by up to
-    0.26). In up to 4 dimensions, with lengthscales of at least 0.1, it found no higher maximum.
-    Sixteen rounds are solved at a time, and cached.
+    points if the grid would have more points. Ascents start from the best 32 points. The maximum
+    found is exact to about 1e-12, but may be only local for short lengthscales in many dimensions.
+    In an experiment, the search was repeated with twice as many points for 16 functions on the unit
+    cube in 6 dimensions. It found a higher maximum for one function with lengthscale 0.3 (by 0.09)
+    and for two functions with lengthscale 0.2 (by up to 0.26). In up to 4 dimensions, with
+    lengthscales of at least 0.1, the repeated search found no higher maximum. The optima of sixteen
+    rounds are searched together, and cached.
 
     Args:
-        kernel: ``RBFKernel`` or ``MaternKernel`` (ν = 1.5 or 2.5), possibly in a ``ScaleKernel``.
+        kernel: The kernel k: ``RBFKernel`` or ``MaternKernel`` (ν = 1.5 or 2.5), possibly in a
+            ``ScaleKernel``.
         epsilon: Rate of change ε per round, in [0, 1].
         dim: The number d of coordinates, 1 to 6.
         bounds: Bounds of the coordinates; [0, 1] each by default.
         changes: Rounds in which a new function begins.
         horizon: The last round.
-        batch_shape: Batch shape of independent functions, for loops that advance together. X is
-            then `batch_shape x n x (d + 1)`, or broadcasts to this shape.
+        batch_shape: Batch shape of independent functions, such as one for each of several
+            optimisation runs that advance together. X is then `batch_shape x n x (d + 1)`, or
+            broadcasts to this shape.
         features: The number F of frequencies.
         seed: Seed of the draw.
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign, for minimisation.
+        noise_std: Standard deviation of the observation noise; None for no noise.
+        negate: Whether to reverse the sign of the function, for minimisation.
 
     Raises:
         ValueError: If a parameter is out of range.
@@ -133,7 +138,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         name = "MarkovFunction"
         dim = require_integer(f"{name}: dim", dim, 1, "give at most 6.")
         require(
-            dim <= 6, f"{name}: dim is {dim}; give 1 to 6, as the search for the optimum needs."
+            dim <= 6, f"{name}: dim is {dim}; give 1 to 6, for which the optimum can be searched."
         )
         fix = "0 is a static function."
         epsilon = require_number(f"{name}: epsilon", epsilon, "[0, 1]", fix)
@@ -235,7 +240,7 @@ class MarkovFunction(TimeVaryingTestFunction):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MarkovFunction:
         before = self._weights
         super()._apply(fn, recurse)
-        # Weights that are rounded to another dtype have other optima.
+        # Rounding the weights to another dtype changes the optima.
         if self._weights is not before:
             self._forget_optima()
         return self

@@ -11,11 +11,12 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 
 _FLOOR = 1e-12
-"""Smallest curvature used as a divisor, relative to the largest; smaller values are rounding."""
+"""Smallest divisor of a step, relative to the largest curvature; smaller curvatures are rounding
+errors."""
 _TOLERANCE = 1e-15
-"""The ascent stops when the predicted gain, relative to the value, falls below this."""
+"""An ascent stops when the predicted gain in value, divided by the value, is below this number."""
 _STEPS = 60
-"""Largest number of steps; convergence near a maximum is quadratic."""
+"""Largest number of steps; few steps suffice, because convergence near a maximum is quadratic."""
 
 
 Derivatives = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -26,8 +27,9 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, 
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
     Coordinates at a bound are fixed if the gradient points outward. In the other coordinates a step
-    divides the gradient by the absolute curvature along each principal direction, so that ascents
-    leave saddle points. The damping grows until the value rises, so no point ends below its start.
+    divides the gradient by the absolute curvature along each principal direction; absolute values
+    let ascents leave saddle points. The damping grows until the value rises, so no ascent ends at a
+    lower value than it started.
 
     Args:
         derivatives: Derivatives of the function; each value depends only on its own point.
@@ -60,7 +62,8 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
     """The best of several ascents, for each of several functions.
 
     Args:
-        derivatives: Derivatives of function i at points i k, ..., i k + k - 1.
+        derivatives: Value and derivatives at `m k` points; points i k, ..., i k + k - 1 are for
+            function i.
         starts: Starting points of each function, `m x k x d`.
         bounds: Bounds of the box, `2 x d`.
 
@@ -74,10 +77,10 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
 
 
 def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
-    """Value, gradient and second derivatives by automatic differentiation; 0 at kinks.
+    """Value, gradient and second derivatives by autograd; derivatives are 0 where undefined.
 
     Args:
-        function: Maps `n x d` to `n`; each value depends only on its own point.
+        function: Maps points `n x d` to values `n`; each value depends only on its own point.
     """
 
     def evaluate(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -90,7 +93,7 @@ def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
                 for j in range(X.shape[-1])
             ]
         gradient, hessian = gradient.detach(), torch.stack(rows, dim=-2)
-        # The ascent stops at points without derivatives.
+        # Derivatives of 0 stop the ascent at points without derivatives.
         kink = ~(gradient.isfinite().all(-1) & hessian.isfinite().flatten(1).all(-1))
         gradient = gradient.masked_fill(kink.unsqueeze(-1), 0.0)
         return value.detach(), gradient, hessian.masked_fill(kink[:, None, None], 0.0)
@@ -104,7 +107,7 @@ def _step(gradient: Tensor, hessian: Tensor, held: Tensor, damping: Tensor) -> T
     curvature, directions = torch.linalg.eigh(hessian)
     curvature = curvature.abs()
     largest = curvature.amax(-1, keepdim=True)
-    # For a flat function, the smallest positive number avoids a division by zero.
+    # If the function is flat, the smallest positive number avoids a division by zero.
     least = (largest * _FLOOR).clamp(min=torch.finfo(largest.dtype).tiny)
     divisor = (curvature + damping.unsqueeze(-1) * largest).clamp(min=least)
     along = (directions.mT @ gradient.unsqueeze(-1)).squeeze(-1) / divisor
@@ -119,18 +122,20 @@ _SPACING = 6
 """Grid points per lengthscale."""
 
 _STARTS = 32
-"""Candidates of each function from which ascent starts."""
+"""Number of candidates of each function from which ascents start."""
 
 _CHUNK = 4096
-"""Candidates evaluated together, and points of an ascent; limits the memory."""
+"""Number of candidates that are evaluated together, and of points that ascend together. It limits
+the memory."""
 
 
 def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
     """Points that cover a box, `n x d`.
 
     The points are a grid with six points per lengthscale, including the edges, if this grid has at
-    most 65,536 points. The lengthscale must then be at least 1/43 of the range in 2 dimensions, 1/7
-    in 3 and 1/2.5 in 4. Otherwise they are 65,536 points of a scrambled Sobol sequence.
+    most 65,536 points. This holds if each lengthscale is at least 1/42 of the range in 2
+    dimensions, 1/6 in 3 and 1/2.5 in 4. Otherwise the points are 65,536 points of a scrambled Sobol
+    sequence.
     """
     lower, upper = bounds
     counts = [
@@ -145,7 +150,7 @@ def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
 
 
 def waves(X: Tensor, frequencies: Tensor) -> Tensor:
-    """Features cos ωᵀx and sin ωᵀx, `... x n x 2F`, of points `... x n x d` for `... x F x d`."""
+    """Features cos ωᵀx and sin ωᵀx, `... x n x 2F`, of x, `... x n x d`, for ω, `... x F x d`."""
     angle = X @ frequencies.mT
     return torch.cat([angle.cos(), angle.sin()], dim=-1)
 
@@ -153,13 +158,13 @@ def waves(X: Tensor, frequencies: Tensor) -> Tensor:
 def maximize(
     weights: Tensor, frequencies: Tensor, bounds: Tensor, points: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The best point found for each of several functions Σ_i w_i φ_i(x) with the same features.
+    """The best point found for each of several functions Σ_i w_i φ_i(x) with the same features φ.
 
     Args:
         weights: Weights of the features, `m x 2F`.
         frequencies: ω, `F x d`.
         bounds: Bounds of the box, `2 x d`.
-        points: Candidates, `n x d`; ascent starts from the best 32 of each function.
+        points: Candidates, `n x d`; ascents start from the best 32 candidates of each function.
 
     Returns:
         Points `m x d` and values `m`.

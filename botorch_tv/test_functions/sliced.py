@@ -1,5 +1,6 @@
-"""Static test functions with a coordinate as time, and the ten functions of the W-DBO paper
-(Bardou, Thiran and Ranieri 2024).
+"""Static test functions whose last coordinate serves as time; the ten functions of W-DBO.
+
+They are those of the W-DBO paper (Bardou, Thiran and Ranieri 2024).
 """
 
 from __future__ import annotations
@@ -31,33 +32,34 @@ from botorch_tv.test_functions.search import climb_best, derivatives_of
 from botorch_tv.validation import require, require_number
 
 _SLICE_POINTS = 2**13
-"""Candidates in each slice."""
+"""Number of evenly spread candidates for the optimum at each time."""
 
 _STARTS = 16
-"""Candidates from which ascent starts."""
+"""Number of candidates from which ascents start."""
 
 _TOGETHER = 16
-"""Slices searched together; limits the memory."""
+"""Number of times whose optima are searched together; it limits the memory."""
 
 
 class SlicedFunction(SearchedFunction):
-    """f_t(x) = g(x, τ(t)): a static function g of d + 1 coordinates with time as the last.
+    """f_t(x) = g(x, τ(t)): a static function g of d + 1 coordinates, the last of which is time.
 
     Over [0, horizon] τ increases linearly from the lower bound of the last coordinate to its upper
-    bound. The best value of a slice is found by damped Newton ascent from the best 16 of 8,192
-    evenly spread points and from ``starts``. It is exact up to rounding if a starting point lies in
-    the basin of the optimum; give ``starts`` for a function with many local optima.
+    bound. The best value at a time is found by damped Newton ascents from ``starts`` and from the
+    best 16 of 8,192 evenly spread points. The best value is exact up to rounding if an ascent
+    starts in the basin of the optimum. For a function with many local optima give ``starts``.
 
     Args:
         function: The static function g; its ``noise_std`` and ``negate`` are not used.
-        starts: Further starting points `n x d` of the ascent in every slice.
+        starts: Starting points of ascents at every time, in addition to the best 16 points,
+            `n x d`.
         horizon: Time runs over [0, horizon].
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign.
+        noise_std: Standard deviation of the observation noise; None for no noise.
+        negate: Whether to reverse the sign of the function.
 
     Attributes:
-        starts: A copy of the given points, `n x d`. They are part of the identity of a study,
-            because regret depends on them.
+        starts: A copy of the given starting points, `n x d`. They are part of the identity of a
+            study, because regret depends on them.
 
     Raises:
         ValueError: If a parameter is out of range, or ``function`` has fewer than two coordinates,
@@ -128,18 +130,18 @@ class SlicedFunction(SearchedFunction):
 
 
 _POINTS = 2**13
-"""Points for computing the variance of a function."""
+"""Number of points from which the variance of a function is computed."""
 
 
 class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
     """Schwefel's function, 418.9829 d − Σ_i x_i sin √|x_i| on [-500, 500]^d.
 
-    The constant has full precision, so the minimum is 0.
+    The code uses the constant 418.9829 in full precision, so the minimum is 0.
 
     Args:
         dim: Number of coordinates d.
-        noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to reverse the sign.
+        noise_std: Standard deviation of the observation noise; None for no noise.
+        negate: Whether to reverse the sign of the function.
     """
 
     _optimal_value = 0.0
@@ -166,25 +168,26 @@ _SCHWEFEL = 420.96874635998194
 def sliced_suite(
     *, horizon: float = 600.0, noise: float = 0.05, negate: bool = False
 ) -> dict[str, SlicedFunction]:
-    """The ten synthetic functions of W-DBO, Rastrigin to Powell, with time as a coordinate.
+    """The ten synthetic functions of W-DBO, Rastrigin to Powell, with time as the last coordinate.
 
     Each has d + 1 coordinates; the last coordinate is time and runs through its range, as in
     appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
     Optimization". Use them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
-    Most settings come from other papers that quote this appendix. They state that time is the last
-    coordinate, the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and most
-    dimensions. The other boxes are the usual boxes. The four dimensions of Styblinski-Tang are a
-    guess. Figures may therefore differ from W-DBO's figures.
+    Most settings come from other papers that quote this appendix. These papers state which
+    coordinate is time (the last), the share of noise, the boxes of Rastrigin, Ackley and
+    Rosenbrock, and most dimensions. All other boxes are the usual boxes. The dimension of
+    Styblinski-Tang, four, is a guess. Results may therefore differ from those of the W-DBO paper.
 
-    In the paper, time is 600 seconds of wall time, so slower algorithms make fewer measurements. In
-    a study, time is the number of rounds.
+    In the paper, a run lasts 600 seconds of wall time, so slower algorithms make fewer
+    measurements. In a study, time counts rounds, whatever their wall time.
 
     Args:
         horizon: Time runs over [0, horizon].
-        noise: Variance of the observation noise, as a share of the function's variance over its
+        noise: Variance of the observation noise, divided by the variance of the function over its
             box and all times; 0.05 in the paper.
-        negate: Whether to reverse the sign, for maximisation; all functions are costs.
+        negate: Whether to reverse the sign of the functions, for maximisation; all functions are
+            costs.
 
     Returns:
         The ten functions by name: rastrigin, schwefel, styblinski-tang, eggholder, ackley,
@@ -206,8 +209,9 @@ def sliced_suite(
         "hartmann-6": Hartmann(dim=6),
         "powell": Powell(),  # convex: ascent finds the optimum from any start
     }
-    # BoTorch's optimizers, without time, are optimal in every slice of a sum over coordinates. The
-    # same holds for Ackley, a monotone function of the sums of squares and of cosines.
+    # If a function is a sum over coordinates, BoTorch's optimizers without the last coordinate are
+    # optimal at every time. The same holds for Ackley, a monotone function of a sum of squares and
+    # a sum of cosines.
     starts = {
         name: torch.tensor(functions[name]._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
         for name in ("rastrigin", "schwefel", "styblinski-tang", "ackley")

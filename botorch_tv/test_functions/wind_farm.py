@@ -13,30 +13,32 @@ from botorch_tv.test_functions.base import SearchedFunction
 from botorch_tv.validation import refuse_masked, require
 
 _POINTS = 256
-"""Candidates for the optimum of a time, before the compass search."""
+"""Number of candidates for the optimum at a time, evaluated before the compass search."""
 
 _STARTS = 6
-"""Candidates from which the compass search starts."""
+"""Number of candidates from which the compass search starts."""
 
 _FIRST, _LAST = 4.0, 0.02
-"""First and last step of the compass search in degrees; halved when no neighbour is better."""
+"""First and last step of the compass search in degrees; the step is halved when no neighbour is
+better."""
 
 _ROW = ((0.0, 0.0), (630.0, 0.0), (1260.0, 0.0))
-"""Three turbines along a wind from 270 degrees, five rotor diameters apart."""
+"""Positions of three turbines, five rotor diameters apart on a line from west to east."""
 
 
 class WindFarm(SearchedFunction):
     """Power of a wind farm in MW, by FLORIS, as a function of the yaw of some turbines in degrees.
 
-    A turbine that does not face the wind yields less, but deflects its wake from the turbines
-    behind. The best angles therefore depend on the wind direction, and change sign when the wind
-    passes the direction of the row. Power is maximised. The wind between recorded times is
-    interpolated, directions along the shorter arc.
+    A turbine that does not face the wind yields less power, but deflects its wake away from the
+    turbines behind it. The best yaw angles therefore depend on the wind direction. They change sign
+    when the wind direction crosses the direction of the row. Power is maximised. Between recorded
+    times, the speed and direction of the wind are interpolated, the direction along the shorter
+    arc.
 
     The wake model is FLORIS's default, the Gauss-curl hybrid, with turbines of 5 MW and a rotor of
-    126 m. There are no gradients. The best power at a time is found by compass search, with steps
-    down to 0.02 degrees, from the best six of 256 evenly spread points that include zero yaw. Its
-    relative error is about 1e-5.
+    126 m. Power has no gradient. The best power at a time is found by compass search, with steps
+    down to 0.02 degrees, from the best six of 256 evenly spread points, which include zero yaw. The
+    best power has a relative error of about 1e-5.
 
     Example:
         >>> t = torch.arange(101.0)
@@ -49,11 +51,12 @@ class WindFarm(SearchedFunction):
             is west.
         speeds: Wind speed at these times in m/s, `n` or a scalar.
         layout: Position of each turbine, (east, north) in m.
-        steered: Number of controlled turbines, the first in the layout; the others face the wind.
-        largest: Largest angle in either direction, in degrees.
-        turbulence: Turbulence intensity, relative to the speed.
-        noise_std: Standard deviation of the observation noise in MW; None for none.
-        negate: Whether to reverse the sign.
+        steered: Number of controlled turbines; they come first in ``layout``. The others face the
+            wind.
+        largest: Largest yaw angle to either side, in degrees.
+        turbulence: Turbulence intensity, as a fraction of the wind speed.
+        noise_std: Standard deviation of the observation noise in MW; None for no noise.
+        negate: Whether to reverse the sign of the function.
 
     Raises:
         ValueError: If a number is out of range, or directions and speeds differ in length.
@@ -87,7 +90,7 @@ class WindFarm(SearchedFunction):
         blown = torch.as_tensor(speeds, dtype=torch.float64, device="cpu").numpy()
         require(
             bool(((blown > 0) & (blown < 60)).all()),
-            f"{name}: speeds has {blown.min()} to {blown.max()}; give m/s above 0 and below 60.",
+            f"{name}: speeds are {blown.min()} to {blown.max()}; give m/s above 0 and below 60.",
         )
         self.turbulence = turbulence
         super().__init__(
@@ -96,7 +99,7 @@ class WindFarm(SearchedFunction):
             noise_std=noise_std,
             negate=negate,
         )
-        # Unwrapped directions make 359 and 1 degrees differ by 2, not 358.
+        # Unwrapping makes directions of 359 and 1 degrees differ by 2, not by 358.
         self.directions = np.unwrap(record, period=360)
         self.speeds = np.broadcast_to(blown, record.shape)
         self.layout = tuple((float(east), float(north)) for east, north in layout)
@@ -148,7 +151,8 @@ class WindFarm(SearchedFunction):
             there = total(flat, unknown.repeat(len(flat) // len(unknown)))
             there = there.reshape(near.shape[:-1])
             winner = there.argmax(-1)[..., None]
-            # Finished searches do not change, so a result does not depend on other times.
+            # A finished search does not move, so its result does not depend on searches for other
+            # times.
             better = (np.take_along_axis(there, winner, -1)[..., 0] > value) & (step > _LAST)
             moved = np.take_along_axis(near, winner[..., None], 2)[:, :, 0]
             place = np.where(better[..., None], moved, place)

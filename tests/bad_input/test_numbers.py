@@ -144,7 +144,7 @@ study = partial(
 )
 WORLDS = {
     "MarkovWorld epsilon": (markov("epsilon"), RATE, UNIT, "static"),
-    "MarkovWorld noise": (markov("noise"), AT_LEAST_0, UP_TO, "0 measures exactly"),
+    "MarkovWorld noise": (markov("noise"), AT_LEAST_0, UP_TO, "0 means no noise"),
     "Static": (
         lambda v: StaticWorld(LINE, functions=DRAW, noise=v),
         AT_LEAST_0,
@@ -175,8 +175,8 @@ WORLDS = {
     "Ackley": (lambda v: DriftingAckley(horizon=v), (0, NAN, INF), FINITE, "1000 is usual"),
 }
 NONE_TOO = {  # None leaves the choice to the study
-    "workers": (study("workers"), WHOLE, ONE, "at once"),
-    "chunk": (study("chunk"), WHOLE, ONE, "together"),
+    "workers": (study("workers"), WHOLE, ONE, "number of blocks"),
+    "chunk": (study("chunk"), WHOLE, ONE, "size of a block"),
 }
 CASES = [
     *numbers(PARTS | THEORY | WORLDS),

@@ -142,7 +142,7 @@ def test_single_precision_is_refused_for_long_runs(name: str) -> None:
     for dtype, horizon in ((torch.float32, 12), (torch.float64, 12)):
         run_study(world, strategies, dtype=dtype, horizon=horizon, **usual)
     with pytest.raises(
-        ValueError, match=f"{name}.* may retain 2,000 .* beyond 1,311 .*float32.*; give"
+        ValueError, match=f"{name}.* may retain 2,000 .* more than 1,311 .*float32.*; give"
     ):
         run_study(world, strategies, dtype=torch.float32, horizon=2000, **usual)
 

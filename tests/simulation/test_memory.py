@@ -237,7 +237,7 @@ def test_results_that_cannot_be_merged_in_memory(tmp_path, monkeypatch) -> None:
     expected = StudyResult(result.data.sel(strategy=together.strategies)).data["index"]
     np.testing.assert_array_equal(together.data["index"], expected)
     monkeypatch.setattr(results, "free_bytes", lambda device: 1000)
-    with pytest.raises(ValueError, match=r"both together take .* 1,000 bytes of memory .*save_to"):
+    with pytest.raises(ValueError, match=r"both results take .* 1,000 bytes of memory .*save_to"):
         first.merge(second)
 
 

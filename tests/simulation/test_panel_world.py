@@ -142,7 +142,7 @@ def test_uneven_times_cause_a_warning():
     panel = make_panel(30, 4, gaps=0.0)
     times = np.arange(30.0)
     times[11:] += 5
-    with pytest.warns(UserWarning, match=r"10.0 to 16.0 are 6 usual steps"):
+    with pytest.warns(UserWarning, match=r"10.0 to 16.0 is 6 times the usual step"):
         PanelWorld(replace(panel, times=times), 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -40,7 +40,7 @@ def test_largest_array_with_its_trailing_axes_flattened(tmp_path):
 def test_bad_keys(tmp_path, key):
     arrays = {"field": np.eye(3), "names": np.full((2, 2), "x"), "long": np.arange(9)}
     np.savez(tmp_path / "a.npz", **arrays, things=np.array([[1, None]], dtype=object))
-    with pytest.raises(ValueError, match=f"a.npz has no numeric array '{key}' .* such are: field"):
+    with pytest.raises(ValueError, match=f"no numeric array '{key}' .* suitable arrays: field"):
         load_panel(tmp_path / "a.npz", key=key)
 
 
@@ -107,7 +107,7 @@ def test_bad_files(tmp_path):
         ("panel.xlsx", b"", r"must end in .npz, .csv, .csv.gz"),
         ("a.npz", b"not an archive", "damaged"),
         ("flipped.npz", flipped, "is damaged"),
-        ("line.npz", (tmp_path / "line.npz").read_bytes(), "no numeric array .*such are: none"),
+        ("line.npz", (tmp_path / "line.npz").read_bytes(), "no numeric array .*arrays: none"),
         ("b.csv.gz", gzip.compress(b"1,2\n" * 1000)[:-9], "b.csv.gz is not a table"),
         ("c.csv", b"\xff\xfe\x00", "c.csv is not a table"),
     ):

@@ -23,12 +23,12 @@ from botorch_tv.files import read_cells
 from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 Moment = str | int | float | datetime | np.datetime64
-"""A time: a date for panels with dates, else a number."""
+"""A time: a date if the times of the panel are dates, otherwise a number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Readings of many arms, a row per round.
+    """Readings of many arms over time, with a row for each round.
 
     Args:
         values: Readings in their own unit, `rounds x arms`, float64; NaN for missing readings.
@@ -78,14 +78,14 @@ class Panel:
             )
 
     def select(self, arms: Sequence[str] | Sequence[int] | np.ndarray) -> Panel:
-        """Some of the arms, in the order given.
+        """A panel of some of the arms, in the order given.
 
         Args:
-            arms: Their names, their numbers, or a bool for each arm of the panel.
+            arms: Names of arms, numbers of arms, or a bool for each arm of the panel.
 
         Raises:
             ValueError: If no arm or several arms have a given name, or no arm is selected.
-            IndexError: If there is no arm of such a number.
+            IndexError: If no arm has a given number.
         """
         for arm in arms:
             if isinstance(arm, str) and self.arms.count(arm) != 1:
@@ -104,8 +104,8 @@ class Panel:
 
         Args:
             start: A time; by default the time of the first row. Dates may be text, such as
-                ``"2019-03-16"``. In a panel without times, the number of a row, from 0.
-            stop: A time; by default after the last row.
+                ``"2019-03-16"``. In a panel without times, the number of a row, counted from 0.
+            stop: A time, like ``start``; by default a time after the last row.
 
         Raises:
             ValueError: If there are no such rows, or a time is not of the panel's type.
@@ -121,10 +121,10 @@ class Panel:
         ``PanelWorld(panel, train=panel.row_at("2019-03-16"))`` trains on all rows before that date.
 
         Args:
-            time: As in :meth:`rows`.
+            time: A time; for its types see ``start`` in :meth:`rows`.
 
         Returns:
-            0 to the number of rows.
+            A number from 0 to the number of rows; the latter means that all rows are earlier.
 
         Raises:
             ValueError: If the time is not of the panel's type.
@@ -158,16 +158,16 @@ def make_panel(
     """Synthetic sensors on a plane: a daily cycle, a drifting field, and noise.
 
     The field is Markov: f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, with draws g of variance 1
-    and covariance exp(-|x - x'|² / (2 · 0.3²)) between sensors. The cycle is a sine; the east leads
-    the west by a quarter of a day.
+    and covariance exp(-|x - x'|² / (2 · 0.3²)) between sensors. The cycle is a sine wave; its phase
+    in the east is a quarter of a day ahead of that in the west.
 
     Args:
-        rounds: Rows.
-        arms: Sensors, placed uniformly on the unit square.
+        rounds: Number of rows.
+        arms: Number of sensors, which are placed uniformly on the unit square.
         epsilon: Rate of change ε of the field per round, in [0, 1].
         noise: Variance of the noise of a reading.
-        cycle: Amplitude of the daily cycle; 0 for none.
-        day: Rounds per day.
+        cycle: Amplitude of the daily cycle; 0 for no cycle.
+        day: Number of rounds in a day.
         gaps: Share of missing readings, in [0, 1).
         seed: Seed; the same seed gives the same panel.
 
@@ -179,7 +179,7 @@ def make_panel(
     """
     epsilon = require_number("make_panel: epsilon", epsilon, "[0, 1]", "0 is a static field.")
     gaps = require_number("make_panel: gaps", gaps, "[0, 1)", "0 removes no reading.")
-    noise = require_number("make_panel: noise", noise, "[0, inf)", "0 adds none.")
+    noise = require_number("make_panel: noise", noise, "[0, inf)", "0 is no noise.")
     random = np.random.default_rng(seed)
     places = random.random((arms, 2))
     apart = ((places[:, None] - places[None]) ** 2).sum(-1)
@@ -208,7 +208,8 @@ def make_panel(
 ENDINGS = (".npz", ".csv", ".csv.gz")
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
-# A year and a month, or three parts ending in a number: 2019-03, 1/3/2019, 1 Mar 2019.
+# A date is a year and a month, or three parts of which the last is a number: 2019-03, 1/3/2019,
+# 1 Mar 2019.
 _DATE = re.compile(r"\d{4}-\d\d?$|(\w+[-/., ]+){2}\d+")
 _COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Formats of dates without separators, by the number of their digits."""
@@ -223,19 +224,19 @@ def load_panel(
     times: str | None = None,
     every: int = 1,
 ) -> Panel:
-    """Load a panel: a row per time, a column per arm.
+    """Load a panel, with a row for each time and a column for each arm.
 
-    In an ``.npz`` file the axes after the first are flattened, with the last axis fastest; other
-    arrays of the file may have positions along each axis and the times of rows.
+    In an ``.npz`` file the axes after the first are flattened, with the last axis fastest. Other
+    arrays of the file may give the positions along each axis, and the times of the rows.
 
     Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs.
     With semicolons or tabs, commas may be decimal commas. A column of dates becomes the panel's
-    times. A column named date, datetime, time or timestamp also becomes the times; in such a column
-    20260301 and 2026030108 are dates, too. A first column without a name, such as the index of a
-    data frame, is skipped. The first line names the arms if it has text, or if it is the only line
-    of distinct whole numbers. Missing readings are empty cells, NA, NaN, and missing cells at the
-    end of a line. Ambiguous numbers, dates and time zones are refused, such as a column of dates
-    like 1/2/2026.
+    times. A column named date, datetime, time or timestamp also becomes the times; there, 20260301
+    and 2026030108 are dates. A first column without a name, such as the index of a data frame, is
+    skipped. The first line names the arms if it has text, or if it is the only line of distinct
+    whole numbers. Missing readings are empty cells, NA, NaN, and missing cells at the end of a
+    line. Ambiguous numbers, dates and time zones are refused; an example is a column of dates like
+    1/2/2026.
 
     Args:
         path: The file.
@@ -243,14 +244,16 @@ def load_panel(
             least two dimensions.
         axes: Arrays of an ``.npz`` file with the positions along the axes after the first, such as
             ``("lat", "lon")``. They become the coordinates of the arms, in this order.
-        times: The array of an ``.npz`` file with the time of each row, or the column of a table, by
-            its name or, without names, its number from 0; ``""`` for no times.
-        every: Stride along each axis after the first of an ``.npz`` file, for a coarser grid.
+        times: Name of the array of an ``.npz`` file with the time of each row. In a table, the
+            column of times: its name, or its number from 0 if columns have no names. ``""`` for no
+            times.
+        every: Stride along each axis after the first in an ``.npz`` file. A larger stride gives a
+            coarser grid.
 
     Raises:
         ValueError: If the extension is unknown, a named array or column is missing or does not fit,
-            the file holds no such table, a line is longer than the first, a cell is neither a
-            number nor empty, or a table can be read in two ways.
+            the file contains no table, a line is longer than the first, a cell is neither a number
+            nor empty, or a table can be read in two ways.
         FileNotFoundError: If there is no such file.
     """
     path = Path(path)
@@ -260,7 +263,7 @@ def load_panel(
     )
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}: check the path.")
-    every = require_integer("load_panel: every", every, 1, "1 takes all.")
+    every = require_integer("load_panel: every", every, 1, "1 takes every position.")
     if path.name.lower().endswith(".npz"):
         return _read_arrays(path, key, axes, times, every)
     require(
@@ -280,7 +283,7 @@ def _read_arrays(
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
-                with suppress(ValueError):  # an array of Python objects
+                with suppress(ValueError):  # skips arrays of Python objects
                     arrays[name] = archive[name]
     except (zipfile.BadZipFile, zlib.error, EOFError, MemoryError) as error:
         raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error
@@ -293,7 +296,7 @@ def _read_arrays(
     require(
         chosen in tables,
         f"{path.name} has no numeric array {chosen!r} of two or more dimensions, rounds x arms; "
-        f"such are: {', '.join(tables) or 'none'}.",
+        f"suitable arrays: {', '.join(tables) or 'none'}.",
     )
     values = np.asarray(tables[chosen], dtype=np.float64)
     lengths = values.shape[1:]
@@ -329,7 +332,8 @@ def _read_table(path: Path, times: str | None) -> Panel:
     first = cells.iloc[0]
     whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
     headed = any(_number(cell) is None and not _is_date(cell) for cell in first)
-    # The names may be numbers of sensors: the only line with distinct whole numbers.
+    # Names may be the numbers of sensors. The first line is then the only line of whole numbers,
+    # all distinct.
     headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
     names = [cell if headed else "" for cell in first]
     cells = cells.iloc[1 if headed else 0 :]
@@ -362,7 +366,7 @@ def _read_table(path: Path, times: str | None) -> Panel:
 
 
 def _refuse(file: str, wrong: pd.Series, why: str) -> None:
-    """Raise an error about the first of these cells, which are indexed by line."""
+    """Raise an error for the first of these wrong cells, if any; cells are indexed by line."""
     for line, cell in wrong.items():
         raise ValueError(f"{file} line {line}: {cell!r} {why}")
 
@@ -404,13 +408,13 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
         unclear = cells[readings[0] != readings[1]]
         _refuse(file, unclear, "may begin with the month or the day; write 2026-03-01.")
     zoned = cells.str.fullmatch(_ZONE)
-    if zoned.any():  # dates without a zone would be read as UTC
-        _refuse(file, cells[~zoned], "has no time zone, but others have; give all dates a zone.")
+    if zoned.any():  # otherwise UTC would be assumed
+        _refuse(file, cells[~zoned], "has no time zone, but other dates have one; add time zones.")
     return readings[0]
 
 
 def _dates(cells: list[str]) -> list[np.ndarray]:
-    """The possible meanings of dates: ISO dates, else month first and day first."""
+    """The possible meanings of dates: as ISO dates, otherwise with the month or the day first."""
     found: list[np.ndarray] = []
     options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
     for option in options:

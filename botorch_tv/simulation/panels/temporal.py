@@ -1,11 +1,11 @@
 """The model of a panel: covariance across arms, gaps, noise, and the rate of change ε.
 
 ε is fitted by marginal likelihood, [B16] App. B. The model is y = vec(F) + noise with covariance
-K_time ⊗ K_arms + σ² I, where K_time is the Markov kernel (1 - ε)^(|t - t'| / 2). In the
-eigenvectors of K_arms the model decouples into a series per eigenvalue λ, each with covariance λ
-K_time + σ² I. Diagonalising K_time as well would cost rounds³ for every ε. Each series is a
-first-order autoregression observed with noise, so a scalar Kalman filter gives its likelihood
-exactly in a single pass over the rounds, for many ε at once.
+K_time ⊗ K_arms + σ² I, where K_time is the Markov kernel (1 - ε)^(|t - t'| / 2). In the basis of
+the eigenvectors of K_arms the model decouples into one series for each eigenvalue λ, with
+covariance λ K_time + σ² I. Diagonalising K_time, too, would cost rounds³ operations for every ε.
+Each series is a first-order autoregression observed with noise, so a scalar Kalman filter gives its
+likelihood exactly in a single pass over the rounds, for many ε at once.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ Center = Literal["all", "arm"]
 
 
 def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np.ndarray, float]:
-    """Mean and standard deviation of the training rows: values are (reading - mean) / scale.
+    """Mean and scale of the training rows; readings are scaled to (reading - mean) / scale.
 
     Args:
         readings: Training rows, `rounds x arms`; NaN where missing.
         center: ``"all"`` for the mean of all readings, ``"arm"`` for a mean per arm.
-        standardize: False uses the scale 1, so values stay in the unit of the readings.
+        standardize: Whether the scale is the standard deviation; otherwise it is 1, so values stay
+            in the unit of the readings.
 
     Returns:
         The mean, a scalar or `arms`, and the scale, a positive scalar.
@@ -49,11 +50,12 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np
 
 
 Spectrum = tuple[np.ndarray, np.ndarray]
-"""A covariance across arms, Q Λ Qᵀ: its positive eigenvalues, `r`, and their Q, `arms x r`."""
+"""A covariance across arms, Q Λ Qᵀ: its positive eigenvalues, `r`, and eigenvectors Q,
+`arms x r`."""
 
 
 def sample_covariance(values: np.ndarray) -> np.ndarray:
-    """Covariance across arms about zero.
+    """Covariance across arms, for readings of mean 0.
 
     Args:
         values: Centred readings, `rounds x arms`; NaN where missing.
@@ -71,10 +73,10 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
 def sample_spectrum(values: np.ndarray) -> Spectrum:
     """The positive eigenvalues of :func:`sample_covariance`, and their eigenvectors.
 
-    Without gaps they come from the singular values of the readings, which is accurate, and fast for
-    fewer rows than arms. With gaps the covariance of two arms is computed from the rows with both
-    readings, and is 0 without such rows. This matrix can have negative eigenvalues, which are
-    dropped.
+    Without gaps they are computed from the singular values of the readings; this is accurate, and
+    fast if there are fewer rows than arms. With gaps the covariance of two arms is computed from
+    the rows with readings of both, and is 0 if there are no such rows. The resulting matrix can
+    have negative eigenvalues, which are dropped.
 
     Args:
         values: Centred readings, `rounds x arms`; NaN where missing.
@@ -94,8 +96,8 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
         covariance: `arms x arms`, symmetric.
 
     Raises:
-        InputDataError: If it is not a covariance; eigenvalues down to -1e-8 of the largest are
-            accepted.
+        InputDataError: If ``covariance`` is not a covariance; eigenvalues down to -1e-8 times the
+            largest are accepted.
     """
     return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
 
@@ -127,18 +129,18 @@ def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Spectrum:
 
 
 def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> np.ndarray:
-    """Replace missing readings by their mean given the other arms of the row.
+    """Replace missing readings by their conditional mean, given the readings of the same row.
 
-    With A = K + σ² I and P = A⁻¹, the gaps g of a row have the mean -(P_gg)⁻¹ P_go y_o, given its
-    readings y_o.
+    With A = K + σ² I and P = A⁻¹, the mean of the gaps g of a row is -(P_gg)⁻¹ P_go y_o, given the
+    readings y_o of the other arms o.
 
     Args:
-        values: `rounds x arms`, NaN for missing readings.
-        covariance: The spectrum of K.
+        values: Centred readings, `rounds x arms`; NaN where missing.
+        covariance: The spectrum of the covariance K across arms.
         noise: Variance σ² of the noise of a reading, positive.
 
     Returns:
-        `rounds x arms`. Rows without any reading stay NaN.
+        Filled readings, `rounds x arms`. Rows without any reading stay NaN.
     """
     whole = values.copy()
     missing = np.isnan(values)
@@ -156,10 +158,10 @@ def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> n
 
 
 def carried_forward(values: np.ndarray) -> np.ndarray:
-    """Replace missing readings by the arm's previous reading, or at the start by its first reading.
+    """Replace missing readings by the arm's previous reading; at the start, by its first reading.
 
     Args:
-        values: `rounds x arms`, NaN for missing readings; every arm has at least one reading.
+        values: Readings, `rounds x arms`; NaN where missing. Every arm has at least one reading.
     """
     read = ~np.isnan(values)
     rows = np.arange(len(values))[:, None]
@@ -194,16 +196,17 @@ def fit_epsilon(
     """The rate of change that maximises the marginal likelihood, [B16] (24).
 
     The whole range is scanned first, including ε = 0, to avoid local maxima; then the best interval
-    is narrowed to a relative width of 1e-5. Single missing readings are replaced by their mean
-    given the other arms of the row. This overestimates ε if arms are weakly correlated: with a
-    tenth of the readings missing and 20 arms 0.3 lengthscales apart, the fit gives 0.0126 instead
-    of 0.01. Rows without any reading are marginalised exactly.
+    is narrowed to a relative width of 1e-5. Single missing readings are replaced by their
+    conditional mean, given the readings of the same row. If arms are weakly correlated, the fit
+    then overestimates ε: with a tenth of the readings missing and 20 arms 0.3 lengthscales apart,
+    it gives 0.0126 instead of 0.01. Rows without any reading are marginalised exactly.
 
     Args:
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
         covariance: K_arms, `arms x arms`.
         noise: Variance σ² of the noise of a reading, positive.
-        groups: Rows per independent group of rows, such as a day; a single group by default.
+        groups: Number of consecutive rows in an independent group, such as the rows of a day; by
+            default all rows are in one group.
 
     Raises:
         ValueError: If shapes do not fit, the noise is not positive, or no group has two rows with
@@ -240,17 +243,18 @@ def log_likelihood(
     """The log marginal likelihood as a function of ε, [B16] (24).
 
     Args:
-        values: As for :func:`fit_epsilon`.
-        covariance: As for :func:`fit_epsilon`.
-        noise: As for :func:`fit_epsilon`.
+        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
+        covariance: K_arms, `arms x arms`.
+        noise: Variance σ² of the noise of a reading, positive.
         epsilon: Rates of change in [0, 1], `k`.
-        groups: As for :func:`fit_epsilon`.
+        groups: Number of consecutive rows in an independent group; by default all rows are in one
+            group.
 
     Returns:
-        `k`.
+        Logarithms of the marginal likelihood, `k`.
 
     Raises:
-        ValueError: If a rate lies outside [0, 1]; else as :func:`fit_epsilon`.
+        ValueError: If a rate lies outside [0, 1], or in the cases of :func:`fit_epsilon`.
     """
     rates = np.asarray(epsilon, dtype=np.float64)
     require(
@@ -261,7 +265,7 @@ def log_likelihood(
 
 
 class _Filters:
-    """A Kalman filter per eigenvalue of the covariance across arms."""
+    """Kalman filters, one for each eigenvalue of the covariance across arms."""
 
     def __init__(
         self, values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None
@@ -290,7 +294,7 @@ class _Filters:
         series = values @ vectors
         self._series = series / np.sqrt(eigenvalues)
         self._noise = noise / eigenvalues
-        # Terms that do not depend on ε: scales, and directions that contain only noise.
+        # The terms of the likelihood that do not depend on ε: scales, and directions of pure noise.
         rows, arms = int(self._read.sum()), values.shape[1]
         rest = float((values[self._read] ** 2).sum() - (series[self._read] ** 2).sum())
         idle = rows * (arms - len(eigenvalues))

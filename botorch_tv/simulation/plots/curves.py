@@ -1,4 +1,4 @@
-"""Regret over time, resets and first resets; curves, their labels, and colours of strategies."""
+"""Plots of regret over time, resets and first resets; curves, their labels and their colours."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ LineStyle = tuple[str, str]
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
     """A colour and a line style for every strategy of a plot.
 
-    Names, short names and functions of presets have fixed styles. The colour of any other label is
-    derived from the label; if it is taken, the next free colour is used. The result does not depend
-    on the order of the labels.
+    A label has a fixed style if it is the name, a short name or the function of a preset. The
+    colour of any other label is derived from its text; if this colour is taken, the next free
+    colour is used. Styles do not depend on the order of the labels.
 
     Args:
         labels: Labels of all strategies of the study, whether drawn or not.
@@ -68,7 +68,7 @@ _PRESET_STYLES: dict[str, LineStyle] = {
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
-    """The first style with a free colour, else the first free style, from the label's style on."""
+    """The first style with a free colour, otherwise the first free style, from a label's own on."""
     first = int(hashlib.sha256(label.encode()).hexdigest(), 16) % len(COLORS)
     styles = [(color, line) for line in LINES for color in COLORS[first:] + COLORS[:first]]
     colors = {color for color, _ in taken}
@@ -126,8 +126,8 @@ def fit_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None
     Args:
         axes: The axes.
         curves: Curves that must fit.
-        skipped: Share of initial rounds that need not fit. Normalised regret starts at the level
-            of random choices, several times the later values.
+        skipped: Share of the rounds, at the start, that need not fit. Normalised regret starts at
+            the level of random choices, which is several times its later level.
     """
     tops = [
         float((mean + np.nan_to_num(error))[int(skipped * len(mean)) :].max())
@@ -142,9 +142,9 @@ def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, Li
     Args:
         axes: The axes.
         curves: The curves by name.
-        styles: Their colours.
+        styles: The styles of the curves, by name.
     """
-    to_axes = axes.transData + axes.transAxes.inverted()  # linear or logarithmic
+    to_axes = axes.transData + axes.transAxes.inverted()  # for both kinds of scale
     right = axes.get_xlim()[1]
     heights = {
         label: float(to_axes.transform((right, mean[-1]))[1]) for label, (mean, _) in curves.items()
@@ -179,7 +179,7 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
 
 # ---------------------------------------------------------------- pictures
 
-UNSETTLED = 0.1  # share of the first rounds in which normalised regret may exceed the scale
+UNSETTLED = 0.1  # share of rounds, at the start, in which normalised regret may exceed the scale
 RASTER_TRIALS = 25  # more rows than this merge into grey on a usual screen
 
 
@@ -189,7 +189,7 @@ def plot_regret(
     """Normalised and cumulative regret, with resets as ticks below.
 
     Lines are means over trials, with bands of ± 1 standard error. Each strategy that resets has a
-    strip of ticks: a row for each of the first 25 trials, and a tick per reset.
+    strip of ticks, with a row for each of the first 25 trials and a tick for each reset.
 
     Args:
         result: The study.
@@ -233,7 +233,7 @@ def plot_panels(
     Args:
         results: The studies by the titles of their panels; at least one.
         path: Where to write the figure; its extension selects the format.
-        one_scale: Whether all panels share the vertical scale; False if their units differ.
+        one_scale: Whether all panels share the vertical scale; give False if their units differ.
         logarithmic: Whether to draw cumulative regret on two logarithmic axes, for curves that
             differ by orders of magnitude over many rounds.
         resets: Whether to draw a strip of ticks below each panel for every strategy that resets, as
@@ -287,10 +287,10 @@ def plot_first_reset(
     """Histogram of the round of the event trigger's first reset, [ET] Figure 4.
 
     Args:
-        results: The studies by rate of change ε, each with an event-triggered strategy first.
+        results: The studies by rate of change ε; the first strategy of each is event-triggered.
         periods: The period of R-GP-UCB for the same ε, drawn as a vertical line.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw on instead; their figure is returned.
+        ax: Axes to draw on instead of a new figure; their figure is returned.
 
     Raises:
         ValueError: If both ``path`` and ``ax`` are given.
@@ -352,7 +352,7 @@ def _caption(*results: StudyRecord, ticks: bool) -> str:
     return (band if counts[-1] > 1 else "One trial.") + last
 
 
-UNSETTLED_SIMPLE = 0.05  # share of the first rounds in which simple regret may exceed the scale
+UNSETTLED_SIMPLE = 0.05  # share of rounds, at the start, when simple regret may exceed the scale
 
 
 def plot_simple_regret(
@@ -361,7 +361,7 @@ def plot_simple_regret(
     """Simple regret over time, next to the regret of the arms played.
 
     Simple regret is the regret of the arm with the best posterior mean before the round's
-    observation. Its difference from the regret of the arms played is the cost of exploration.
+    observation. The regret of the arms played minus simple regret is the cost of exploration.
 
     Args:
         result: A diagnosed study.
@@ -398,7 +398,7 @@ def _draw_simple_regret(axes: Axes, result: StudyRecord, curves: Mapping[str, Cu
 
 
 def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle]) -> None:
-    """A row per strategy with the regret of arms recommended and arms played, lowest on top."""
+    """A row per strategy: the regret of arms recommended and of arms played, lowest on top."""
     recommended, played = (
         result.over_trials(by_trial(values, lambda value: value.mean("round")))
         for values in (result.simple_regret, result.regret)

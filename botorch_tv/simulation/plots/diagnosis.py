@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEVEL = 0.9  # of the bands plotted over time
-BLOCKS = 25  # approximate number of points that rounds are averaged into
+LEVEL = 0.9  # nominal level of the bands plotted over time
+BLOCKS = 25  # approximate number of points over time; each is an average over several rounds
 
 
 def plot_calibration(
@@ -126,11 +126,12 @@ def plot_triggers(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """One trial of a strategy over time: predictions, observations, and resets with their causes.
+    """Plot one trial of a strategy over time: predictions, observations, resets and their causes.
 
     The upper panel shows, for every round's choice and in the units of y, the mean, the trigger's
-    band, the objective and the observation. The lower panel shows residuals divided by the band: a
-    triggered reset is a dot beyond ± 1, with a line that divides it into model error and noise.
+    band, the objective and the observation. The lower panel shows residuals divided by the band. A
+    triggered reset is a dot beyond ± 1; the line from 0 to the dot is divided into model error and
+    noise.
 
     Args:
         result: A diagnosed study.

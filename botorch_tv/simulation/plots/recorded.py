@@ -42,10 +42,10 @@ def plot_prediction_error(
     ax: Axes | None = None,
     strategy: str | None = None,
 ) -> Figure:
-    """Squared prediction errors over the arms, strategies ordered by their means.
+    """Plot squared prediction errors over the arms; strategies are ordered by their mean error.
 
-    Arms on a lattice are drawn as an image, others as dots; all panels share a colour scale. Arms
-    with a single coordinate give a curve per strategy.
+    Arms on a lattice are drawn as an image, and other arms as dots; all panels share a colour
+    scale. If arms have a single coordinate, a curve is drawn for each strategy.
 
     Args:
         result: A study with prediction errors.
@@ -54,13 +54,14 @@ def plot_prediction_error(
         names: Names of the coordinates.
         aspect: Length of a vertical unit divided by that of a horizontal unit; 1 / cos(latitude)
             for degrees of latitude and longitude.
-        ax: Axes for the map of a single strategy, or for the curves of all; their figure is
-            returned.
-        strategy: The strategy of this map; by default the best strategy.
+        ax: Axes for the map of a single strategy; or for the curves of all strategies, if the arms
+            have one coordinate. Their figure is returned.
+        strategy: Label of the only strategy to draw. By default all are drawn, but a map on ``ax``
+            shows the best strategy.
 
     Raises:
-        ValueError: If the study did not record them, its arms have more than two coordinates, there
-            is no such strategy, or both ``path`` and ``ax`` are given.
+        ValueError: If the study did not record prediction errors, its arms have more than two
+            coordinates, there is no such strategy, or both ``path`` and ``ax`` are given.
     """
     places = np.asarray(result.prediction_error[PLACE].values, dtype=np.float64)
     require(
@@ -105,7 +106,7 @@ def plot_prediction_error(
 
 
 def arrangement(maps: int) -> tuple[int, int]:
-    """Numbers of rows and columns for this many maps, with rows about equally full."""
+    """Numbers of rows and of columns for this many maps; rows are about equally full."""
     rows = -(-maps // ABREAST)
     return rows, -(-maps // rows)
 
@@ -130,7 +131,7 @@ def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | N
 
 
 def _height(places: np.ndarray, aspect: float) -> float | None:
-    """Height of a map over its width; None if it is stretched to fill its panel."""
+    """Height of a map divided by its width; None if the map is stretched to fill its panel."""
     wide, high = np.ptp(places, axis=0) * [1, aspect]
     elongated = not wide / ELONGATED <= high <= wide * ELONGATED or high == 0
     return None if elongated else high / wide
@@ -201,7 +202,7 @@ def plot_weights(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """The weights of rates, hazards, lengthscales and noise ratios, and of jumps, round by round.
+    """Plot the weights of rates, hazards, lengthscales, noise ratios and jumps, round by round.
 
     Args:
         result: A study with ``record=(Weights(),)``.
@@ -269,7 +270,7 @@ def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
 def _draw_bands(
     axes: Axes, values: xr.DataArray, colors: Sequence[Any], labels: Sequence[str]
 ) -> None:
-    """Mean over trials of `trial x round x curve`, and the middle half if there are several."""
+    """Draw means over trials of `trial x round x curve`, and the middle half of several trials."""
     rounds, whole = values["round"].values, values.values
     for color, label, curve in zip(colors, labels, np.moveaxis(whole, -1, 0)):
         axes.plot(rounds, curve.mean(0), color=color, linewidth=1.6, label=label)

@@ -1,4 +1,4 @@
-"""The interface of worlds, and of the objectives of a round."""
+"""The interfaces of worlds (distributions of objectives) and of the objectives in one round."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Objective(ABC):
 
     @abstractmethod
     def at(self, choice: Tensor) -> Tensor:
-        """Values at some choices.
+        """Noiseless values at some choices.
 
         Args:
             choice: One choice or q choices per trial. On a grid: indices of arms, `trials` or
@@ -40,7 +40,7 @@ class Objective(ABC):
         """The best value over the domain, `trials`.
 
         Args:
-            maximize: Whether the best value is the largest or the smallest.
+            maximize: Whether the best value is the largest; otherwise it is the smallest.
         """
 
 
@@ -48,7 +48,7 @@ class OnArms(Objective):
     """Objectives given by their values on all arms of a grid.
 
     Args:
-        values: `trials x M`.
+        values: Values on all arms, `trials x M`.
     """
 
     def __init__(self, values: Tensor) -> None:
@@ -64,12 +64,12 @@ class OnArms(Objective):
 
 
 class InFeatures(OnArms):
-    """Objectives given by coordinates in features; values on the arms are computed on demand.
+    """Objectives given by their coordinates in features; values on the arms are computed on demand.
 
     Args:
         basis: The features.
-        coordinates: `trials x r`.
-        out: Memory for the values, `trials x M`, which the next round reuses.
+        coordinates: Coordinates of the objectives, `trials x r`.
+        out: Memory for the values on the arms, `trials x M`; the next round reuses it.
     """
 
     def __init__(self, basis: ProductBasis, coordinates: Tensor, out: Tensor) -> None:
@@ -89,7 +89,8 @@ class World(ABC):
 
     Attributes:
         horizon: Number of rounds; None if unlimited.
-        maximize: Whether the objective is to be maximised; None if strategies may do either.
+        maximize: Whether strategies must maximise the objective; False if they must minimise it,
+            None if both are allowed.
 
     Raises:
         ValueError: If ``noise`` is negative or not finite.
@@ -101,7 +102,7 @@ class World(ABC):
     def __init__(self, domain: Domain, noise: float) -> None:
         self.domain = domain
         name = f"{type(self).__name__}: noise"
-        self.noise = require_number(name, noise, "[0, 1e100]", "0 measures exactly.")
+        self.noise = require_number(name, noise, "[0, 1e100]", "0 means no noise.")
 
     def __repr__(self) -> str:
         return arguments_shown(self)
@@ -114,14 +115,15 @@ class World(ABC):
             stream: Random numbers of the trials, with their dtype and device.
 
         Yields:
-            The objectives of all trials; each may invalidate the previous objective.
+            The objectives of all trials in one round. They may be invalid as soon as the next round
+            is requested.
 
         Raises:
             ValueError: If the world has no objectives for these trials.
         """
 
     def opening(self, stream: Stream) -> Tensor | None:
-        """The first points of every strategy, `trials x q x d`; None if strategies choose them.
+        """The points of the first q rounds, `trials x q x d`; None if strategies choose them.
 
         Args:
             stream: Random numbers of the trials, independent of the stream for :meth:`objectives`.
@@ -129,7 +131,7 @@ class World(ABC):
         return None
 
     def available(self, step: int, choice: Tensor) -> Tensor | None:
-        """Whether each choice can be measured, bool of shape `trials`; None if all can.
+        """Whether each choice can be measured, bool of shape `trials`; None if all choices can.
 
         Args:
             step: The round, counted from 0.
@@ -140,7 +142,7 @@ class World(ABC):
 
 
 def arguments_shown(made: object) -> str:
-    """The text of an object with its public attributes, which are mostly its arguments."""
+    """Text for an object: its type and its public attributes, most of which are its arguments."""
     parts = {
         name: describe_kernel(value)
         if isinstance(value, Kernel)
@@ -167,7 +169,7 @@ class GridWorld(World):
 
     @abstractmethod
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
-        """The objective of every trial at rounds 1, 2, ...
+        """The objective of every trial in rounds 1, 2, ...
 
         Args:
             stream: Random numbers of the trials, with their dtype and device.
@@ -182,21 +184,22 @@ class GridWorld(World):
     def look(self, rounds: int, trials: int = 1, seed: int = 0) -> xr.DataArray:
         """The noiseless objective of some trials, for inspection.
 
-        Up to rounding, trial i here equals trial i of a study with this seed on a CPU, with any
-        strategies:
+        Up to rounding, trial i equals trial i of every study of this world with this seed on a CPU.
+        The strategies of the study do not matter.
 
             >>> shown = world.look(rounds=100, trials=3)
             >>> shown.sel(trial=0, round=[1, 10, 100]).plot.line(x="x1")
             >>> shown.max("arm") - shown.mean("arm")  # the regret of random choices
 
         Args:
-            rounds: Number of rounds, from the first, at least 1.
+            rounds: Number of rounds, at least 1; they start at the first round.
             trials: Number of trials, at least 1.
             seed: Seed of the study, at least 0.
 
         Returns:
-            `trial x round x arm`, float64; rounds count from 1, trials and arms from 0, as in the
-            results of a study. Coordinates `x1`, `x2`, ..., each `arm`, locate the arms.
+            Values, `trial x round x arm`, float64. Rounds count from 1; trials and arms count from
+            0, as in the results of a study. The coordinates `x1`, `x2`, ..., each `arm`, are the
+            positions of the arms.
 
         Raises:
             ValueError: If a size is out of range, or the world has fewer rounds.
@@ -228,12 +231,12 @@ class GridWorld(World):
                 given == wanted,
                 f"{type(self).__name__}.rounds yields {given} in round {t}, but {self.domain!r} "
                 f"and {stream.trials} trials need a tensor of shape {wanted}, trials x arms; if "
-                "all trials are alike, yield values.expand(stream.trials, -1).",
+                "all trials have the same values, yield values.expand(stream.trials, -1).",
             )
             yield values
 
     def first_arm(self, stream: Stream) -> Tensor | None:
-        """The first arm of every strategy, int64 of shape `trials`; None if strategies choose it.
+        """The arm of round 1, int64 of shape `trials`; None if strategies choose it.
 
         Args:
             stream: Random numbers of the trials, independent of the stream for :meth:`rounds`.

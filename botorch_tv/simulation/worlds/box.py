@@ -1,4 +1,4 @@
-"""Worlds on boxes: time-varying test functions, and landscapes of peaks that move."""
+"""Worlds on boxes: time-varying test functions, and landscapes of moving peaks."""
 
 from __future__ import annotations
 
@@ -27,34 +27,37 @@ if TYPE_CHECKING:
     from gmpb import GMPB, GMPBConfig
 
 PROBES = 64
-"""Number of points and times whose values identify a test function."""
+"""Number of values that identify a test function, each at a point and a time."""
 
 
 class BoxWorld(World):
     """A test function as a world: strategies choose any point of its box.
 
-    Round k is at time k. A problem with a single function gives all trials this function; trials
-    then differ in noise and, with ``random_rounds``, in their first points. A problem with
-    ``batch_shape=(n,)`` provides function i to trial i, for studies of up to n trials. Regret is
-    relative to ``optimal_value_at``.
+    Round k is at time k. If the problem is a single function, all trials have this function. Trials
+    then differ in noise and, with ``random_rounds``, in their first points. If the problem has
+    ``batch_shape=(n,)``, trial i has function i, and a study may have up to n trials. Regret is the
+    difference from ``optimal_value_at``.
 
     Args:
         problem: The test function; its coordinates are the domain.
-        noise: Variance of the observation noise, in scaled units; by default
+        noise: Variance of the observation noise, for values after scaling; by default
             ``problem.noise_std**2 / scale**2``.
-        shift: Subtracted from the values of the problem, for a prior mean of 0.
-        scale: Divisor of the shifted values, positive, for a kernel of variance 1.
+        shift: Number that is subtracted from the values of the problem, so that a prior mean of 0
+            fits.
+        scale: Positive number by which the shifted values are divided, so that a kernel of variance
+            1 fits.
         random_rounds: Number of initial rounds in which all strategies of a trial play the same
-            random points, as in experiments with an initial design; their regret counts.
+            random points, as in experiments with an initial design. The regret of these rounds
+            counts.
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Attributes:
-        problem: The test function, a copy.
-        probe: Some of its values, which identify it in a resumed study.
+        problem: A copy of the test function.
+        probe: Some values of the problem, which identify it when a study is resumed.
 
     Raises:
-        ValueError: If a number is out of range, the problem has batches of batches, or no noise is
-            given.
+        ValueError: If a number is out of range, ``batch_shape`` has two or more dimensions, or
+            neither ``noise`` nor ``problem.noise_std`` is given.
     """
 
     domain: Box
@@ -75,7 +78,7 @@ class BoxWorld(World):
         require(
             len(problem.batch_shape) < 2,
             f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but batch_shape must "
-            "be () or (n,), since trials have one dimension.",
+            "be () or (n,), because trials have one dimension.",
         )
         shift = require_number("BoxWorld: shift", shift, "(-inf, inf)", "0 is no shift.")
         scale = require_number("BoxWorld: scale", scale, "(0, inf)", "1 is no scaling.")
@@ -116,7 +119,8 @@ class BoxWorld(World):
                 X = torch.cat([X, X.new_full((*X.shape[:-1], 1), time)], -1)
                 if not shape:
                     return problem(X, noise=False)  # type: ignore[no-any-return]
-                # The functions of other trials are evaluated, too, at arbitrary points.
+                # The problem evaluates all its functions; those of other trials get arbitrary
+                # points.
                 filled = X[:1].expand(*shape, *X.shape[1:]).clone()
                 filled[trials] = X
                 return problem(filled, noise=False)[trials]  # type: ignore[no-any-return]
@@ -137,7 +141,7 @@ class BoxWorld(World):
     def _probe(self) -> Tensor:
         dim = self.domain.dim
         U = even_points(PROBES, dim + 1).to(self.problem.bounds)
-        # The times are whole numbers, like the rounds; every function of a batch is probed.
+        # The times are whole numbers, because rounds are. Every function of a batch is probed.
         times = (1 + U[:, dim:] * (self.horizon - 1)).round()
         X = torch.cat([self.domain.from_unit(U[:, :dim]), times], -1)
         values: Tensor = self.problem(X.expand(*self.problem.batch_shape, *X.shape), noise=False)
@@ -145,12 +149,12 @@ class BoxWorld(World):
 
 
 class _OnBox(Objective):
-    """The functions of some trials in one round, in the units of the world.
+    """The functions of some trials in one round, shifted and scaled as the world states.
 
     Args:
         world: The world, whose shift and scale are used.
-        stream: Random numbers, whose dtype and device the results have.
-        values: Maps points to values before scaling, `trials x q x d` to `trials x q`.
+        stream: Gives the dtype and device of the results.
+        values: Maps points, `trials x q x d`, to values before scaling, `trials x q`.
         best: Returns the best values before scaling, `trials`.
     """
 
@@ -182,7 +186,7 @@ Landscape = TypeVar("Landscape")
 
 
 class Played(TypedDict, total=False):
-    """Options that all landscapes share; :class:`PeaksWorld` has the defaults."""
+    """Options that all landscapes share; :class:`PeaksWorld` describes them."""
 
     noise: float
     shift: float
@@ -191,17 +195,20 @@ class Played(TypedDict, total=False):
 
 
 class PeaksWorld(World, Generic[Landscape]):
-    """Landscapes that change at regular intervals and are constant in between, one per trial.
+    """One landscape per trial, which changes at regular intervals and is constant in between.
 
-    The domain is the unit cube, whatever the coordinates of the landscape. Values are maximised;
-    regret is relative to the highest peak, which these benchmarks report.
+    The domain is the unit cube; its points are scaled to the coordinates of the landscape. Values
+    are maximised. Regret is the difference from the highest peak, whose height the benchmark
+    reports.
 
     Args:
         dim: Number of coordinates d.
-        period: Rounds between changes.
-        noise: Variance of the observation noise, in scaled units.
-        shift: Subtracted from the values of the landscape, for a prior mean of 0.
-        scale: Divisor of the shifted values, positive, for a kernel of variance 1.
+        period: Number of rounds between changes.
+        noise: Variance of the observation noise, for values after scaling.
+        shift: Number that is subtracted from the values of the landscape, so that a prior mean of 0
+            fits.
+        scale: Positive number by which the shifted values are divided, so that a kernel of variance
+            1 fits.
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Raises:
@@ -247,7 +254,7 @@ class PeaksWorld(World, Generic[Landscape]):
 
     @abstractmethod
     def values(self, landscape: Landscape, X: np.ndarray) -> np.ndarray:
-        """The values at points of the unit cube, `q`.
+        """The values of a landscape at points of the unit cube, `q`.
 
         Args:
             landscape: The landscape of a trial.
@@ -283,15 +290,15 @@ class PeaksWorld(World, Generic[Landscape]):
 
 
 class GMPBWorld(PeaksWorld["GMPB"]):
-    """The Generalized Moving Peaks Benchmark [Yazdani et al. 2022] of the package ``gmpb``.
+    """The Generalized Moving Peaks Benchmark [Yazdani et al. 2022], from the package ``gmpb``.
 
-    Peaks are rotated, asymmetric and irregular. It is used in competitions at CEC.
+    Peaks are rotated, asymmetric and irregular. Competitions at CEC use this benchmark.
 
     Args:
         config: Settings of the benchmark; ``change_frequency`` is the number of rounds between
             changes.
-        **played: ``noise``, ``shift``, ``scale``, ``search``; see :class:`PeaksWorld`. Values are
-            up to 70, and far below 0 away from all peaks.
+        **played: ``noise``, ``shift``, ``scale``, ``search``; see :class:`PeaksWorld`. Values reach
+            70 at peaks, and are far below 0 away from all peaks.
 
     Raises:
         ValueError: If a number is out of range.
@@ -305,7 +312,7 @@ class GMPBWorld(PeaksWorld["GMPB"]):
     def landscape(self, seed: int) -> GMPB:
         from gmpb import GMPB
 
-        # The world decides when the landscape changes, not the number of evaluations.
+        # The world, not the number of evaluations, determines when the landscape changes.
         return GMPB(replace(self.config, auto_step=False), seed)
 
     def change(self, landscape: GMPB) -> None:
@@ -316,17 +323,19 @@ class GMPBWorld(PeaksWorld["GMPB"]):
         return landscape.evaluate_batch(lower + (upper - lower) * X)
 
     def highest(self, landscape: GMPB) -> float:
-        # The value at a centre is at least its peak's height, and no value exceeds every height.
+        # The largest value is the largest height: the value at the centre of a peak is at least the
+        # height of this peak, and no value exceeds all heights.
         return max(peak.h for peak in landscape.get_state(copy=False).components)
 
 
 class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
-    """Branke's moving peaks [CEC 1999] of the package ``deap``.
+    """Branke's moving peaks [CEC 1999], from the package ``deap``.
 
     Args:
         dim: Number of coordinates d.
         scenario: 1 (five smooth hills), 2 (ten cones) or 3 (fifty cones).
-        period: Rounds between changes; the scenarios have 5,000, 5,000 and 1,000.
+        period: Number of rounds between changes; in ``deap`` 5,000, 5,000 and 1,000 for the three
+            scenarios.
         **played: ``noise``, ``shift``, ``scale``, ``search``; see :class:`PeaksWorld`. Peaks are 30
             to 70 high.
 
@@ -339,7 +348,7 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
         self, dim: int = 2, *, scenario: Literal[1, 2, 3] = 2, period: int, **played: Unpack[Played]
     ) -> None:
         super().__init__(dim, period=period, **played)
-        require(scenario in (1, 2, 3), f"MovingPeaksWorld: scenario is {scenario!r}; give 1, 2, 3.")
+        require(scenario in (1, 2, 3), f"MovingPeaksWorld: scenario is {scenario!r}; give 1 to 3.")
         self.scenario = scenario
 
     def landscape(self, seed: int) -> MovingPeaks:

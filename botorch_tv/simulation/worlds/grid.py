@@ -1,4 +1,4 @@
-"""Worlds on a grid (static, abrupt, gradual, Markov, oscillating) and their functions."""
+"""Worlds on a grid (static, abrupt, gradual, Markov, oscillating) and the functions they draw."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from botorch_tv.validation import require, require_integer, require_number
 
 
 class DrawnWorld(GridWorld):
-    """A world made of a few functions, drawn anew for every trial.
+    """A world that is made of a few functions, which are drawn anew for every trial.
 
     Args:
         domain: The arms.
-        functions: The distribution of all functions, or a distribution for each, in order.
+        functions: One distribution for all functions, or a sequence with a distribution for each.
         count: Number of functions per trial.
         noise: Variance of the observation noise.
 
     Attributes:
-        functions: The distribution of each function, `count` of them.
+        functions: The distribution of each function, a tuple of length ``count``.
 
     Raises:
-        ValueError: If the number of distributions is not ``count``, or a single user-defined
-            function would be repeated.
+        ValueError: If the number of distributions is not ``count``, or all functions would be the
+            same user-defined function.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class DrawnWorld(GridWorld):
         )
 
     def draw(self, stream: Stream) -> list[FunctionDraw]:
-        """The functions of every trial, in order; :meth:`rounds` uses the same draws.
+        """The functions of every trial, in order; they are the functions of :meth:`rounds`.
 
         Args:
             stream: Random numbers of the trials, with their dtype and device.
@@ -94,9 +94,9 @@ class AbruptWorld(DrawnWorld):
 
     Args:
         domain: The arms.
-        functions: Distribution of all functions, or a list with a distribution for each.
-        changes: The first rounds of f2, f3, ..., counted from 1, at least 2 and increasing;
-            (100, 200) in the paper.
+        functions: One distribution for all functions, or a list with a distribution for each.
+        changes: The first rounds of f2, f3, ..., at least 2 and increasing; rounds count from 1.
+            [W22] uses (100, 200).
         noise: Variance of the observation noise.
 
     Raises:
@@ -130,26 +130,25 @@ class AbruptWorld(DrawnWorld):
 
 
 class DriftWorld(DrawnWorld):
-    """f_t = f1 + (f2 - f1) t / T, [W22] §7, or several such legs in sequence, [W22] §E.
+    """f_t = f1 + (f2 - f1) t / T, [W22] §7, or a sequence of such linear legs, [W22] §E.
 
-    With L legs and p = L t / T the objective interpolates linearly between function ⌊p⌋ and the
-    next function, at the fraction p - ⌊p⌋. So f_T is the last function, and f_1 is close to the
-    first.
+    L legs join functions 0, 1, ..., L. With p = L t / T, the objective of round t interpolates
+    linearly between functions ⌊p⌋ and ⌊p⌋ + 1, at the fraction p - ⌊p⌋. The objective of the last
+    round, f_T, is therefore function L, and f_1 is close to function 0.
 
     Args:
         domain: The arms.
-        functions: Distribution of all functions, or a list with a distribution for each.
-        horizon: Number of rounds T, at least 1; the world ends after T. 500 in the paper.
-        legs: Number L of linear segments, between L + 1 functions; 1 in the paper, 2 in its
-            appendix.
+        functions: One distribution for all functions, or a list with a distribution for each.
+        horizon: Number of rounds T, at least 1; the world ends after round T. [W22] uses 500.
+        legs: Number L of linear legs between L + 1 functions. [W22] uses 1, and 2 in the appendix.
         noise: Variance of the observation noise.
 
     Attributes:
         horizon: Number of rounds T.
 
     Raises:
-        ValueError: If ``horizon`` or ``legs`` is no integer of at least 1, ``noise`` is negative or
-            not finite, or the number of functions is not the number of legs plus 1.
+        ValueError: If ``horizon`` or ``legs`` is not an integer of at least 1, ``noise`` is
+            negative or not finite, or the number of functions is not the number of legs plus 1.
     """
 
     horizon: int
@@ -173,7 +172,7 @@ class DriftWorld(DrawnWorld):
         ends = [drawn.values for drawn in self.draw(stream)]
         values = torch.empty_like(ends[0], memory_format=torch.contiguous_format)
         for t in range(1, self.horizon + 1):
-            # Whole numbers avoid rounding, so a leg ends exactly at its function.
+            # Integer arithmetic avoids rounding, so that a leg ends exactly at a function.
             leg, rest = divmod(self.legs * t, self.horizon)
             if rest == 0:
                 values.copy_(ends[leg])
@@ -183,10 +182,10 @@ class DriftWorld(DrawnWorld):
 
 
 class MarkovWorld(GridWorld):
-    """Draws from a Gaussian process that drifts by the Markov model, [B16] §2.
+    """One draw from a Gaussian process per trial; it drifts by the Markov model, [B16] §2.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
-    kernel's Gaussian process. Each round uses a normal variate per feature of the kernel.
+    kernel's Gaussian process. Each round uses one normal variate for each feature of the kernel.
 
     Args:
         domain: The arms.
@@ -221,11 +220,11 @@ class MarkovWorld(GridWorld):
         return (InFeatures(basis, position, values) for position in self._positions(basis, stream))
 
     def _positions(self, basis: FeatureBasis, stream: Stream) -> Iterator[Tensor]:
-        """Coordinates of the objective in features at rounds 1, 2, ..., `trials x r`."""
+        """Coordinates of the objective in features, `trials x r`, in rounds 1, 2, ..."""
         position = self._draw.coordinates(basis, stream)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
-            # Converting many draws to coordinates at once is cheaper.
+            # It is cheaper to convert the draws of many rounds to coordinates together.
             normals = stream.leading_normals_ahead(basis.normals, basis.arms)
             steps = basis.draw_from_prior(normals.to(basis.variance.dtype)).mul_(move)
             for step in steps.unbind(1):
@@ -238,21 +237,21 @@ class SineWorld(GridWorld):
 
     u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the
     kernel among the centers. Trials differ only in their noise. The norm of f_t in the kernel's
-    space is at most scale / √λ_max. The paper states the bound ``scale``, which holds only for
-    λ_max >= 1. With the parameters of the paper λ_max is 0.71, and the norm reaches 5.48 in 500
-    rounds.
+    function space is at most scale / √λ_max. [M] states the bound ``scale``, which holds only for
+    λ_max >= 1. With the parameters of [M], λ_max is 0.71, and within 500 rounds the norm reaches
+    5.48.
 
     Because the centers are evenly spaced, f is a wave that travels along the line at a constant
-    speed, ``frequency`` times their distance per round. Measurements therefore lose their value at
-    a constant rate. At the paper's speed a window of two rounds works well, so this world does not
-    test whether a strategy detects outdated data.
+    speed: ``frequency`` times the distance of neighbouring centers, per round. Measurements
+    therefore lose their value at a constant rate. At the speed in [M] a window of two rounds works
+    well, so this world does not test whether a strategy detects outdated data.
 
     Args:
         domain: The arms.
         kernel: A GPyTorch kernel, not a matrix, because centers need not be arms.
         centers: The number n of evenly spaced points c_i from the first to the last arm.
-        scale: 5 in the paper, at least 0.
-        frequency: 0.3 in the paper, radians per round.
+        scale: Factor of the objective, at least 0; [M] uses 5.
+        frequency: Increase of the phase in a round, in radians; [M] uses 0.3.
         noise: Variance of the observation noise.
 
     Attributes:
@@ -310,9 +309,9 @@ class FunctionDraw(NamedTuple):
     """One function per trial.
 
     Attributes:
-        values: On all arms, `trials x M`.
+        values: Values on all arms, `trials x M`.
         squared_norm: Squared norm in the kernel's function space, shape `trials`; None if unknown.
-        weights: a of f = Σ_m a_m k(·, x_m), `trials x M`; None if unknown.
+        weights: Weights a of f = Σ_m a_m k(·, x_m), `trials x M`; None if unknown.
     """
 
     values: Tensor
@@ -342,8 +341,8 @@ class FunctionDistribution(ABC):
 class GaussianDraw(FunctionDistribution):
     """A draw from the kernel's Gaussian process, N(0, K) on the arms.
 
-    With a pivoted Cholesky factor of the kernel, K = C Cᵀ, the draw is C z with z standard normal.
-    Such a function lies outside the kernel's function space, so it has no norm there.
+    The draw is C z, where C is a pivoted Cholesky factor of the kernel matrix, K = C Cᵀ, and z is
+    standard normal. Such a function lies outside the kernel's function space and has no norm in it.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -351,7 +350,7 @@ class GaussianDraw(FunctionDistribution):
 
     def __init__(self, kernel: Kernel | Tensor) -> None:
         self.kernel = copy.deepcopy(kernel)
-        self._bases: dict[tuple[object, ...], Basis] = {}  # grids do not cache matrices
+        self._bases: dict[tuple[object, ...], Basis] = {}  # grids cache no bases of matrices
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self.basis(domain, stream.dtype, stream.device)
@@ -374,7 +373,7 @@ class GaussianDraw(FunctionDistribution):
 
     @staticmethod
     def coordinates(basis: FeatureBasis, stream: Stream) -> Tensor:
-        """A draw in coordinates of the features, `trials x r`.
+        """The coordinates of a draw in the features, `trials x r`.
 
         Args:
             basis: The features, r of them.
@@ -388,11 +387,11 @@ class SmoothedDraw(GaussianDraw):
     """The posterior mean fitted to a draw from the Gaussian process, [C17] §6.
 
     With g ~ N(0, K) on the arms, f = K a with a = (K + λ I)⁻¹ g, and the squared norm is aᵀ K a.
-    With the same stream :class:`GaussianDraw` draws g itself, so the two can be compared.
+    From the same random numbers :class:`GaussianDraw` draws g, so f and g can be compared.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
-        noise: Variance λ assumed in the fit, positive.
+        noise: Noise variance λ that the fit assumes, positive.
 
     Raises:
         ValueError: If ``noise`` is not positive and finite.
@@ -400,11 +399,11 @@ class SmoothedDraw(GaussianDraw):
 
     def __init__(self, kernel: Kernel | Tensor, noise: float) -> None:
         super().__init__(kernel)
-        fix = "GaussianDraw does not smooth."
+        fix = "use GaussianDraw for draws without smoothing."
         self.noise = require_number("SmoothedDraw: noise", noise, "(0, inf)", fix)
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        # K is numerically singular for most kernels. In features only Φᵀ Φ + λ I is inverted:
+        # K is numerically singular for most kernels. With features Φ, only Φᵀ Φ + λ I is inverted:
         # f = Φ w with w = (Φᵀ Φ + λ I)⁻¹ Φᵀ g, and aᵀ K a = |Φᵀ a|² = |w|².
         basis = self.basis(domain, torch.float64, stream.device)
         eye = torch.eye(basis.size, dtype=torch.float64, device=stream.device)
@@ -423,14 +422,14 @@ class SmoothedDraw(GaussianDraw):
 class RKHSFunctions(FunctionDistribution):
     """f = Σ_i α_i k(·, x_i), α_i uniform on [-1, 1] and x_i among the arms, [W22] §7.
 
-    Here the x_i are uniform and may repeat; the paper only states that they are arms.
+    Here the x_i are uniform and may repeat; [W22] only states that they are arms.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
-        terms: Number of terms, at least 1; 20 in the paper, 100 in its appendix.
+        terms: Number of terms, at least 1; [W22] uses 20, and 100 in the appendix.
 
     Raises:
-        ValueError: If ``terms`` is no integer of at least 1.
+        ValueError: If ``terms`` is not an integer of at least 1.
     """
 
     def __init__(self, kernel: Kernel | Tensor, terms: int = 20) -> None:
@@ -439,7 +438,7 @@ class RKHSFunctions(FunctionDistribution):
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = domain.basis(self.kernel, dtype=stream.dtype, device=stream.device)
-        # In float32 the product with a number just below 1 may be rounded up.
+        # In float32 the product of the number of arms and a number just below 1 may round up to it.
         arms = (stream.uniform(self.terms) * basis.arms).long().clamp_max(basis.arms - 1)
         alpha = 2 * stream.uniform(self.terms) - 1
         weights = alpha.new_zeros(stream.trials, basis.arms).scatter_add_(-1, arms, alpha)

@@ -36,20 +36,21 @@ First = int | Literal["random", "each"] | None
 
 
 class PanelWorld(GridWorld):
-    """Recorded readings of many arms: the first rows fit a model, the rest is replayed, [B16] §5.2.
+    """Recorded readings of many arms: first rows train a model, the rest is replayed, [B16] §5.2.
 
-    The mean and the standard deviation of the training rows scale all readings:
-    (reading - mean) / scale. The model's kernel is the covariance across arms of the training rows
-    about this mean, its noise is a share of their variance, and its rate of change ε maximises the
-    marginal likelihood of these rows. Every trial replays the same test rows; trials differ in
-    their first arm, which is the same for all strategies. Build strategies from ``world.kernel``,
-    ``world.model_noise`` and ``world.epsilon``.
+    All readings are scaled to (reading - mean) / scale, where mean and scale (the standard
+    deviation) are those of the training rows. The training rows also give the model. Its kernel is
+    their covariance across arms, its noise variance is a share of their variance, and its rate of
+    change ε maximises their marginal likelihood. Every trial replays the same test rows. Trials
+    differ in their first arm; all strategies of a trial have the same first arm. Build strategies
+    from ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
 
     The covariance includes the noise of the readings, so ε of a slow world is overestimated. For
-    300 rows of 20 arms the fit gave 0.06 instead of 0.01; with the true covariance it gave 0.01.
-    Give strategies a better ε if one is available.
+    300 rows of 20 arms the fitted ε was 0.06 instead of 0.01; with the true covariance the fitted ε
+    was 0.01. Give strategies a better ε if one is available.
 
-    Rows are assumed to be rounds of equal length; a panel with other times causes a warning.
+    Rows are assumed to be rounds of equal length; a panel with unevenly spaced times causes a
+    warning.
 
     Missing readings are NaN. The covariance of two arms uses the rows with readings of both. An arm
     without a reading in a test row has its previous value, and playing it yields no observation.
@@ -61,10 +62,11 @@ class PanelWorld(GridWorld):
             arm, so the objective is an arm's excess over its usual reading.
         standardize: False preserves the unit of the readings (scale 1), also for regret.
         noise_share: Noise variance of the model relative to the variance of the training rows.
-        groups: For fitting ε, the number of rows per independent group of training rows, such as a
-            day. By default all rows are in the same group.
-        observation_noise: Variance, in units of the objective, of noise added to the readings that
-            strategies observe. Pass strategies ``model_noise`` plus this value.
+        groups: Number of consecutive training rows in a group, such as the rows of a day; the fit
+            of ε treats groups as independent. By default all rows are in the same group.
+        observation_noise: Variance of the noise that is added to the readings that strategies
+            observe, in squared units of the objective. The noise variance for strategies is then
+            ``model_noise`` plus this variance.
         first_arm: The first arm of every strategy. ``"random"`` draws an arm per trial; ``"each"``
             starts trial i at arm i, cyclically; an integer is the index of the arm in all trials;
             with None strategies choose their first arm. If there is no observation noise and the
@@ -76,13 +78,14 @@ class PanelWorld(GridWorld):
     Attributes:
         domain: The arms, a :class:`Grid` of their coordinates.
         kernel: Covariance across arms, `arms x arms`, float64, in squared units of the objective.
-        model_noise: Noise variance of a reading assumed by the model.
+        model_noise: Noise variance that the model assumes for a reading.
         epsilon: Rate of change ε per round, fitted on first access.
         mean: Mean subtracted from the readings: a scalar, or a mean per arm, `arms`.
         scale: Divisor of the readings.
         training: The scaled training rows, `train x arms`, float64, NaN for missing readings.
         objective: The scaled test rows, gaps filled, `horizon x arms`, float64.
-        measured: Whether each value of ``objective`` is a reading of its row, `horizon x arms`.
+        measured: Whether each value of ``objective`` was read in its row and not filled in, bool,
+            `horizon x arms`.
         horizon: Number of test rows.
         noise: Variance of the noise added to readings, 0 unless ``observation_noise`` is given.
 
@@ -135,7 +138,7 @@ class PanelWorld(GridWorld):
 
     @cached_property
     def epsilon(self) -> float:
-        """Rate of change ε of the largest marginal likelihood on the training rows, [B16] (24)."""
+        """Rate of change ε of the largest marginal likelihood of the training rows, [B16] (24)."""
         covariance = sample_spectrum(self.training)
         return fit_rate(self.training, covariance, self.model_noise, self._groups).epsilon
 
@@ -149,7 +152,8 @@ class PanelWorld(GridWorld):
             return None
         arms = len(self.domain)
         if self.start == "random":
-            # In float32 the product with a number just below 1 may be rounded up.
+            # In float32 the product of the number of arms and a number just below 1 may round up to
+            # it.
             return (stream.uniform() * arms).long().clamp_max(arms - 1)
         if self.start == "each":
             trials = torch.arange(stream.first, stream.first + stream.trials, device=stream.device)
@@ -165,15 +169,16 @@ class PanelWorld(GridWorld):
 def _warn_if_uneven(times: np.ndarray | None) -> None:
     if times is None or len(times) < 2:
         return
-    # Dates are whole numbers of units, so the division by a step is exact.
+    # Differences of dates are whole numbers of units, so equal steps have a ratio of exactly 1.
     lengths = np.diff(times).astype(np.float64)
     steps = lengths / np.median(lengths)
     worst = int(np.abs(steps - 1).argmax())
     if abs(steps[worst] - 1) > UNEVEN:
         warnings.warn(
-            f"PanelWorld: rows are assumed to be rounds of equal length, but {times[worst]} to "
-            f"{times[worst + 1]} are {steps[worst]:.3g} usual steps; add rows of NaN for missing "
-            "rounds, or use replace(panel, times=None) if times do not matter.",
+            "PanelWorld: rows are assumed to be rounds of equal length, but the step from "
+            f"{times[worst]} to {times[worst + 1]} is {steps[worst]:.3g} times the usual step; add "
+            "rows of NaN for missing rounds, or use replace(panel, times=None) if times do not "
+            "matter.",
             stacklevel=3,
         )
 
