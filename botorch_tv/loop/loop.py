@@ -343,8 +343,8 @@ class Loop:
         """
         if len(self._open) >= self.pending:
             raise InputDataError(
-                f"pending is {self.pending}, and these are open: {self._units.listed(self._open)}; tell "
-                f"or discard a suggestion by its number, or set pending to {self.pending + 1}."
+                f"pending is {self.pending}, and these are open: {self._units.listed(self._open)}; "
+                f"tell or discard a suggestion by its number, or set pending to {self.pending + 1}."
             )
         present, log = self._present(now), self._log
         row = context_row(self.state, context)
