@@ -23,7 +23,7 @@ from botorch_tv.theory.arguments import Rounds, checked, rounds
 def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
     """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
 
-    This is an order up to ``constant``; sublinear for α < 1/3 only.
+    This is an order up to ``constant``. It is sublinear only if α < 1/3.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -115,13 +115,13 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
 
 @checked
 def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
-    """√(T^(α+1)) for α < 1, else T: expected regret without an expert, [M] (17)-(18).
+    """√(T^(α+1)) for α < 1, else T: lower order of regret without an expert, [M] (17)-(18).
 
-    This is an order up to ``constant`` for the worst functions.
+    This is an order, up to ``constant``, of the expected regret for the worst functions.
 
     Args:
         T: Rounds, at least 1; any shape.
-        alpha: α, at least 0.
+        alpha: Exponent α of the growth of noise with age, at least 0.
         constant: Factor on the order, positive.
 
     Returns:
@@ -146,7 +146,7 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     Args:
         t: Round, at least 1.
         dim: Dimension d, at least 1.
-        constant: c_Q, positive.
+        constant: Factor c_Q on the number of side queries, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -158,10 +158,10 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
     """N_T <= Σ_t ⌈c_Q ln^d(t + 1)⌉ over the rounds with side queries.
 
     Args:
-        asking: ``range(1, T + 1)`` for SparQ-GP-UCB; for W-SparQ-GP-UCB the rounds of
-            :func:`botorch_tv.theory.window_starts`.
+        asking: The rounds with side queries: ``range(1, T + 1)`` for SparQ-GP-UCB;
+            :func:`botorch_tv.theory.window_starts` for W-SparQ-GP-UCB.
         dim: Dimension d, at least 1.
-        constant: c_Q, positive.
+        constant: Factor c_Q on the number of side queries, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -177,7 +177,7 @@ def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) ->
 
     Args:
         T: Rounds, at least 1; any shape.
-        alpha: α, above 1.
+        alpha: Exponent α of the growth of noise with age, above 1.
         constant: Factor on the order, positive.
 
     Returns:
@@ -195,7 +195,8 @@ def sufficient_side_queries(
 ) -> Tensor:
     """T^(1 - α~/α) ln^d T side queries give W-SparQ sublinear regret, [M] Theorem 3.10, Table 2.
 
-    This is an order up to ``constant``. Table 2 has α~ = 1/4, where it is T^((4α-1)/(4α)) ln^d T.
+    This is an order up to ``constant``. In Table 2, α~ is 1/4, and the order is
+    T^((4α-1)/(4α)) ln^d T.
 
     Args:
         T: Rounds, at least 1; any shape.
