@@ -49,13 +49,13 @@ FIXED = (Number, str, bytes, range, tuple, frozenset, Enum, Path, torch.dtype, t
 
 
 def describe(value: object, path: str) -> Description:
-    """Describe a value as JSON; values with different results have different descriptions.
+    """Describe a value as JSON; values that lead to different results have different descriptions.
 
     Objects are described by their class and public attributes. Arrays are described by a digest of
-    their bytes, and by weighted sums, so that rounding can be ignored. For functions and classes of
-    users, the description contains digests of their source and of all code and constants that it
-    refers to by name. Cached properties and attributes with a leading ``_`` are excluded, unless a
-    constructor argument has that name.
+    their bytes, and by weighted sums, which allow comparisons that ignore rounding. For functions
+    and classes of users, the description contains digests of their source and of all code and
+    constants that it refers to by name. Cached properties and attributes with a leading ``_`` are
+    excluded, unless a constructor argument has that name.
 
     Args:
         value: The value, of any type.
@@ -251,16 +251,17 @@ class _Describer:
             if _counts(name, part, held):
                 try:
                     found |= self._parts({name: part}, path)
-                except ValueError:  # an object without attributes counts by its class
+                except ValueError:  # of an object without attributes, the class counts
                     found |= self._parts({name: type(part)}, path)
         return found
 
 
 def _counts(name: str, value: object, held: bool) -> bool:
-    """Whether results may depend on the value of a name in code, beyond versions of libraries.
+    """Whether results may depend on a named value in code, apart from versions of libraries.
 
     Objects of libraries count if they are in the closure or the defaults of a function. Under a
-    hidden name, only immutable values count; others are caches or counters.
+    name with a leading underscore, only immutable values count; other values are taken for caches
+    or counters.
     """
     if isinstance(value, types.FunctionType):
         return is_users(value.__globals__.get("__name__")) or value.__closure__ is not None
@@ -288,7 +289,7 @@ def _members(kind: type) -> Iterator[tuple[str, object]]:
 def _globals_used(
     used: set[str], scope: Mapping[str, object], at: str = "", above: tuple[object, ...] = ()
 ) -> dict[str, object]:
-    """The globals of some names, including the globals of users' modules among them."""
+    """The globals with given names; if one is a user's module, also the globals in it."""
     found: dict[str, object] = {}
     for name in sorted(used & scope.keys()):
         value, own = scope[name], f"{at}{name}"
@@ -336,7 +337,7 @@ def _attributes(value: object, path: str) -> dict[str, object]:
             "do not depend on it, store it under a name with a leading underscore."
         )
     plain, slots = state if isinstance(state, tuple) else (state, None)
-    hidden: set[str] = set()  # hidden names of constructor arguments
+    hidden: set[str] = set()  # names of constructor arguments with a leading underscore
     if is_users(kind.__module__):
         with suppress(TypeError, ValueError):
             hidden = {f"_{name}" for name in inspect.signature(kind).parameters}

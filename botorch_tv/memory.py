@@ -55,7 +55,7 @@ def bytes_text(size: float) -> str:
 def torch_threads(count: int) -> Iterator[None]:
     """Set PyTorch's number of threads per operation within a ``with`` block."""
     before = torch.get_num_threads()
-    if before == count:  # another Python thread may have set it
+    if before == count:  # set nothing: another Python thread may have set it
         yield
         return
     torch.set_num_threads(count)

@@ -15,11 +15,11 @@ from torch import Tensor
 
 
 class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
-    """Data, domain or clock differ by orders of magnitude from the prior."""
+    """Data, domain or clock differ by orders of magnitude from what the prior assumes."""
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise a ``ValueError`` with ``message`` unless ``condition`` holds (NaN never does)."""
+    """Raise a ``ValueError`` with ``message`` unless ``condition`` holds; with NaN none holds."""
     if not condition:
         raise ValueError(message)
 
@@ -30,7 +30,7 @@ MISSING = "the number, ok=False for a failed measurement, or drop the row"
 def refuse_masked(name: object, value: object, fix: str = MISSING) -> None:
     """Raise an ``InputDataError`` if NumPy masks a value, or an entry of an array, list or dict.
 
-    PyTorch would use the number under the mask.
+    PyTorch ignores masks, and would use the number under the mask.
 
     Args:
         name: Name of the argument, for the error.

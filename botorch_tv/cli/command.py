@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXIT_REFUTED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 EXIT_UNREAD = 141
-"""The usual code of a program that wrote to a closed pipe."""
+"""The usual exit code of a program that wrote to a closed pipe."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _parser().parse_args(argv, arguments)
         with warnings.catch_warnings():
-            # Imported libraries use it.
+            # Imported libraries use this function, so users cannot avoid the warning.
             warnings.filterwarnings(
                 "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
             )
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\nbotorch-tv: interrupted{_resume_text(arguments)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Python flushes the output once more at exit, into the null device.
+        # Python flushes the output once more at exit; this must go to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except Exception as error:

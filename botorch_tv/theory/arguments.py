@@ -113,7 +113,11 @@ def beside(value: Number | list[float], T: Tensor) -> Tensor:
 
 
 def information_constant(noise: float) -> float:
-    """C_1 = 8 / ln(1 + σ^(-2)), [B16] Theorem 4.2; 4 Σ σ_t² <= C_1 x gain for k(x, x) <= 1."""
+    """C_1 = 8 / ln(1 + σ^(-2)), [B16] Theorem 4.2.
+
+    If k(x, x) <= 1, four times the sum of the posterior variances of the points played is at most
+    C_1 times the information gain.
+    """
     return 8 / math.log1p(1 / noise)
 
 
