@@ -19,7 +19,7 @@ class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise a ``ValueError`` with ``message`` unless ``condition`` holds; with NaN none holds."""
+    """Raise a ``ValueError`` with ``message`` unless ``condition`` holds; none holds for NaN."""
     if not condition:
         raise ValueError(message)
 

@@ -87,7 +87,7 @@ class Clock(Transform):  # type: ignore[misc]
         if now is not None:
             check_now(now, self.parameter)
         elif isinstance(adapter, RandomAdapter):
-            # Models may call this without a time, but a random design would draw the time at random.
+            # Models may call this without a time, but a random design would then draw the time.
             check_fixed(now, self.time_parameter)
         return super().transform_optimization_config(optimization_config, adapter, fixed_features)
 

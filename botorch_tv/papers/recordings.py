@@ -95,8 +95,8 @@ class Recordings:
         """Light in lux on sensors located by their coordinates, and its number of training rows.
 
         Returns:
-            The training rows, then the test rows, and the number of the former; None if the folder
-            has no such record.
+            A panel of the training rows followed by the test rows, and the number of training rows;
+            None if the folder has no such record.
         """
         if not self.has(LIGHT):
             return None
