@@ -9,13 +9,13 @@ choices are ours:
 - The cost is the exact cost of coming to rest from the initial state of [B22], instead of the cost
   of a simulated run with little noise; the noise of the study is added to it.
 - The unit and the prior mean come from costs before the change. They are computed for gains spread
-  evenly over the box, as many as a trial has rounds. The unit is their standard deviation. The
-  prior mean is the generalised least squares estimate for a kernel of variance 1. All values lie
-  within four standard deviations of this estimate, as a prior of unit variance expects. They lie up
-  to six standard deviations above their average, because the cost is a bowl with a high rim.
+  evenly over the box, as many as a trial has rounds. The unit is the standard deviation of these
+  costs. The prior mean is the generalised least squares estimate for a kernel of variance 1. All
+  costs lie within four standard deviations of this estimate, as a prior of unit variance expects.
+  They lie up to six standard deviations above their average, because the cost is a bowl with a high
+  rim.
 - A run is stopped if its cost exceeds the highest cost before the change, :data:`LIMIT`, and then
-  costs that much.
-  After the change this happens for one gain in three hundred.
+  costs that much. After the change this happens for one gain in three hundred.
 - All strategies of a trial start at the same random gain, and learn their four lengthscales every
   five rounds.
 """
