@@ -162,8 +162,8 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def alone(path: Path) -> Iterator[None]:
     """Hold a lock of a file during the block; only one process at a time can hold this lock.
 
-    The lock is a hidden file beside the file. It is never deleted, and is released if a process is
-    killed.
+    The lock is a hidden file beside the file. The hidden file is never deleted. The lock is
+    released if its process is killed.
 
     Args:
         path: The file, which need not exist.

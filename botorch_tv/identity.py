@@ -34,18 +34,18 @@ __all__ = ["Description", "describe", "differences"]
 Description = Any
 """A JSON value: None, bool, int, float, str, or lists and dictionaries of these."""
 TYPE, CODE, SUMS = "type", "(code)", "sums"
-"""Keys of the class of an object, of its code, and of the weighted sums of an array."""
+"""Keys in a description: an object's class, its code, and the weighted sums of an array."""
 NUMBER_ROUNDING, ARRAY_ROUNDING = 1e-12, 1e-10
 """Relative differences that count as rounding: of numbers, and of sums of an array."""
 ABSENT, PARTED = object(), dict | float | list
 FUNCTIONS = (types.FunctionType, staticmethod, classmethod, property)
 MADE = (functools.partial, functools.partialmethod, functools.cached_property, types.MethodType)
-"""Types of functions in the body of a class, and of objects made of functions."""
+"""FUNCTIONS: types of functions in the body of a class. MADE: types made of functions."""
 PARTS = ("func", "args", "keywords", "fget", "fset", "__self__", "__func__", "__wrapped__")
-"""Attributes with the parts of these objects."""
+"""Attributes that contain the parts of an object of one of these types."""
 DATA = (Tensor, np.ndarray, torch.nn.Module, functools.partial, Mapping, list, tuple, set)
 FIXED = (Number, str, bytes, range, tuple, frozenset, Enum, Path, torch.dtype, torch.device)
-"""Types of data, and of immutable values."""
+"""DATA: types of data. FIXED: types of immutable values."""
 
 
 def describe(value: object, path: str) -> Description:
@@ -113,7 +113,7 @@ def own_version() -> str:
     with suppress(OSError, subprocess.CalledProcessError):
         if (
             folder.parent / ".git"
-        ).exists():  # otherwise installed, perhaps inside a user's repository
+        ).exists():  # otherwise it is installed, perhaps inside a user's repository
             commit, edits = (
                 subprocess.check_output(
                     ["git", "-C", folder, *command, "--", "*.py"], stderr=DEVNULL
@@ -378,7 +378,7 @@ def _source(function: types.FunctionType) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _definitions(text: str) -> tuple[dict[tuple[str, int], list[ast.AST]], set[types.CodeType]]:
-    """All functions of a file without docstrings by name and line, and all compiled code."""
+    """A file's functions, without docstrings, by name and line; and all of its compiled code."""
     nodes: dict[tuple[str, int], list[ast.AST]] = {}
     try:
         tree, codes = ast.parse(text), [compile(text, "", "exec", dont_inherit=True)]

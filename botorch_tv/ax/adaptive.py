@@ -129,8 +129,8 @@ def adaptive_generation_strategy(
 ) -> GenerationStrategy:
     """A generation strategy for Ax without prior knowledge, which discounts old trials.
 
-    It is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also on
-    logarithmic scales), integers and choices. They may have up to 20 columns; a choice among k
+    The strategy is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also
+    on logarithmic scales), integers and choices. They may have up to 20 columns; a choice among k
     values has k - 1 columns. Time is a range parameter, as in
     :func:`time_varying_generation_strategy`. The noise is learned, so standard errors of
     measurements are not used.

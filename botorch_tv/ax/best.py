@@ -221,7 +221,7 @@ def complete_trial_at(
         )
     suggested = trial.arm.parameters
     name = None
-    with suppress(UserInputError):  # a strategy of another library
+    with suppress(UserInputError):  # no error for a strategy of another library
         _, name = _timed(client)
     measured = {**suggested, **_time(client, fixed_parameters, name)}
     if measured == suggested:
@@ -231,7 +231,7 @@ def complete_trial_at(
     try:
         client.complete_trial(trial_index=index, raw_data=raw_data)
     except Exception:
-        client.mark_trial_abandoned(trial_index=index)  # otherwise it counts as running
+        client.mark_trial_abandoned(trial_index=index)  # otherwise the trial counts as running
         raise
     client.mark_trial_abandoned(trial_index=trial_index)
     return index

@@ -39,7 +39,7 @@ from botorch_tv.models.time_varying_gp import Forgetting, separate
 class Clock(Transform):  # type: ignore[misc]
     """Checks the time parameter, which must reach the model untransformed; changes no data.
 
-    It must be the first transform, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.
+    This transform must be the first, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.
 
     Args:
         search_space: The search space before all transforms.
@@ -310,7 +310,7 @@ def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement
         names: Names of the columns.
 
     Returns:
-        The placement of points at that time.
+        The placement of points at time ``now``.
 
     Raises:
         UserInputError: If ``now`` lies before an observation.

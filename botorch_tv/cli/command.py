@@ -195,7 +195,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     if data is not None and every:
         Recordings(data).check()
     if arguments.quick:
-        folder /= "quick"  # does not overwrite full results
+        folder /= "quick"  # so that full results are not overwritten
         folder.mkdir(exist_ok=True)
     for experiment in chosen:
         outcome = experiment.run(
@@ -214,7 +214,7 @@ def _paper(arguments: argparse.Namespace) -> int:
             print(f"{experiment.errors}\n")
         print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # after the last run, because an interrupted 'all' resumes
+    if not arguments.quick:  # only at the end, because an interrupted 'all' resumes
         for experiment in chosen:
             for chunks in experiment.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", experiment.trials))

@@ -116,7 +116,7 @@ def add_loop_options(commands: Any) -> None:
     for parser in (ask, tell, observe, recommend, amend):
         default = "unchanged" if parser is amend else "now"
         text = f"time, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
-        also = ("--now",) if parser in (ask, recommend) else ()  # the name in Python
+        also = ("--now",) if parser in (ask, recommend) else ()  # the argument's name in Python
         parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
         # The default matcher takes -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
@@ -458,7 +458,7 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
     try:
         return name, float(value)
     except ValueError:
-        return name, value  # the loop refuses it with a message
+        return name, value  # the loop refuses the value with a message
 
 
 class _BadOption(argparse.ArgumentTypeError, ValueError):

@@ -54,7 +54,7 @@ class LoopClock:
 
     @classmethod
     def of(cls, data: Mapping[str, Any] | None) -> LoopClock:
-        """The clock of a file.
+        """The clock that a file describes.
 
         Raises:
             KeyError, TypeError, ValueError: If the data are damaged.

@@ -133,7 +133,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         return as_points(name, value, state.domain.dim, state)
     if not getattr(getattr(value, "columns", None), "is_unique", True):
         raise InputDataError(f"{name} has two columns of the same name; drop one of them.")
-    if isinstance(value, Tensor):  # in the unit cube, like suggestion.X
+    if isinstance(value, Tensor):  # a point of the unit cube, like suggestion.X
         X = as_points(name, value, parameters.columns, state)
         if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain checks exactly
             raise InputDataError(
@@ -184,7 +184,7 @@ def check_labels(columns: Mapping[str, Any]) -> None:
 
 
 def _tensor(value: Any, own: Tensor) -> Tensor:
-    """Real numbers as a tensor like another; other values raise a ``TypeError``."""
+    """Convert real numbers to a tensor like ``own``; other values raise a ``TypeError``."""
     # A copy, because pandas returns read-only arrays.
     tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
     if tensor.is_complex() or tensor.dtype == torch.bool:

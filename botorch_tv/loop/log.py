@@ -43,10 +43,10 @@ class Measurement:
         point: The coordinates of the point, followed by the context.
         arm: The index of the arm on a grid; None on a box.
         planned_for: The time for which the point was chosen.
-        time: The time of the measurement; ``planned_for`` until then.
+        time: The time of the measurement; ``planned_for`` before the measurement.
         known: Number of answers that had arrived when the point was chosen.
-        predicted: Posterior mean and standard deviation of the objective given these answers, and
-            sqrt(beta), the width of the band; None without a prediction.
+        predicted: Posterior mean and standard deviation of the objective given the ``known``
+            answers, and sqrt(beta), the width of the band; None without a prediction.
         y: The observation; None before the answer, or if the measurement failed.
         noise: The noise variance; None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
@@ -165,7 +165,7 @@ def like(state: State) -> Tensor:
 class MeasurementLog(NamedTuple):
     """Measurements in order of time, and states after some of them; immutable.
 
-    The loop, the sampler for Optuna and the node for Ax use it. Each method returns a new log.
+    The loop, the sampler for Optuna and the node for Ax use this class. Methods return a new log.
 
     The state is always the state after all answers in order of time, whatever their order of
     arrival. A late answer is inserted at its time: the log returns to a retained state before that
@@ -217,7 +217,7 @@ class MeasurementLog(NamedTuple):
         return state
 
     def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
-        """The log with another answer, inserted after all answers of the same time.
+        """The log with one more answer, inserted after all answers of the same time.
 
         Args:
             answer: The answer.
@@ -506,17 +506,18 @@ def oldest_for(late: int) -> int:
 EVERY = 10
 """If a category is due, one in this number of trials tries it."""
 PATIENCE = 30
-"""A category is due after this number of trials without it; a trial after such a gap doubles it."""
+"""A category is due after this number of trials without it; a trial after such a gap doubles the
+number."""
 MOST_PATIENCE = 240
-"""Upper limit of this number after doubling."""
+"""Upper limit of ``PATIENCE`` after doubling."""
 
 
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
     """The category that has not been tried for the longest time, as axis and level, if it is due.
 
-    Measurements of other categories do not show that a category has improved, so it must be tried
-    again (Liu, Lee, Shroff, AAAI 2018). If the objective is static these trials are wasted, so
-    their interval doubles as long as they bring no improvement.
+    Measurements of other categories do not show that a category has improved, so every category
+    must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, such trials are
+    wasted. Therefore the interval between them doubles as long as they bring no improvement.
 
     Args:
         space: The parameters.

@@ -126,9 +126,9 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
 class Loop:
     """A running optimisation: suggests where to measure and stores the results.
 
-    It makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In addition,
-    several suggestions may be open at once, and answers may arrive in any order, late, or never.
-    :meth:`save` and :meth:`load` resume a loop exactly where it stopped.
+    A loop makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In
+    addition, several suggestions may be open at once, and answers may arrive in any order, late, or
+    never. :meth:`save` and :meth:`load` resume a loop exactly where it stopped.
 
     **Several suggestions at once.** While suggestions are open, the next suggestion is chosen as if
     each open suggestion had been answered with its predicted mean (GP-BUCB, Desautels et al.,
@@ -149,9 +149,9 @@ class Loop:
 
     **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. A suggested
     measurement has the number of its suggestion. Measurements that were not suggested have the
-    numbers -1, -2, ... in order of arrival. The loop then continues as if the wrong reading had
-    never been made. A file that was changed by hand is loaded with a warning, as if its rows had
-    been amended.
+    numbers -1, -2, ... in order of arrival. After a correction, the loop continues as if the wrong
+    reading had never been made. A file that was changed by hand is loaded with a warning, as if its
+    rows had been amended.
 
     **Times** are all numbers, all datetimes with a time zone, or all datetimes without one.
 
@@ -170,7 +170,7 @@ class Loop:
         pending: Maximum number of open suggestions; may be changed later.
         seed: Seed of strategies that draw random numbers, or that sample points for an expert.
         unit: Unit of time if times are datetimes: ``"seconds"``, ``"minutes"``, ``"hours"``,
-            ``"days"`` or ``"weeks"``; rates of forgetting are per unit. By default hours.
+            ``"days"`` or ``"weeks"``; rates of forgetting are per unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
         dtype: Dtype of all computations, float64 or float32.
@@ -270,7 +270,8 @@ class Loop:
                 and y, and optional columns context, time, ok and noise. Where noise is NaN, the
                 noise variance of the strategy applies.
             y: Observations, `n`; ignored where ``ok`` is False.
-            time: Their times, `n`, in any order, numbers or datetimes; 1, 2, ..., n by default.
+            time: Times of the observations, `n`, in any order, numbers or datetimes; 1, 2, ..., n
+                by default.
             noise: Variance of each measurement, `n`; the strategy's by default.
             context: Context of each measurement, `n x c`, for a domain with a context.
             ok: False where a measurement failed, `n`; all succeeded by default.
@@ -476,9 +477,9 @@ class Loop:
     ) -> None:
         """Correct a measurement.
 
-        The loop then continues as if the wrong reading had never been made: later answers are
-        replayed, and event triggers compare them with predictions from the corrected data. The
-        wrong reading stays in the file and in ``superseded``.
+        The loop continues as if the wrong reading had never been made: later answers are replayed,
+        and event triggers compare them with predictions from the corrected data. The wrong reading
+        stays in the file and in ``superseded``.
 
         Args:
             number: Number of the answered suggestion, or -1, -2, ... for a measurement that was not
@@ -513,7 +514,7 @@ class Loop:
     def remove(self, number: int) -> None:
         """Remove a measurement, as if it had never been made; see :meth:`amend`.
 
-        Its number is not used again.
+        The number of a removed measurement is not used again.
 
         Args:
             number: As for :meth:`amend`.
@@ -644,7 +645,7 @@ class Loop:
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
 
-        Open suggestions do not affect it.
+        Open suggestions do not affect the posterior.
 
         Args:
             X: `q x d`; with named parameters a dict, a list of dicts, a DataFrame, or a tensor of
@@ -840,7 +841,7 @@ class Loop:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the loop to a JSON file with a line per measurement.
 
-        The file is replaced atomically. It describes the strategy but does not contain it:
+        The file is replaced atomically. The file describes the strategy but does not contain it:
         :meth:`load` needs the strategy again.
 
         Args:
@@ -1071,7 +1072,7 @@ class Loop:
         """The measurement with a number.
 
         Raises:
-            InputDataError: If there is none.
+            InputDataError: If there is no such measurement.
         """
         for answer in self._log.answers:
             if answer.number == number and not isinstance(number, bool):

@@ -102,7 +102,7 @@ def draw_loop(
             axes.set_xlabel(name)
             if row == 0:
                 axes.set_title("Posterior now, ± 2 sd", loc="left")
-    if table["time"].dtype.kind == "f":  # dates need no label
+    if table["time"].dtype.kind == "f":  # an axis of dates needs no label
         chosen.set_xlabel("time")
     return written(figure, path)
 

@@ -167,7 +167,7 @@ class LastAnswer(NamedTuple):
 
     Attributes:
         number: As in :class:`Table`.
-        reset: Whether it triggered a reset of the strategy.
+        reset: Whether this answer triggered a reset of the strategy.
     """
 
     number: int

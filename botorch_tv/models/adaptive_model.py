@@ -237,7 +237,7 @@ To bound an objective from below, BoTorch evaluates points that lie outside the 
 up to a tenth of this range. Points further outside indicate wrong bounds or units.
 """
 MOST_NUMBERS = 2**28
-"""Maximum number of covariance entries, 2 GiB; each trial and fantasy has a matrix per member."""
+"""Maximum number of covariance entries, 2 GiB; each trial and fantasy has one matrix per member."""
 
 
 def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None = None) -> None:
@@ -401,7 +401,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     ) -> AdaptivePosterior:
         """The posterior of the mixture at the points and times in ``X``.
 
-        Points may lie outside the bounds by up to a quarter of the range, where predictions
+        Points may lie outside the bounds by up to a quarter of the range; predictions there
         extrapolate.
 
         Args:
@@ -414,7 +414,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         Raises:
             InputDataError: If a point lies before the newest observation, or outside the bounds by
                 more than a quarter of the range.
-            UnsupportedError: If the transform is of another class.
+            UnsupportedError: If ``posterior_transform`` is of another class.
         """
         require(
             output_indices in (None, [0]),
@@ -496,7 +496,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
                 the noise.
 
         Returns:
-            A model with batch shape `sample_shape x ... x batch_shape`, differentiable by ``X``.
+            A model with batch shape `sample_shape x ... x batch_shape`, differentiable with respect
+            to ``X``.
 
         Raises:
             InputDataError: If a point lies before the newest observation, or outside the bounds by

@@ -49,8 +49,8 @@ class AgingGP(GrowingGP):
     def now(self) -> Tensor:
         """Present time, `batch_shape`: as set, or the time of the newest observation.
 
-        It is minus infinity if no time is set and there are no observations. Change it with
-        :meth:`set_now`.
+        The present time is minus infinity if none is set and there are no observations. Change the
+        present time with :meth:`set_now`.
         """
         return self._present(self.train_inputs[0])
 

@@ -49,9 +49,9 @@ class GrowingRegression:
         across: Prior covariance between earlier and new observations, `batch_shape x n x q`.
 
     Attributes:
-        scale: S of all observations, `batch_shape x (n + q)`.
+        scale: S = N^(-1/2) of all observations, `batch_shape x (n + q)`.
         triangle: Lower Cholesky factor L of I + S K S, `batch_shape x (n + q) x (n + q)`.
-        whitened: L⁻¹ S (y - m), `target_batch_shape x (n + q)`.
+        whitened: L⁻¹ S (y - m) of observations y with prior mean m, `target_batch_shape x (n + q)`.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         )
 
     def information_gain(self) -> Tensor:
-        """½ ln det(I + N^(-½) K N^(-½)) of the training data, in nats, `batch_shape`."""
+        """Information gain ½ ln det(I + N^(-½) K N^(-½)) of the data in nats, `batch_shape`."""
         self.eval()
         return log_diagonal(self._regression().triangle)
 

@@ -168,8 +168,8 @@ class TimeVaryingGP(AgingGP):
     Time is a column of ``X``, in any unit and with any spacing. A decay of covariance (``Markov``,
     ``Wiener``) describes a drifting objective: time is an input of the kernel, and predictions
     refer to the times in ``X``. An inflation of noise (``ExponentialWeights``,
-    ``UncertaintyInjection``) increases the noise of an observation with ``now - t``. Both can be
-    combined.
+    ``UncertaintyInjection``) increases the noise of an observation with ``now - t``. A decay and an
+    inflation can be combined.
 
     To optimise the present objective, evaluate the acquisition function at the present time with
     :func:`~botorch_tv.acquisition.present.at_present`, or fix the time column with
@@ -344,8 +344,8 @@ class TimeVaryingGP(AgingGP):
         """The model's decay and inflation with their current values, per unit of time.
 
         The value is a decay or an inflation, such as ``Markov(epsilon=0.027)``; a tuple if the
-        model has both or neither. It can be passed to another model. Values of a batch are tensors,
-        `batch_shape`.
+        model has both or neither. The value can be passed to another model. Values of a batch are
+        tensors, `batch_shape`.
 
         Raises:
             ValueError: If the unit of time is so long that ε rounds to 1.

@@ -39,12 +39,12 @@ from botorch_tv.validation import require, require_integer, shown
 
 
 def default_strategy(columns: int) -> Strategy:
-    """:func:`~botorch_tv.strategies.adaptive_gp_ucb` up to 20 columns, else a fitted strategy."""
+    """``adaptive_gp_ucb`` for up to 20 columns of parameters, else :func:`learning_strategy`."""
     return adaptive_gp_ucb() if columns <= MOST_COLUMNS else learning_strategy()
 
 
 def learning_strategy() -> Strategy:
-    """A strategy that learns lengthscale, noise and rate of change, for values with sd 1."""
+    """A strategy that learns lengthscale, noise and rate of change, for standardised values."""
     with torch.device("cpu"):
         kernel = MaternKernel(nu=2.5).double()
         kernel.lengthscale = 0.3
@@ -114,8 +114,8 @@ class DriftSampler(BaseSampler):
     each attempt without success, up to 240 trials.
 
     Args:
-        strategy: The strategy; its ``maximize`` is taken from the study. Its data are the values of
-            the study, at times in ``unit``. The default is
+        strategy: The strategy; its ``maximize`` is taken from the study. The strategy's data are
+            the values of the study, at times in ``unit``. The default is
             :func:`~botorch_tv.strategies.adaptive_gp_ucb` or, with more than 20 columns,
             :func:`~botorch_tv.optuna.sampler.learning_strategy` in units set by the first 8 trials.
         time_key: User attribute with the time of each trial, a number in any unit, which every

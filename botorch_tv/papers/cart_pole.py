@@ -78,7 +78,7 @@ def cart_pole() -> CartPole:
 def unit() -> tuple[float, float]:
     """Prior mean and standard deviation, in units of the best cost before the change.
 
-    They come from gains spread evenly over the box.
+    Both are computed from the costs of gains spread evenly over the box.
     """
     problem = cart_pole()
     lower, upper = problem.spatial_bounds

@@ -2,18 +2,18 @@
 
 Drawn functions, on 100 random arms of [0, 1], are either draws from the Gaussian process, or
 smoothed draws in the kernel's function space: posterior means fitted to the draws. Some settings of
-the paper depend on the function. Here they hold for a whole study: R² is 1 % of the mean range of
-its functions, and B is the largest √(fᵀKf) of its functions, with B² = fᵀKf as in §6. (The squared
-norm of a smoothed draw f = Ka is aᵀKa; §6 does not use it.) All trials have the same arms. The
-paper does not state the noise assumed in the fit; here it is 1 % of the mean range of the draws.
-Nor does it define the incumbent of GP-EI and GP-PI; here it is the best value observed, with the
-first arm and ties at random. On the standard functions, variants whose incumbent is the best
-posterior mean are played too; their labels have a suffix.
+the paper depend on the function. Here these settings hold for a whole study: R² is 1 % of the mean
+range of its functions, and B is the largest √(fᵀKf) of its functions, with B² = fᵀKf as in §6. (The
+squared norm of a smoothed draw f = Ka is aᵀKa; §6 does not use it.) All trials have the same arms.
+The paper does not state the noise assumed in the fit; here it is 1 % of the mean range of the
+draws. The paper does not define the incumbent of GP-EI and GP-PI; here it is the best value
+observed. The first arm is random, and ties are broken at random. On the standard functions,
+variants whose incumbent is the best posterior mean are played too; their labels have a suffix.
 
-The paper gives neither the unit nor the horizon of the standard functions in Figure 3. Here they
-are standardised over the arms, because the kernel has variance 1; R² = λ is 1 % of the range. For
-the sensors of Figure 4 γ_t = 1 as in the paper, and all rounds of a trial have the readings of the
-same row. B is the largest √(fᵀKf) here too.
+The paper gives neither the unit nor the horizon of the standard functions in Figure 3. Here the
+functions are standardised over the arms, because the kernel has variance 1; R² = λ is 1 % of the
+range. For the sensors of Figure 4 γ_t = 1 as in the paper, and all rounds of a trial have the
+readings of the same row. B is the largest √(fᵀKf) here too.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ TEST_ROWS = 192
 
 @cache
 def standardised(problem: BaseTestProblem) -> tuple[Grid, Tensor]:
-    """100 d fixed random points of the unit cube, and the values there, standardised over them."""
+    """100 d fixed random points of the unit cube, and the standardised values at these points."""
     shape = (POINTS_PER_DIMENSION * problem.dim, problem.dim)
     grid = Grid(torch.from_numpy(np.random.default_rng(2017).random(shape)))
     found: Tensor = problem(grid.X, noise=False)

@@ -80,7 +80,7 @@ def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
     """Whether an order holds: yes, no, or level. A single trial has no error and is level.
 
     Args:
-        t_ratio: The difference in standard errors.
+        t_ratio: The difference of the regrets divided by its standard error.
         required: As for :func:`below`.
     """
     if t_ratio > required:
@@ -106,7 +106,7 @@ def decided(answers: Iterable[str]) -> bool | None:
 
 
 def beats(case: str, lower: str, rivals: Iterable[str], *, ours: bool = False) -> list[Claim]:
-    """A claim against each of several rivals; see :func:`below`."""
+    """Claims that `lower` has less regret than each of several rivals; see :func:`below`."""
     return [below(case, lower, rival, ours=ours) for rival in rivals]
 
 
@@ -158,7 +158,7 @@ def within(
 
 
 def yes(holds: bool) -> str:
-    """The answer to a claim that cannot be level."""
+    """The answer to a claim that is either right or wrong, and cannot be level."""
     return "yes" if holds else "no"
 
 

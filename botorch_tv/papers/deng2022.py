@@ -143,7 +143,7 @@ def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str,
 def case(
     title: str, variance: float, make: Make, B: float | None = None, fixed: bool = False
 ) -> Drawn:
-    """An experiment of this module: its world (the simulated objectives) and its strategies.
+    """A case of this module's experiments: the world (simulated objectives) and the strategies.
 
     The strategies do not depend on whether functions are held fixed or drawn anew.
     """
@@ -320,21 +320,21 @@ def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
 
 
 def largest_price_norm(world: PanelWorld) -> float:
-    """B = max_t √(f_tᵀ K⁺ f_t)."""
+    """The bound B = max_t √(f_tᵀ K⁺ f_t) on the norms of the prices f_t."""
     eigenvalues, vectors = spectrum(world.kernel.cpu().numpy())
     loads = world.objective.cpu().numpy() @ vectors
     return float(np.sqrt((loads**2 / eigenvalues).sum(1).max()))
 
 
 def budget(world: PanelWorld) -> float:
-    """B_T = Σ_t max_x |f_{t+1}(x) - f_t(x)|."""
+    """The variation budget B_T = Σ_t max_x |f_{t+1}(x) - f_t(x)|."""
     return variation(world, 1, world.horizon)
 
 
 def stock_strategies(world: PanelWorld, *, raw: bool = False) -> dict[str, Strategy]:
     """The strategies of [W22], ET-GP-UCB, and random search.
 
-    On raw prices they have a prior of mean 0 and variance 1, as in the code of [W22].
+    On raw prices the strategies have a prior of mean 0 and variance 1, as in the code of [W22].
     """
     kernel, noise, B = world.kernel, STOCK_NOISE, largest_price_norm(world)
     if raw:
@@ -446,7 +446,7 @@ def _judge_table(results: Results) -> Outcome:
         played = _TABLE_CASES[name]
         if isinstance(played, Drawn) and played.fixed:
             sentences.append(f"Standard deviations at {name}: {', '.join(spreads)}.")
-        elif isinstance(played, Drawn):  # a function for each trial
+        elif isinstance(played, Drawn):  # every trial has another function
             by_regret = sorted(cells, key=lambda label: cells[label])
             lowest = share_of_trials(result, [(_EVENT, rival) for rival in RIVALS])
             column = share_of_trials(result, pairwise(by_regret))

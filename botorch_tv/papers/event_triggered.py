@@ -224,7 +224,7 @@ TABLE_2 = Experiment(
 
 # Figure 4: when the trigger first fires. The paper shows a histogram and no numbers.
 
-PERIODS = {0.03: 29, 0.1: 22}  # of R-GP-UCB at the same rates
+PERIODS = {0.03: 29, 0.1: 22}  # periods of R-GP-UCB at the same rates of change
 
 
 def _trigger(noise: float) -> dict[str, Strategy]:

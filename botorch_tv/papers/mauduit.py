@@ -193,7 +193,7 @@ def _judge(results: Results) -> Outcome:
 
 
 def _side_queries(result: StudyResult) -> dict[str, Any]:
-    """Side queries per trial, the share of W-SparQ, and its windows, ours and theory's."""
+    """Side queries per trial; W-SparQ's share of them, and its windows, here and in theory."""
     asked = result.data["side_queries"]
     every, some = (asked.sel(strategy=label).values for label in EXPERTS)  # `trials x rounds`
     of_every, of_some = (Paired.of(queries.sum(1)) for queries in (every, some))

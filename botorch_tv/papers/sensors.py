@@ -100,7 +100,7 @@ def temperature(
 
 
 def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
-    """The morning of ``day`` is played; those of the other working days are training groups."""
+    """The morning of ``day`` is played; other mornings are for training, each as a group."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
     others = [number for number in WORKING_DAYS if number != day]

@@ -149,8 +149,8 @@ def block_regret(
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
     """The smallest factor for which an order lies above a measured curve everywhere.
 
-    It is used for orders without a published constant. Since the constant is fitted, a plot
-    compares shapes, not levels.
+    The factor replaces the constant of an order if none is published. Since the factor is fitted, a
+    plot compares shapes, not levels.
 
     Args:
         order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.

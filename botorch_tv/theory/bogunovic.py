@@ -3,9 +3,9 @@
 All functions assume the Markov model f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, where g_t are
 independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a compact convex domain in
 [0, r]^d, slopes satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian with
-variance σ². Each docstring names the width. Bounds hold with probability 1 - δ. They are not sharp:
-on short horizons they exceed the regret of the worst choices. Orders have a ``constant``, which the
-paper does not specify. The lower bound assumes that f has two derivatives.
+variance σ². Each docstring names the width. Bounds hold with probability 1 - δ. The bounds are not
+sharp: on short horizons they exceed the regret of the worst choices. Orders have a ``constant``,
+which the paper does not specify. The lower bound assumes that f has two derivatives.
 """
 
 from __future__ import annotations
@@ -48,14 +48,15 @@ def r_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ_T(N, ε), [B16] Theorem 4.2, eq. (17)-(18).
 
-    C_1 = 8 / ln(1 + σ^(-2)), β_T of :class:`BayesResetting`, ψ as in :func:`resetting_mismatch`.
+    This bounds the regret of R-GP-UCB over T rounds. C_1 = 8 / ln(1 + σ^(-2)), β_T is that of
+    :class:`BayesResetting`, and ψ is that of :func:`resetting_mismatch`.
 
     Args:
         T: Rounds, at least 1; any shape.
-        period: N, at least 1.
+        period: Period N in rounds, at least 1.
         gain: γ_N, the maximum information gain of N observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
-        noise: σ², in (0, 1].
+        noise: Noise variance σ², in (0, 1].
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
@@ -97,7 +98,8 @@ def resetting_mismatch(
 
     Args:
         T: Rounds, at least 1; any shape.
-        beta: β_T, at least 0, a number or the shape of ``T``.
+        beta: β_T, the squared width of the confidence band, at least 0; a number or the shape of
+            ``T``.
         period: Period N, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², in (0, 1].
@@ -122,6 +124,8 @@ def tv_gp_ucb_regret(
     T: Rounds, *, gain: Rounds, noise: float, dim: int, delta: float, r: float, a1: float, b1: float
 ) -> Tensor:
     """√(C_1 T β_T γ~_T) + 2, [B16] Theorem 4.3, eq. (20), with β_T of :class:`BayesTV`.
+
+    This bounds the regret of TV-GP-UCB over T rounds.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -159,11 +163,13 @@ def tv_gp_ucb_regret_by_blocks(
 ) -> Tensor:
     """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
 
-    The bound is eq. (20) with the gain of :func:`time_varying_gain`.
+    This bounds the regret of TV-GP-UCB over T rounds: it is eq. (20) with the gain of
+    :func:`time_varying_gain`.
 
     Args:
         T: Rounds, at least Ñ; any shape.
-        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the paper's choice.
+        block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
+            paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
@@ -194,7 +200,8 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
 
     Args:
         T: Rounds, at least Ñ; any shape.
-        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the paper's choice.
+        block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
+            paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
 
@@ -222,9 +229,9 @@ def r_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/8)), or max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), [B16] Corollary 4.1.
 
-    The first order is for the squared exponential kernel, the second for a Matérn kernel with
-    exponent c of :func:`matern_exponent`. Both hold up to ``constant`` and logarithms, with the
-    period N of :func:`reset_period`.
+    The regret of R-GP-UCB has the first order for the squared exponential kernel, and the second
+    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both hold up to ``constant`` and
+    logarithms, with the period N of :func:`reset_period`.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -253,8 +260,9 @@ def tv_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/6)), or max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), [B16] Corollary 4.1.
 
-    The first order is for the squared exponential kernel, the second for a Matérn kernel with
-    exponent c of :func:`matern_exponent`. Both hold up to ``constant`` and logarithms.
+    The regret of TV-GP-UCB has the first order for the squared exponential kernel, and the second
+    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both hold up to ``constant`` and
+    logarithms.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -276,7 +284,7 @@ def tv_gp_ucb_order(
 def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
-    This is an order up to ``constant``.
+    The expected regret is at least of this order, up to ``constant``.
 
     Args:
         T: Rounds, at least 1; any shape.

@@ -30,7 +30,7 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
     Args:
         covariance: K, the kernel on the points played, `batch_shape x n x n`.
         errors: ε, the noise of the observations, `batch_shape x n`.
-        eta: η, at least 0; 0 only if K is positive definite.
+        eta: Regularisation η, at least 0; 0 only if K is positive definite.
 
     Returns:
         Values, `batch_shape`.
@@ -49,14 +49,14 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
 def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) -> Tensor:
     """2R² ln(√det((1 + η)I + K) / δ), the bound on :func:`noise_norm` of [C17] Theorem 1.
 
-    With probability at least 1 - δ it holds in all rounds, if each point is chosen given past
-    observations only.
+    With probability at least 1 - δ the bound holds in all rounds, if each point is chosen given
+    past observations only.
 
     Args:
         covariance: K, the kernel on the points played, `batch_shape x n x n`.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
-        eta: η, at least 0; 0 only if K is positive definite.
+        eta: Regularisation η, at least 0; 0 only if K is positive definite.
 
     Returns:
         Values, `batch_shape`.
@@ -75,11 +75,12 @@ def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) 
 def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float) -> Tensor:
     """2 β_T √(4(T + 2) γ_T) with β_T = B + R √(2(γ_T + 1 + ln(1/δ))), [C17] Theorem 3.
 
-    The proof in Appendix D gives this explicit bound with Lemma 4. It holds with probability 1 - δ.
+    This bounds the regret of IGP-UCB over T rounds with probability 1 - δ. Appendix D and Lemma 4
+    of the paper give this explicit form.
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0; for T = 1, 2, ... give
+        gain: Maximum information gain γ_T for every ``T``, at least 0; for T = 1, 2, ... give
             ``greedy_information_gain(...)[1:]``.
         B: Bound on the norm of f, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
@@ -100,11 +101,11 @@ def igp_ucb_order(
 ) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
-    This is an order up to ``constant``, which includes R.
+    The regret of IGP-UCB is of this order, up to ``constant``, which includes R.
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0.
+        gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0.
         delta: Probability δ of failure, in (0, 1).
         constant: Factor on the order, positive.
@@ -153,13 +154,13 @@ def gp_ts_regret(
 ) -> Tensor:
     """(11 c_T/p) √(4(T+2) γ_T) + (2B+1)π²/6 + ((4B+11) c_T/p) √(2T ln(2/δ)), [C17] Theorem 4.
 
-    Lemmas 13 and 4 of the paper give this explicit form with p = 1/(4e√π), c_T = v_T (1 + c~_T),
-    v_T = B + R √(2(γ_T + 1 + ln(2/δ))) and c~_T = √(2 ln(|D_T| T²)). The bound holds with
-    probability 1 - δ.
+    This bounds the regret of GP-TS over T rounds. Lemmas 13 and 4 of the paper give this explicit
+    form with p = 1/(4e√π), c_T = v_T (1 + c~_T), v_T = B + R √(2(γ_T + 1 + ln(2/δ))) and
+    c~_T = √(2 ln(|D_T| T²)). The bound holds with probability 1 - δ.
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0.
+        gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0, with 2B + 1 <= 2B v_1/p, as the proof assumes.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
@@ -192,11 +193,11 @@ def gp_ts_order(
 ) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
-    This is an order up to ``constant``, which includes R, L and r.
+    The regret of GP-TS is of this order, up to ``constant``, which includes R, L and r.
 
     Args:
         T: Rounds, at least 1, with B d T at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0.
+        gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, positive.
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).

@@ -51,7 +51,7 @@ def w_gp_ucb_regret(
             ``double=True``.
         budget: Variation budget B_T for every ``T``, at least 0.
         gamma: Discount γ, strictly between 0 and 1.
-        noise: λ, at least 0.398, because Lemma 16 needs 1/(2λ) <= ln(1 + 1/λ).
+        noise: Noise variance λ, at least 0.398, because Lemma 16 needs 1/(2λ) <= ln(1 + 1/λ).
         B: Bound on the norms of all f_t, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
@@ -88,7 +88,7 @@ def w_gp_ucb_order(
 ) -> Tensor:
     """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is not given, [W22] Corollary 5.
 
-    This is an order up to ``constant`` and logarithms, for the discount of
+    The regret of WGP-UCB is of this order, up to ``constant`` and logarithms, with the discount of
     :func:`botorch_tv.theory.discount`.
 
     Args:
@@ -119,7 +119,7 @@ def analysis_memory(horizon: int, gamma: float) -> int:
     """Memory c = ⌈ln T / (1 - γ)⌉, the largest age in the analysis of [W22] Corollary 5.
 
     Args:
-        horizon: T, at least 1.
+        horizon: Rounds T, at least 1.
         gamma: Discount γ, strictly between 0 and 1.
 
     Raises:
@@ -140,7 +140,7 @@ def quadrature_error(points: int, *, lengthscale: float, dim: int) -> float:
 
     Args:
         points: Nodes m̄ per dimension, at least 1.
-        lengthscale: l, positive.
+        lengthscale: Lengthscale l, positive.
         dim: Dimension d, at least 1.
 
     Raises:

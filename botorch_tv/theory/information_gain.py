@@ -144,7 +144,7 @@ def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> T
     Args:
         covariance: Kernel on all pairs of arms, `M x M`.
         noise: Noise variance σ² (λ in [C17]), positive.
-        horizon: T, at least 1.
+        horizon: Rounds T, at least 1.
 
     Returns:
         `T + 1` values, index n for n observations, starting at 0. Pass ``gain[1:]`` to bounds over
@@ -173,7 +173,7 @@ def markov_information_gain(
         covariance: Kernel on all pairs of arms, `M x M`.
         noise: Noise variance σ², positive.
         epsilon: Rate of change ε in [0, 1].
-        horizon: T, at least 1.
+        horizon: Rounds T, at least 1.
 
     Returns:
         `T + 1` values in float64, index n for n rounds, starting at 0. Pass ``gain[1:]`` to bounds
@@ -200,7 +200,8 @@ def closed_form_information_gain(
 ) -> Tensor:
     """The order of γ_T: (ln T)^(d+1) or T^c ln T with c = d(d+1)/(2ν + d(d+1)), [C17] §3.1.
 
-    This is an order up to ``constant``, not a bound; it ignores lengthscale and noise.
+    The maximum information gain is of this order, up to ``constant``. The order is not a bound, and
+    ignores lengthscale and noise.
 
     Args:
         T: Observations, at least 1; any shape.

@@ -67,8 +67,8 @@ def analysis_block(
 def budget_period(horizon: int, budget: float, gain: float) -> int:
     """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, period of BR-GP-UCB and window of SW-GP-UCB.
 
-    The rule is from Zhou and Shroff (2021), as quoted in [W22] §7. It is an order; its constant is
-    set to 1.
+    The rule is from Zhou and Shroff (2021), as quoted in [W22] §7. The rule is an order; its
+    constant is set to 1.
 
     Args:
         horizon: Rounds T, at least 1.
