@@ -177,8 +177,8 @@ def check_labels(columns: Mapping[str, Any]) -> None:
     for name, labels in labelled.items():
         if not labels.equals(labelled[first]):
             raise InputDataError(
-                f"{name} has the row labels {shown(list(labels))} and {first} "
-                f"{shown(list(labelled[first]))}, but rows are matched by position; give "
+                f"{name} has the row labels {shown(list(labels))}, but {first} has "
+                f"{shown(list(labelled[first]))}; rows are matched by position, so give "
                 f"{name}.loc[{first}.index], or {name}.to_numpy() if the order is right."
             )
 
@@ -204,8 +204,8 @@ def as_place(value: object, state: State) -> Tensor:
     if number or len(X) != 1:
         raise InputDataError(
             f"X is {shown(value)}, but it must be one point, "
-            f"{counted(state.domain.dim, 'numbers')} or a dict; observe each of several "
-            "points by itself, or make the loop from their table."
+            f"{counted(state.domain.dim, 'numbers')} or a dict; observe several points one by "
+            "one, or make the loop from a table of them."
         )
     return X[0]
 

@@ -217,8 +217,8 @@ class Loop:
             strategy = adaptive_gp_ucb(maximize=maximize is not False)
         require(
             maximize in (None, strategy.maximize),
-            f"Loop: maximize is {shown(maximize)}, but the strategy has {strategy.maximize}; pass "
-            "it to the strategy alone.",
+            f"Loop: maximize is {shown(maximize)}, but the strategy's is {strategy.maximize}; pass it "
+            "to the strategy alone.",
         )
         require(
             strategy.remakes_suggestions,

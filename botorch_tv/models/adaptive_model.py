@@ -275,7 +275,7 @@ def check_points(
     out, early = ~((U - 0.5).abs() <= 0.5 + beyond), ~(time.detach() >= newest)
     if bool(out.any()):
         raise InputDataError(
-            f"a point has {points[out][0].item():g} in a column, but points lie between "
+            f"a point has {points[out][0].item():g} in a column, but it must lie between "
             f"{prior.lower.tolist()} and {prior.upper.tolist()}; give bounds that contain all "
             "points."
         )

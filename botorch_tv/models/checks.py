@@ -150,8 +150,8 @@ def warn_of_no_time(X: Tensor, time: int) -> None:
     if between and float((times.diff(dim=-1) < 0).double().mean()) > 0.25:
         warnings.warn(
             f"column {time} of train_X is used as time, but its values are unordered in [0, 1], "
-            "like a parameter; append the time of each row, torch.cat([x, time], -1), or set "
-            "time_dim.",
+            "like those of a parameter; append the time of each row, torch.cat([x, time], -1), or "
+            "set time_dim.",
             InputDataWarning,
             stacklevel=3,
         )
@@ -173,7 +173,7 @@ def check_now(now: Tensor, newest: Tensor) -> None:
         now >= newest,
         now,
         "is now, but an observation was made later, at time",
-        "call set_now with a time no earlier than the data, or leave now=None to follow it.",
+        "call set_now with a time no earlier than the data, or leave now=None to follow the data.",
         limit=newest,
     )
 

@@ -178,7 +178,7 @@ def gp_ts_regret(
     require(
         slack >= 2 * B + 1,
         f"gp_ts_regret: B is {B}, but the proof needs 2B + 1 <= 2B v_1/p, where the right side "
-        f"is {slack:.4g}; give a larger B, which is a valid bound, too.",
+        f"is {slack:.4g}; give a larger B, which is also a valid bound.",
     )
     spread = 1 + (2 * (log_decisions + 2 * T.log())).sqrt()
     scale = _width(gain, B, R, delta / 2) * spread / OPTIMISM
