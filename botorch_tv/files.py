@@ -37,7 +37,8 @@ def read_cells(path: Path) -> pd.DataFrame:
     dropped, and missing cells at the end of a line are empty.
 
     Raises:
-        ValueError: If the file is not a table, or a comma or point may separate thousands.
+        ValueError: If the file is not a table, or a comma or point in a number may separate
+            thousands.
     """
     import pandas as pd
 
@@ -115,7 +116,7 @@ def replacing(path: Path) -> Iterator[Path]:
         path: The file.
 
     Yields:
-        The path of an empty file in the same folder; it is removed after an error.
+        The path of an empty file in the same folder; this file is removed after an error.
 
     Raises:
         OSError: If the file cannot be written; an existing file is then unchanged.
@@ -211,7 +212,7 @@ def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
 
     Args:
         path: The other file.
-        old: The status of the other file; None if it does not exist.
+        old: The status of the other file; None if there is no other file.
     """
     _remove_abandoned(path)
     # The system applies the umask to this mode. The file must be writable until it is renamed.
@@ -237,7 +238,7 @@ def _beginning(path: Path) -> str:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove unfinished files of killed processes of this machine."""
+    """Remove unfinished files that killed processes of this machine have left."""
     beginning = f"{_beginning(path)}{this_host()}."
     with suppress(OSError):
         for entry in os.scandir(path.parent) if POSIX else ():

@@ -113,7 +113,7 @@ def own_version() -> str:
     with suppress(OSError, subprocess.CalledProcessError):
         if (
             folder.parent / ".git"
-        ).exists():  # otherwise it is installed, perhaps inside a user's repository
+        ).exists():  # a clone, not an installed package in a user's repository
             commit, edits = (
                 subprocess.check_output(
                     ["git", "-C", folder, *command, "--", "*.py"], stderr=DEVNULL
@@ -384,7 +384,7 @@ def _definitions(text: str) -> tuple[dict[tuple[str, int], list[ast.AST]], set[t
         tree, codes = ast.parse(text), [compile(text, "", "exec", dont_inherit=True)]
     except (SyntaxError, ValueError):
         return {}, set()
-    for code in codes:  # the list grows in the loop
+    for code in codes:  # the list grows during this loop
         codes += [inner for inner in code.co_consts if isinstance(inner, types.CodeType)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):

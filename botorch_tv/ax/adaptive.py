@@ -127,7 +127,7 @@ def _ordered(parameter: Parameter) -> bool:
 def adaptive_generation_strategy(
     time_parameter: str, initialization_trials: int = FIRST, seed: int = 0
 ) -> GenerationStrategy:
-    """A generation strategy for Ax without prior knowledge, which discounts old trials.
+    """A generation strategy for Ax that discounts old trials and needs no prior knowledge.
 
     The strategy is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also
     on logarithmic scales), integers and choices. They may have up to 20 columns; a choice among k
@@ -317,7 +317,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     def predicted(
         self, experiment: Experiment, points: list[TParameterization], now: float
     ) -> list[tuple[float, float]]:
-        """Posterior mean and standard deviation of the objective at some settings now.
+        """Present posterior mean and standard deviation of the objective at some settings.
 
         Args:
             experiment: The experiment.

@@ -32,9 +32,9 @@ def best_now(
     """The tried setting with the best predicted objective now.
 
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
-    function compares the posterior means now. Settings that are predicted to violate an outcome
-    constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are more
-    likely to fail than to succeed are excluded too.
+    function compares posterior means at the present time. Settings that are predicted to violate an
+    outcome constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are
+    more likely to fail than to succeed are excluded too.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or

@@ -216,7 +216,7 @@ def _import(arguments: argparse.Namespace) -> int:
         there = _measured(loop)
         # In order of time, because a late row would replay all later rows.
         for when, line, point, value in sorted(rows, key=lambda row: _seconds(row[0])):
-            near = 1e-3 if isinstance(when, datetime) else 0.0  # dates are rounded in files
+            near = 1e-3 if isinstance(when, datetime) else 0.0  # because files round dates
             times_there = there.get(_place(point, value), [])
             same = [t for t in times_there if when is None or abs(_seconds(when) - t) <= near]
             if same:

@@ -217,8 +217,8 @@ class Loop:
             strategy = adaptive_gp_ucb(maximize=maximize is not False)
         require(
             maximize in (None, strategy.maximize),
-            f"Loop: maximize is {shown(maximize)}, but the strategy's is {strategy.maximize}; pass it "
-            "to the strategy alone.",
+            f"Loop: maximize is {shown(maximize)}, but the strategy's is {strategy.maximize}; "
+            "pass it to the strategy alone.",
         )
         require(
             strategy.remakes_suggestions,
@@ -914,7 +914,7 @@ class Loop:
 
         Raises:
             ValueError: If the file is damaged or of another version, or was saved with another
-                strategy or domain; every difference is listed.
+                strategy or domain; the error lists every difference.
             OSError: If the file cannot be read.
         """
         path = Path(path)

@@ -44,11 +44,11 @@ from botorch_tv.validation import require
 class AdaptivePosterior(Posterior):  # type: ignore[misc]
     """The joint posterior of a mixture at q points, multiplied by a factor and shifted.
 
-    The posterior is not Gaussian; it gives the mixture's mean, variance and covariance. A sample
-    draws a member of the bank, then a function of this member. Sets of points that share base
-    samples see the same function, which is smooth in the points. Two terms are drawn independently
-    for every point: the observation noise, and the part of the function that a finite number of
-    features does not represent.
+    The posterior is not Gaussian. Its mean, variance and covariance are those of the mixture. A
+    sample draws a member of the bank, then a function of this member. Sets of points that share
+    base samples see the same function, which is smooth in the points. Two terms are drawn
+    independently for every point: the observation noise, and the part of the function that a finite
+    number of features does not represent.
 
     Args:
         drawing: The mixture after its measurements.
@@ -131,7 +131,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         return self.rsample_from_base_samples(shape, base)
 
     def rsample_from_base_samples(self, sample_shape: Size, base_samples: Tensor) -> Tensor:
-        """Evaluate the functions given by standard normal variates.
+        """Evaluate functions that are determined by standard normal variates.
 
         Args:
             sample_shape: Number of functions.
@@ -165,7 +165,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     @property
     def batch_range(self) -> tuple[int, int]:
-        """Batch dimensions of the base samples: all but the last."""
+        """Range of the batch dimensions of base samples: all dimensions except the last."""
         return 0, -1
 
     def _extended_shape(self, sample_shape: Size = Size()) -> Size:  # noqa: B008

@@ -394,7 +394,7 @@ class TimeVaryingGP(AgingGP):
 
         The result equals a model of all data with the same parameters. If noise grows with age, a
         later observation changes the noise of all earlier observations, and the factor is
-        recomputed in O(n³). This is avoided if ``now`` was set by :meth:`set_now`.
+        recomputed in O(n³). :meth:`set_now` fixes the present time, which avoids the recomputation.
 
         Args:
             X: Inputs including time, `batch_shape x q x d`.

@@ -15,7 +15,7 @@ choices are ours:
   They lie up to six standard deviations above their average, because the cost is a bowl with a high
   rim.
 - A run is stopped if its cost exceeds the highest cost before the change, :data:`LIMIT`, and then
-  costs that much. After the change this happens for one gain in three hundred.
+  costs that much. After the change, the run of one gain in three hundred is stopped.
 - All strategies of a trial start at the same random gain, and learn their four lengthscales every
   five rounds.
 """

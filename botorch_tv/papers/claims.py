@@ -100,7 +100,7 @@ def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> P
 
 
 def decided(answers: Iterable[str]) -> bool | None:
-    """Whether all claims hold: False if one is wrong, else None if one is level."""
+    """True if all claims hold, False if one is wrong, None if none is wrong but one is level."""
     given = set(answers)
     return False if "no" in given else None if "level" in given else True
 
@@ -115,7 +115,7 @@ def across(
 ) -> Claim:
     """The claim that `lower` has less total regret than `higher` in the mean over several cases.
 
-    The standard error is between the cases, which may be different days of a record.
+    The standard error is computed between the cases, such as different days of a record.
 
     Args:
         cases: Names of the studies.

@@ -129,7 +129,7 @@ class Outcome(NamedTuple):
         verdict: The verdict as text.
         holds: Whether the paper's claims hold; None if there is nothing to test, or if some claims
             are level and all others hold.
-        judged: Whether the run was large enough and on real data, as needed to judge the paper.
+        judged: Whether the run can judge the paper, because it was large enough and used real data.
     """
 
     table: pd.DataFrame

@@ -246,7 +246,7 @@ SYNTHETIC = Experiment(
 # This study uses hourly anomalies of the reanalysis on every fourth cell: the temperature of a cell
 # minus its mean over the training rows. The kernel is a squared exponential on latitude and
 # longitude. Its lengthscale, between 0.5 and 8 degrees, and the rate of change maximise the
-# marginal likelihood of the training rows. As in the paper, α also maximises it, for this kernel.
+# marginal likelihood of the training rows. As in the paper, α maximises it too, for this kernel.
 # The paper does not give c_Q; here it is 1. Period, window and discount follow from the rate of
 # change.
 

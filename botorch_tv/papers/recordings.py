@@ -92,7 +92,7 @@ class Recordings:
         return load_panel(self._path(PAPER_STOCKS if self.has(PAPER_STOCKS) else STOCKS))
 
     def light(self) -> tuple[Panel, int] | None:
-        """Light in lux on sensors located by their coordinates, and its number of training rows.
+        """Light in lux at sensors with their coordinates, and the number of training rows.
 
         Returns:
             A panel of the training rows followed by the test rows, and the number of training rows;

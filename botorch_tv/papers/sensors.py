@@ -122,10 +122,11 @@ PERIODS = (10, 15, 20, 30, 60, ROUNDS_PER_DAY)
 def cross_validated_period(
     world: PanelWorld, rows: int, width: Logarithmic, periods: Sequence[int] = PERIODS
 ) -> int:
-    """N of R-GP-UCB by cross-validation on the training rows; [B16] §5.2 gives no details.
+    """The period N of R-GP-UCB, by cross-validation on the training rows as in [B16] §5.2.
 
-    Each fold of rows, such as a day, is played from every arm with the covariance and the noise of
-    the other folds. The N with the least total regret over all folds wins.
+    [B16] gives no details. Here each fold of rows, such as a day, is played from every arm with the
+    covariance and the noise of the other folds. The N with the least total regret over all folds
+    wins.
 
     Args:
         world: The world, whose training rows are used.

@@ -41,7 +41,7 @@ def et_gp_ucb_regret(
     Args:
         T: Rounds, at least 1; any shape.
         block: τ̄, the largest number of rounds before a reset, at least 1; :func:`reset_time_bound`
-            returns it, in the theorem with δ/4.
+            with δ/4 returns the value of the theorem.
         gain: γ_τ̄, the maximum information gain of τ̄ observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.

@@ -88,7 +88,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
 def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation) -> Tensor:
     """Information gain of observations one round apart whose noise grows with age.
 
-    With :class:`UncertaintyInjection` it is half of the logarithm in [M] (12).
+    With :class:`UncertaintyInjection` the gain is half of the logarithm in [M] (12).
 
     Args:
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
@@ -110,7 +110,8 @@ def weighted_information_gain(
 ) -> Tensor:
     """Gain with weights γ^(-s): the quantity maximised in [W22] eq. (5).
 
-    It equals the gain under noise λ γ^(-2 lag), or λ γ^(-lag) if ``double`` is False.
+    The weighted gain equals the gain under noise λ γ^(-2 lag), or λ γ^(-lag) if ``double`` is
+    False.
 
     Args:
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.

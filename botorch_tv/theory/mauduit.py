@@ -117,7 +117,7 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
 
 @checked
 def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
-    """√(T^(α+1)) for α < 1, else T: lower order of regret without an expert, [M] (17)-(18).
+    """√(T^(α+1)) for α < 1, else T: least order of regret without an expert, [M] (17)-(18).
 
     For the worst functions, the expected regret is at least of this order, up to ``constant``.
 
