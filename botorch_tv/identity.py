@@ -53,9 +53,9 @@ def describe(value: object, path: str) -> Description:
 
     Objects are described by their class and public attributes. Arrays are described by a digest of
     their bytes, and by weighted sums, which allow comparisons that ignore rounding. For functions
-    and classes of users, the description contains digests of their source and of all code and
-    constants that it refers to by name. Cached properties and attributes with a leading ``_`` are
-    excluded, unless a constructor argument has that name.
+    and classes of users, the description contains digests of their source, and of all code and
+    constants to which the source refers by name. Cached properties and attributes with a leading
+    ``_`` are excluded, unless a constructor argument has that name.
 
     Args:
         value: The value, of any type.

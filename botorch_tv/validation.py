@@ -153,7 +153,7 @@ def latest(dtype: torch.dtype) -> float:
 def require_trials(
     good: Tensor, value: Tensor, problem: str, fix: str, limit: Tensor | None = None
 ) -> None:
-    """Raise an ``InputDataError`` with the first trial for which ``good`` is false.
+    """Raise an ``InputDataError`` that names the first trial with a false ``good``, if any.
 
     Args:
         good: A bool per trial, `batch_shape`.

@@ -195,7 +195,7 @@ class TimeVaryingGP(AgingGP):
         covar_module: A kernel over all columns including time, as in ``SingleTaskGP``; it replaces
             the decay. For a kernel over the other columns use ``spatial_module``.
         mean_module: The prior mean; a learned constant if None.
-        outcome_transform: As in ``SingleTaskGP``. The default is ``Standardize``. It is None if
+        outcome_transform: As in ``SingleTaskGP``. The default is ``Standardize``, but None if
             ``learn_forgetting`` is False, because ``Standardize`` changes the scale of noise and
             kernel variances between datasets.
         input_transform: A transform of the columns other than time.
@@ -380,7 +380,8 @@ class TimeVaryingGP(AgingGP):
         found = super().posterior(X, output_indices, observation_noise, posterior_transform)
         kernel = self.covar_module
         if not (isinstance(kernel, SpatioTemporalKernel) and kernel.temporal is None):
-            # Replaced on the instance, because BoTorch's transforms check the posterior's class.
+            # The method is replaced on the instance, because BoTorch's transforms check the
+            # posterior's class.
             found.rsample_from_base_samples = partial(
                 _samples_at,
                 X[..., self.time_dim].detach(),

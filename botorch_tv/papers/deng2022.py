@@ -1,10 +1,10 @@
 """Experiments of [W22] on functions of an RKHS that change abruptly or slowly, and on stock prices.
 
-[W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1, with
-ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend
-on the functions drawn there, so only orders can be compared. In another reading all trials have the
-functions of the first trial, because some standard deviations in [ET] are as small as between
-trials with the same functions.
+[W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] Table 1 repeats the comparison with
+ET-GP-UCB added and with less noise. Functions are drawn anew for every trial; the papers' numbers
+depend on the functions drawn there, so only orders can be compared. In another reading all trials
+have the functions of the first trial, because some standard deviations in [ET] are as small as
+between trials with the same functions.
 
 Settings that theory derives from the functions hold for a whole study. B_T is the mean over trials
 of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so two values

@@ -66,7 +66,7 @@ EXPERTS = ("SparQ-GP-UCB", "W-SparQ-GP-UCB")
 
 
 def line_kernel() -> Kernel:
-    """k(x, x') = 0.5 exp(-(x - x')² / 18)."""
+    """The kernel k(x, x') = 0.5 exp(-(x - x')² / 18)."""
     with torch.device("cpu"):
         kernel = ScaleKernel(unit_kernel("se", 3.0)).double()
     kernel.outputscale = torch.tensor(0.5, dtype=torch.float64, device="cpu")
