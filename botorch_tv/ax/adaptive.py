@@ -130,7 +130,7 @@ def adaptive_generation_strategy(
     """A generation strategy for Ax that discounts old trials and needs no prior knowledge.
 
     The strategy is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also
-    on logarithmic scales), integers and choices. They may have up to 20 columns; a choice among k
+    on logarithmic scales), integers and choices. Points may have up to 20 columns; a choice among k
     values has k - 1 columns. Time is a range parameter, as in
     :func:`time_varying_generation_strategy`. The noise is learned, so standard errors of
     measurements are not used.

@@ -216,9 +216,9 @@ def construct_time_varying_inputs(
 class PresentAcquisition(Acquisition):  # type: ignore[misc]
     """Ax's acquisition at the present time, the fixed value of the time parameter.
 
-    The observations of the model age until now. Observed and pending points enter an acquisition
-    function with their predicted values now. If suggestions are pending, analytic functions use the
-    model conditioned on its own mean at the pending points ([D14]).
+    The model discounts observations by their age at the present time. Observed and pending points
+    enter an acquisition function with their predicted values now. If suggestions are pending,
+    analytic functions use the model conditioned on its own mean at the pending points ([D14]).
 
     The option ``"width"`` is a confidence width, which sets the beta of ``UpperConfidenceBound``.
     For this width, the round is the number of observations plus 1, and the dimension excludes time.
@@ -302,7 +302,7 @@ def _models(model: Model) -> list[TimeVaryingGP]:
 
 
 def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement:
-    """Age the observations of a surrogate until now.
+    """Set the present time of the models of a surrogate.
 
     Args:
         surrogate: The fitted surrogate.

@@ -27,7 +27,7 @@ EXTRAS = {
 """Optional packages by extra, as in pyproject.toml but without packages for developers."""
 POINTS, ROUNDS, EPSILON, NOISE, LENGTHSCALE = 30, 100, 0.03, 0.02, 0.2
 TOLERANCE = 1e-8
-"""Tolerance of posterior means and deviations for a prior deviation of 1."""
+"""Tolerance of posterior means and standard deviations if the prior deviation is 1."""
 
 
 def examine() -> tuple[str, bool]:

@@ -251,7 +251,7 @@ def _succeeded(cell: str) -> bool:
 
 
 def _warn_if_ahead(loop: Loop) -> None:
-    """Warn of a newest date in the future, because suggestions are then for that date."""
+    """Warn if the newest date lies in the future, because suggestions are then for that date."""
     newest = max(loop.history.times, key=_seconds, default=None)
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
         print(

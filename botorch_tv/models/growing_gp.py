@@ -407,8 +407,8 @@ NOISE_ALONE = {
 def check_honoured(model: GrowingGP) -> None:
     """Raise if a subclass overrides a method that predictions do not use.
 
-    Predictions are computed from a stored Cholesky factor. They take noise from the likelihood's
-    ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
+    Predictions are computed from a stored Cholesky factor. The predictions take noise from the
+    likelihood's ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
 
     Raises:
         ValueError: If the class of the model or of the likelihood overrides such a method.

@@ -260,7 +260,7 @@ class Experiment:
         )
 
     def chunk_folders(self, folder: Path) -> dict[str, Path]:
-        """The folders of finished trials of unfinished studies, by the name of the case.
+        """For each case, the folder in which an unfinished study stores its finished trials.
 
         Args:
             folder: Where results are written.

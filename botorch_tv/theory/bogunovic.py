@@ -230,8 +230,8 @@ def r_gp_ucb_order(
     """max(√T, T ε^(1/8)), or max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), [B16] Corollary 4.1.
 
     The regret of R-GP-UCB has the first order for the squared exponential kernel, and the second
-    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both hold up to ``constant`` and
-    logarithms, with the period N of :func:`reset_period`.
+    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both orders hold up to
+    ``constant`` and logarithms, with the period N of :func:`reset_period`.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -261,8 +261,8 @@ def tv_gp_ucb_order(
     """max(√T, T ε^(1/6)), or max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), [B16] Corollary 4.1.
 
     The regret of TV-GP-UCB has the first order for the squared exponential kernel, and the second
-    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both hold up to ``constant`` and
-    logarithms.
+    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both orders hold up to
+    ``constant`` and logarithms.
 
     Args:
         T: Rounds, at least 1; any shape.
