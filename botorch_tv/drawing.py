@@ -51,7 +51,7 @@ def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
 
     Args:
         ax: The axes.
-        path: The path given with them; must be None.
+        path: The path given together with the axes; must be None.
 
     Raises:
         ValueError: If there is a path, since the caller saves the figure.
@@ -92,7 +92,7 @@ def settle_whole(axis: Axis, values: Iterable[float]) -> None:
 
 
 def settle_log(axis: Axis, low: float, high: float) -> None:
-    """Use few ticks with plain numbers on a logarithmic axis, which avoids overlap."""
+    """Use few ticks with plain numbers on a logarithmic axis, to avoid overlap."""
     subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=6))
     axis.set_major_formatter(FormatStrFormatter("%g"))
@@ -122,5 +122,5 @@ def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = 
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file)
-    figure.set_dpi(rcParams["figure.dpi"])  # after saving, because positions of labels depend on it
+    figure.set_dpi(rcParams["figure.dpi"])  # after saving, because label positions depend on dpi
     return figure

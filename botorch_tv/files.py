@@ -37,7 +37,8 @@ def read_cells(path: Path) -> pd.DataFrame:
     dropped, and missing cells at the end of a line are empty.
 
     Raises:
-        ValueError: If the file is not a table, or a comma or point may separate thousands.
+        ValueError: If the file is not a table, or a comma or point in a number may separate
+            thousands.
     """
     import pandas as pd
 
@@ -92,7 +93,7 @@ def _refuse_cells(path: Path, wrong: pd.Series) -> None:
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file atomically: it appears under its name once it is complete and on the disk.
 
-    Of several processes that write the same file, one wins.
+    If several processes write the same file at once, the content of one of them remains.
 
     Args:
         path: The file; an existing file retains its mode.
@@ -107,7 +108,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Replace a file atomically at the end of the block, as :func:`write_whole`.
+    """Replace a file atomically at the end of the block, like :func:`write_whole`.
 
     This is for libraries that need the name of a file.
 
@@ -115,7 +116,7 @@ def replacing(path: Path) -> Iterator[Path]:
         path: The file.
 
     Yields:
-        The path of an empty file in the same folder; it is removed after an error.
+        The path of an empty file in the same folder; this file is removed after an error.
 
     Raises:
         OSError: If the file cannot be written; an existing file is then unchanged.
@@ -134,7 +135,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file atomically unless it exists; of several processes, one wins.
+    """Write a file atomically unless it exists; only the first of several processes succeeds.
 
     Args:
         path: The file.
@@ -160,10 +161,10 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold a lock of a file during the block: one process at a time runs such a block.
+    """Hold a lock of a file during the block; only one process at a time can hold this lock.
 
-    The lock is a hidden file beside the file. It is never deleted, and is released if a process is
-    killed.
+    The lock is a hidden file beside the file. The hidden file is never deleted. The lock is
+    released if its process is killed.
 
     Args:
         path: The file, which need not exist.
@@ -186,7 +187,7 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The path of a hidden file beside another, after resolving links.
+    """The path of a hidden file in the folder of another file, after resolving links.
 
     Args:
         path: The other file.
@@ -207,16 +208,16 @@ def this_host() -> str:
 
 @contextmanager
 def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
-    """An empty file of a unique name beside another, with its permissions; removed at the end.
+    """An empty file beside another file, with the same permissions; removed at the end.
 
     Args:
         path: The other file.
-        old: The status of the other file; None if it does not exist.
+        old: The status of the other file; None if there is no other file.
     """
     _remove_abandoned(path)
-    # The umask applies to the mode; the file must be writable until it is renamed.
+    # The system applies the umask to this mode. The file must be writable until it is renamed.
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666 | 0o600
-    # Names of files are bounded.
+    # The name is shortened, because systems bound the length of file names.
     own = f"{_beginning(path)}{this_host()}.{os.getpid()}.{secrets.token_hex(4)}{ENDING}"
     unfinished = path.with_name(own)
     handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
@@ -237,7 +238,7 @@ def _beginning(path: Path) -> str:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove unfinished files of killed processes of this machine."""
+    """Remove unfinished files that killed processes of this machine have left."""
     beginning = f"{_beginning(path)}{this_host()}."
     with suppress(OSError):
         for entry in os.scandir(path.parent) if POSIX else ():
@@ -247,7 +248,7 @@ def _remove_abandoned(path: Path) -> None:
                     os.kill(int(process), 0)
                 except ProcessLookupError:
                     Path(entry.path).unlink(missing_ok=True)
-                except (OSError, OverflowError):  # the process runs, for another user
+                except (OSError, OverflowError):  # the process runs and belongs to another user
                     continue
 
 

@@ -34,28 +34,28 @@ __all__ = ["Description", "describe", "differences"]
 Description = Any
 """A JSON value: None, bool, int, float, str, or lists and dictionaries of these."""
 TYPE, CODE, SUMS = "type", "(code)", "sums"
-"""Keys of the class of an object, of its code, and of the weighted sums of an array."""
+"""Keys in a description: an object's class, its code, and the weighted sums of an array."""
 NUMBER_ROUNDING, ARRAY_ROUNDING = 1e-12, 1e-10
 """Relative differences that count as rounding: of numbers, and of sums of an array."""
 ABSENT, PARTED = object(), dict | float | list
 FUNCTIONS = (types.FunctionType, staticmethod, classmethod, property)
 MADE = (functools.partial, functools.partialmethod, functools.cached_property, types.MethodType)
-"""Types of functions in the body of a class, and of objects made of functions."""
+"""FUNCTIONS: types of functions in the body of a class. MADE: types made of functions."""
 PARTS = ("func", "args", "keywords", "fget", "fset", "__self__", "__func__", "__wrapped__")
-"""Attributes with the parts of these objects."""
+"""Attributes that contain the parts of an object of one of these types."""
 DATA = (Tensor, np.ndarray, torch.nn.Module, functools.partial, Mapping, list, tuple, set)
 FIXED = (Number, str, bytes, range, tuple, frozenset, Enum, Path, torch.dtype, torch.device)
-"""Types of data, and of immutable values."""
+"""DATA: types of data. FIXED: types of immutable values."""
 
 
 def describe(value: object, path: str) -> Description:
-    """Describe a value as JSON; values with different results have different descriptions.
+    """Describe a value as JSON; values that lead to different results have different descriptions.
 
     Objects are described by their class and public attributes. Arrays are described by a digest of
-    their bytes, and by weighted sums, so that rounding can be ignored. For functions and classes of
-    users, the description contains digests of their source and of all code and constants that it
-    refers to by name. Cached properties and attributes with a leading ``_`` are excluded, unless a
-    constructor argument has that name.
+    their bytes, and by weighted sums, which allow comparisons that ignore rounding. For functions
+    and classes of users, the description contains digests of their source, and of all code and
+    constants to which the source refers by name. Cached properties and attributes with a leading
+    ``_`` are excluded, unless a constructor argument has that name.
 
     Args:
         value: The value, of any type.
@@ -113,7 +113,7 @@ def own_version() -> str:
     with suppress(OSError, subprocess.CalledProcessError):
         if (
             folder.parent / ".git"
-        ).exists():  # otherwise installed, perhaps inside a user's repository
+        ).exists():  # a clone, not an installed package in a user's repository
             commit, edits = (
                 subprocess.check_output(
                     ["git", "-C", folder, *command, "--", "*.py"], stderr=DEVNULL
@@ -251,16 +251,17 @@ class _Describer:
             if _counts(name, part, held):
                 try:
                     found |= self._parts({name: part}, path)
-                except ValueError:  # an object without attributes counts by its class
+                except ValueError:  # of an object without attributes, the class counts
                     found |= self._parts({name: type(part)}, path)
         return found
 
 
 def _counts(name: str, value: object, held: bool) -> bool:
-    """Whether results may depend on the value of a name in code, beyond versions of libraries.
+    """Whether results may depend on a named value in code, apart from versions of libraries.
 
     Objects of libraries count if they are in the closure or the defaults of a function. Under a
-    hidden name, only immutable values count; others are caches or counters.
+    name with a leading underscore, only immutable values count; other values are taken for caches
+    or counters.
     """
     if isinstance(value, types.FunctionType):
         return is_users(value.__globals__.get("__name__")) or value.__closure__ is not None
@@ -288,7 +289,7 @@ def _members(kind: type) -> Iterator[tuple[str, object]]:
 def _globals_used(
     used: set[str], scope: Mapping[str, object], at: str = "", above: tuple[object, ...] = ()
 ) -> dict[str, object]:
-    """The globals of some names, including the globals of users' modules among them."""
+    """The globals with given names; if one is a user's module, also the globals in it."""
     found: dict[str, object] = {}
     for name in sorted(used & scope.keys()):
         value, own = scope[name], f"{at}{name}"
@@ -336,7 +337,7 @@ def _attributes(value: object, path: str) -> dict[str, object]:
             "do not depend on it, store it under a name with a leading underscore."
         )
     plain, slots = state if isinstance(state, tuple) else (state, None)
-    hidden: set[str] = set()  # hidden names of constructor arguments
+    hidden: set[str] = set()  # names of constructor arguments with a leading underscore
     if is_users(kind.__module__):
         with suppress(TypeError, ValueError):
             hidden = {f"_{name}" for name in inspect.signature(kind).parameters}
@@ -377,13 +378,13 @@ def _source(function: types.FunctionType) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _definitions(text: str) -> tuple[dict[tuple[str, int], list[ast.AST]], set[types.CodeType]]:
-    """All functions of a file without docstrings by name and line, and all compiled code."""
+    """A file's functions, without docstrings, by name and line; and all of its compiled code."""
     nodes: dict[tuple[str, int], list[ast.AST]] = {}
     try:
         tree, codes = ast.parse(text), [compile(text, "", "exec", dont_inherit=True)]
     except (SyntaxError, ValueError):
         return {}, set()
-    for code in codes:  # the list grows in the loop
+    for code in codes:  # the list grows during this loop
         codes += [inner for inner in code.co_consts if isinstance(inner, types.CodeType)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):

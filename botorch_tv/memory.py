@@ -19,7 +19,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 def free_bytes(device: torch.device) -> int:
     """Free memory of a device in bytes, including caches that can be released."""
     if device.type == "cuda":
-        # PyTorch retains the memory of deleted tensors.
+        # PyTorch retains the memory of deleted tensors, and can use or release it.
         retained = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + retained
     with suppress(OSError):
@@ -55,7 +55,7 @@ def bytes_text(size: float) -> str:
 def torch_threads(count: int) -> Iterator[None]:
     """Set PyTorch's number of threads per operation within a ``with`` block."""
     before = torch.get_num_threads()
-    if before == count:  # another Python thread may have set it
+    if before == count:  # set nothing: another Python thread may have set it
         yield
         return
     torch.set_num_threads(count)

@@ -15,11 +15,11 @@ from torch import Tensor
 
 
 class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
-    """Data, domain or clock differ by orders of magnitude from the prior."""
+    """Data, domain or clock differ by orders of magnitude from what the prior assumes."""
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise a ``ValueError`` with ``message`` unless ``condition`` holds (NaN never does)."""
+    """Raise a ``ValueError`` with ``message`` unless ``condition`` holds; none holds for NaN."""
     if not condition:
         raise ValueError(message)
 
@@ -30,7 +30,7 @@ MISSING = "the number, ok=False for a failed measurement, or drop the row"
 def refuse_masked(name: object, value: object, fix: str = MISSING) -> None:
     """Raise an ``InputDataError`` if NumPy masks a value, or an entry of an array, list or dict.
 
-    PyTorch would use the number under the mask.
+    PyTorch ignores masks, and would use the number under the mask.
 
     Args:
         name: Name of the argument, for the error.
@@ -153,7 +153,7 @@ def latest(dtype: torch.dtype) -> float:
 def require_trials(
     good: Tensor, value: Tensor, problem: str, fix: str, limit: Tensor | None = None
 ) -> None:
-    """Raise an ``InputDataError`` with the first trial for which ``good`` is false.
+    """Raise an ``InputDataError`` that names the first trial with a false ``good``, if any.
 
     Args:
         good: A bool per trial, `batch_shape`.

@@ -1,6 +1,6 @@
 """Time-varying objectives in Ax: a generation strategy whose trials each have a time.
 
-The import registers these models with Ax, which then builds, saves and loads them.
+Importing this package registers its models with Ax, which can then build, save and load them.
 """
 
 try:

@@ -127,25 +127,25 @@ def _ordered(parameter: Parameter) -> bool:
 def adaptive_generation_strategy(
     time_parameter: str, initialization_trials: int = FIRST, seed: int = 0
 ) -> GenerationStrategy:
-    """A generation strategy for Ax without prior knowledge, which discounts old trials.
+    """A generation strategy for Ax that discounts old trials and needs no prior knowledge.
 
-    It is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also on
-    logarithmic scales), integers and choices. They may have up to 20 columns; a choice among k
+    The strategy is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also
+    on logarithmic scales), integers and choices. Points may have up to 20 columns; a choice among k
     values has k - 1 columns. Time is a range parameter, as in
     :func:`time_varying_generation_strategy`. The noise is learned, so standard errors of
     measurements are not used.
 
     Args:
         time_parameter: Name of the time parameter.
-        initialization_trials: Number of measured trials during which points fill the space, at
-            least 2.
+        initialization_trials: Number of trials to measure before the model is used, at least 2;
+            until then points fill the space.
         seed: Seed of the filling points.
 
     Returns:
         A strategy for ``client.set_generation_strategy``, saved and loaded with the client.
 
     Raises:
-        ValueError: If ``time_parameter`` is empty, or a number out of range.
+        ValueError: If ``time_parameter`` is empty, or a number is out of range.
 
     Example:
         >>> client.set_generation_strategy(adaptive_generation_strategy("hour"))
@@ -161,8 +161,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     Running trials count as if their value were the predicted mean (Desautels et al., 2014). Recent
     early-stopped trials count as if their value were the median of all values, or the predicted
-    mean if that is worse. Failed trials lower the probability that trials nearby succeed; see
-    :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment.
+    mean if the mean is worse. Failed trials lower the probability that trials nearby succeed; see
+    :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment and the
+    arguments.
 
     Args:
         time_parameter: As in :func:`adaptive_generation_strategy`.
@@ -179,7 +180,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         super().__init__(
             name="Adaptive",
             suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
-            should_deduplicate=False,  # settings are tried again
+            should_deduplicate=False,  # the same setting may be tried again
         )
         self.time_parameter = time_parameter
         self.initialization_trials = require_integer(
@@ -215,7 +216,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         self._now = float(given[self.time_parameter])
         check_now(self._now, experiment.search_space.parameters[self.time_parameter])
-        # Several trials of one call are not in the experiment yet.
+        # Trials made earlier in the same call are not in the experiment yet, but must be counted.
         self._made = max(self._made, len(experiment.trials))
         return super()._gen(experiment=experiment, **rest)
 
@@ -275,7 +276,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             points: The settings.
             now: The present time.
         """
-        if self._model is None:  # another node predicts
+        if self._model is None:  # another node makes the predictions
             return [True] * len(points)
         log, space = self._model
         chance = log.success(now, self._failed)
@@ -316,7 +317,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     def predicted(
         self, experiment: Experiment, points: list[TParameterization], now: float
     ) -> list[tuple[float, float]]:
-        """Posterior mean and standard deviation of the objective at some settings now.
+        """Present posterior mean and standard deviation of the objective at some settings.
 
         Args:
             experiment: The experiment.
@@ -345,7 +346,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
 ) -> list[Measurement]:
-    """The rows of trials in the search space that have ended with a value."""
+    """The rows of a log for the trials that ended with a value and lie in the search space."""
     rows = data.df.to_dict("records")
     values = {row["trial_index"]: row["mean"] for row in rows if row["metric_name"] == metric}
     found = []

@@ -32,9 +32,9 @@ def best_now(
     """The tried setting with the best predicted objective now.
 
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
-    function compares the posterior means now. Settings that are predicted to violate an outcome
-    constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are more
-    likely to fail than to succeed are excluded too.
+    function compares posterior means at the present time. Settings that are predicted to violate an
+    outcome constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are
+    more likely to fail than to succeed are excluded too.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or
@@ -42,9 +42,9 @@ def best_now(
         fixed_parameters: The present time, ``{"t": 12.5}``.
 
     Returns:
-        As ``client.get_best_parameterization``: the parameters, with the present time; predicted
-        mean and standard deviation of every metric; the index of the newest trial with that
-        setting; and the name of its arm.
+        Four values, like those of ``client.get_best_parameterization``: the parameters, with the
+        present time; the predicted mean and standard deviation of every metric; the index of the
+        newest trial with these parameters; and the name of the trial's arm.
 
     Raises:
         UserInputError: If the generation strategy is of another kind, ``fixed_parameters`` fixes a
@@ -72,7 +72,7 @@ def best_now(
     tried = _tried(client._experiment, config, name, node)
     points = [{**arm.parameters, name: now} for _, arm in tried]
     predicted = _predicted(part, client._experiment, points, now)
-    # The prediction has updated the model of the node.
+    # _predicted() has updated the model of the node, which likely() uses.
     likely = [True] * len(points) if node is None else node.likely(points, now)
     eligible = [i for i, outcome in enumerate(predicted) if likely[i] and _allowed(config, outcome)]
     if not eligible:
@@ -89,7 +89,7 @@ def best_now(
 def predict_now(
     client: Client, points: Sequence[TParameterization], fixed_parameters: dict[str, float]
 ) -> list[dict[str, tuple[float, float]]]:
-    """Predicted outcomes of settings now, tried or not.
+    """Predicted outcomes of settings at the present time; settings need not have been tried.
 
     Args:
         client: As in :func:`best_now`.
@@ -97,7 +97,8 @@ def predict_now(
         fixed_parameters: The present time, ``{"t": 12.5}``.
 
     Returns:
-        As ``client.predict``: posterior mean and standard deviation of every metric, by setting.
+        Like ``client.predict``, for each setting the posterior mean and standard deviation of every
+        metric.
 
     Raises:
         UserInputError, ValueError: As in :func:`best_now`, or if a point is not in the search
@@ -114,7 +115,7 @@ def predict_now(
 
 
 def _timed(client: Client) -> tuple[AdaptiveNode | GeneratorSpec, str]:
-    """The node or generator of a client's strategy that predicts, and its time parameter.
+    """The part of a client's strategy that predicts, and the name of its time parameter.
 
     Raises:
         UserInputError: If the strategy has no time parameter.
@@ -158,7 +159,7 @@ def _predicted(
 def _tried(
     experiment: Experiment, config: OptimizationConfig, name: str, node: AdaptiveNode | None
 ) -> list[tuple[int, Arm]]:
-    """The settings whose objective was measured, each with its newest trial."""
+    """For each setting with a measured objective: the index of its newest trial, and its arm."""
     space = None if node is None else TrialSpace(experiment.search_space, name)
     rows = experiment.lookup_data().df.to_dict("records")
     measured = {(row["trial_index"], row["metric_name"]) for row in rows}
@@ -220,7 +221,7 @@ def complete_trial_at(
         )
     suggested = trial.arm.parameters
     name = None
-    with suppress(UserInputError):  # a strategy of another library
+    with suppress(UserInputError):  # no error for a strategy of another library
         _, name = _timed(client)
     measured = {**suggested, **_time(client, fixed_parameters, name)}
     if measured == suggested:
@@ -230,7 +231,7 @@ def complete_trial_at(
     try:
         client.complete_trial(trial_index=index, raw_data=raw_data)
     except Exception:
-        client.mark_trial_abandoned(trial_index=index)  # otherwise it counts as running
+        client.mark_trial_abandoned(trial_index=index)  # otherwise the trial counts as running
         raise
     client.mark_trial_abandoned(trial_index=trial_index)
     return index

@@ -63,8 +63,9 @@ def time_varying_generation_strategy(
         forgetting: The forgetting of :class:`TimeVaryingGP`; ``Markov`` if None.
         learn_forgetting: Whether the rates of ``forgetting`` are learned from the data.
         width: Confidence width of an upper (or, when minimising, lower) confidence bound, in units
-            of the standardised objective. By default noisy expected improvement at the present
-            time, as Ax selects it for single or multiple objectives.
+            of the standardised objective. If None, the acquisition function is noisy expected
+            improvement at the present time, in the variant that Ax selects for single or multiple
+            objectives.
         initialization_trials: Number of initial Sobol points, at least 1; attached trials count.
         seed: Seed of the Sobol sequence.
 
@@ -72,8 +73,8 @@ def time_varying_generation_strategy(
         A strategy for ``client.set_generation_strategy``.
 
     Raises:
-        ValueError: If ``time_parameter`` is empty, ``initialization_trials`` below 1, or
-            ``forgetting`` not supported by the model.
+        ValueError: If ``time_parameter`` is empty, ``initialization_trials`` is below 1, or the
+            model does not support ``forgetting``.
 
     Example:
         >>> client.set_generation_strategy(
@@ -143,7 +144,7 @@ VALUES: tuple[type[Any], ...] = tuple(
 
 
 def label(kind: type[Any]) -> str:
-    """The name under which a class is saved, unlike that of any class of Ax."""
+    """The name under which a class is saved; no class of Ax has this name."""
     return f"botorch_tv.{kind.__name__}"
 
 

@@ -39,7 +39,7 @@ from botorch_tv.models.time_varying_gp import Forgetting, separate
 class Clock(Transform):  # type: ignore[misc]
     """Checks the time parameter, which must reach the model untransformed; changes no data.
 
-    It must be the first transform, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.
+    This transform must be the first, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.
 
     Args:
         search_space: The search space before all transforms.
@@ -87,7 +87,7 @@ class Clock(Transform):  # type: ignore[misc]
         if now is not None:
             check_now(now, self.parameter)
         elif isinstance(adapter, RandomAdapter):
-            # A random design would draw the time. Models call this also without a suggestion.
+            # Models may call this without a time, but a random design would then draw the time.
             check_fixed(now, self.time_parameter)
         return super().transform_optimization_config(optimization_config, adapter, fixed_features)
 
@@ -96,7 +96,7 @@ def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
     """Check that ``time_parameter`` is a linear range and that there are other parameters.
 
     Raises:
-        UserInputError: If not.
+        UserInputError: If one of these conditions does not hold.
     """
     parameter = search_space.parameters.get(time_parameter)
     if (
@@ -121,7 +121,7 @@ def check_now(now: float, parameter: RangeParameter) -> None:
     """Check that the present time lies in the bounds of the time parameter.
 
     Raises:
-        UserInputError: If not.
+        UserInputError: If the time is out of bounds.
     """
     if not parameter.lower <= now <= parameter.upper:
         raise UserInputError(
@@ -216,12 +216,12 @@ def construct_time_varying_inputs(
 class PresentAcquisition(Acquisition):  # type: ignore[misc]
     """Ax's acquisition at the present time, the fixed value of the time parameter.
 
-    The observations of the model age until now. Observed and pending points enter an acquisition
-    function with their predicted values now. If suggestions are pending, analytic functions use the
-    model conditioned on its own mean at the pending points ([D14]).
+    The model discounts observations by their age at the present time. Observed and pending points
+    enter an acquisition function with their predicted values now. If suggestions are pending,
+    analytic functions use the model conditioned on its own mean at the pending points ([D14]).
 
     The option ``"width"`` is a confidence width, which sets the beta of ``UpperConfidenceBound``.
-    Its round is the number of observations plus 1; its dimension excludes time.
+    For this width, the round is the number of observations plus 1, and the dimension excludes time.
 
     Args:
         surrogate: As in Ax's ``Acquisition``.
@@ -251,11 +251,11 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         check_fixed(now, names[time])
         assert now is not None
         place = set_present(surrogate, now, names)
-        # A copy, because the surrogate must not change.
+        # A copy, because Ax's surrogate must not change.
         present = copy(surrogate)
         present._training_data = [_placed(data, place) for data in surrogate.training_data]
         pending = torch_opt_config.pending_observations
-        if pending is not None:  # outcomes without pending points have no columns
+        if pending is not None:  # an outcome without pending points has an empty tensor
             pending = [place(X) if X.numel() else X for X in pending]
         super().__init__(
             surrogate=present,
@@ -272,7 +272,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     ) -> AcquisitionFunction:
         pending = self.X_pending
         if self.X_observed is not None:
-            # Duplicates would make the covariance singular.
+            # Duplicate points would make the covariance singular.
             self.X_observed = torch.unique(self.X_observed, dim=0)
         if issubclass(botorch_acqf_class, AnalyticAcquisitionFunction):
             if self._outcome_constraints is not None:
@@ -288,7 +288,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
             if pending is not None:
                 mean = model.posterior(pending).mean.detach()
                 model = model.condition_on_observations(pending, mean)
-                self.X_pending = None  # analytic functions do not support it
+                self.X_pending = None  # analytic functions do not support pending points
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, botorch_acqf_options, model
         )
@@ -302,7 +302,7 @@ def _models(model: Model) -> list[TimeVaryingGP]:
 
 
 def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement:
-    """Age the observations of a surrogate until now.
+    """Set the present time of the models of a surrogate.
 
     Args:
         surrogate: The fitted surrogate.
@@ -310,7 +310,7 @@ def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement
         names: Names of the columns.
 
     Returns:
-        The placement of points at that time.
+        The placement of points at time ``now``.
 
     Raises:
         UserInputError: If ``now`` lies before an observation.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXIT_REFUTED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
 EXIT_UNREAD = 141
-"""The usual code of a program that wrote to a closed pipe."""
+"""The usual exit code of a program that wrote to a closed pipe."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _parser().parse_args(argv, arguments)
         with warnings.catch_warnings():
-            # Imported libraries use it.
+            # Imported libraries use this function, so users cannot avoid the warning.
             warnings.filterwarnings(
                 "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
             )
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\nbotorch-tv: interrupted{_resume_text(arguments)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Python flushes the output once more at exit, into the null device.
+        # Python flushes the output once more at exit; this must go to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except Exception as error:
@@ -195,7 +195,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     if data is not None and every:
         Recordings(data).check()
     if arguments.quick:
-        folder /= "quick"  # does not overwrite full results
+        folder /= "quick"  # so that full results are not overwritten
         folder.mkdir(exist_ok=True)
     for experiment in chosen:
         outcome = experiment.run(
@@ -214,7 +214,7 @@ def _paper(arguments: argparse.Namespace) -> int:
             print(f"{experiment.errors}\n")
         print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # after the last run, because an interrupted 'all' resumes
+    if not arguments.quick:  # only at the end, because an interrupted 'all' resumes
         for experiment in chosen:
             for chunks in experiment.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", experiment.trials))

@@ -24,7 +24,7 @@ Compared = tuple[World, dict[str, Strategy], int, str]
 
 
 def comparison(arguments: argparse.Namespace) -> Compared:
-    """From the options: the world, the strategies by label, the horizon, and a text about fits.
+    """What the options ask for: world, strategies by label, horizon, and a text about fits.
 
     Raises:
         ValueError: If options contradict each other or are out of range, or a panel is invalid.
@@ -90,7 +90,7 @@ def _without(panel: Panel, text: str) -> Panel:
     Raises:
         ValueError: If there is no such arm, or no arm remains.
     """
-    # The name of an arm of an array may contain a comma, "0,1".
+    # The name of an arm may contain a comma, such as "0,1", so the whole text is tried first.
     names = [text] if text in panel.arms else [name.strip() for name in text.split(",")]
     for name in names:
         require(

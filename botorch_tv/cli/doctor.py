@@ -24,10 +24,10 @@ EXTRAS = {
     "worlds": ("gmpb", "deap"),
     "wind": ("floris",),
 }
-"""Optional packages by extra, as in pyproject.toml, except packages for developers."""
+"""Optional packages by extra, as in pyproject.toml but without packages for developers."""
 POINTS, ROUNDS, EPSILON, NOISE, LENGTHSCALE = 30, 100, 0.03, 0.02, 0.2
 TOLERANCE = 1e-8
-"""Tolerance of posterior means and deviations for a prior deviation of 1."""
+"""Tolerance of posterior means and standard deviations if the prior deviation is 1."""
 
 
 def examine() -> tuple[str, bool]:
@@ -70,9 +70,10 @@ def extra_text(extra: str) -> str:
 
 
 def check(device: torch.device) -> tuple[float, float]:
-    """The distance of a strategy's posterior from dense regression, and its run time in seconds.
+    """The distance of a strategy's posterior from dense regression; the strategy's run time in s.
 
-    The regression is k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2), computed here.
+    The posterior mean of dense regression is k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2).
+    This function computes it without the library.
     """
     grid = Grid.regular(POINTS, 2)
     with torch.device("cpu"):

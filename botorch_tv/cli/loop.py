@@ -1,4 +1,4 @@
-"""`botorch-tv loop`: a loop in a file, for any number of processes at once.
+"""`botorch-tv loop`: a loop in a file that any number of processes may use at once.
 
 Heavy imports are inside functions, which makes `--help` fast.
 """
@@ -42,7 +42,7 @@ MEASURED = (
     "botorch-tv loop table {file} lists measurements by number; botorch-tv loop amend {file} Y "
     "--number N corrects a measurement."
 )
-"""Hints after the error of a step."""
+"""Hints that follow the error message of a step."""
 
 
 def option(
@@ -52,7 +52,7 @@ def option(
     default: object = argparse.SUPPRESS,
     **more: Any,
 ) -> None:
-    """Add an option with the type of its default; without a default it may be absent."""
+    """Add an option with the type of its default; without a default, users may omit it."""
     if default is not argparse.SUPPRESS:
         more = {"type": type(default)} | more
     group.add_argument(flag, help=help, default=default, **more)
@@ -116,7 +116,7 @@ def add_loop_options(commands: Any) -> None:
     for parser in (ask, tell, observe, recommend, amend):
         default = "unchanged" if parser is amend else "now"
         text = f"time, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
-        also = ("--now",) if parser in (ask, recommend) else ()  # the name in Python
+        also = ("--now",) if parser in (ask, recommend) else ()  # the argument's name in Python
         parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
         # The default matcher takes -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
@@ -195,7 +195,7 @@ def _import(arguments: argparse.Namespace) -> int:
         wrong = [name for name in used if list(table).count(name) != 1 or used.count(name) > 1]
         if (
             times is None and loop._units.clock.unit is not None
-        ):  # all rows would get the present time
+        ):  # without times, all rows would get the present time
             wrong = [TIME]
         if wrong:
             raise ValueError(
@@ -216,7 +216,7 @@ def _import(arguments: argparse.Namespace) -> int:
         there = _measured(loop)
         # In order of time, because a late row would replay all later rows.
         for when, line, point, value in sorted(rows, key=lambda row: _seconds(row[0])):
-            near = 1e-3 if isinstance(when, datetime) else 0.0  # dates are rounded in files
+            near = 1e-3 if isinstance(when, datetime) else 0.0  # because files round dates
             times_there = there.get(_place(point, value), [])
             same = [t for t in times_there if when is None or abs(_seconds(when) - t) <= near]
             if same:
@@ -251,7 +251,7 @@ def _succeeded(cell: str) -> bool:
 
 
 def _warn_if_ahead(loop: Loop) -> None:
-    """Warn of a date in the future, since all suggestions are then for that time."""
+    """Warn if the newest date lies in the future, because suggestions are then for that date."""
     newest = max(loop.history.times, key=_seconds, default=None)
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
         print(
@@ -263,7 +263,7 @@ def _warn_if_ahead(loop: Loop) -> None:
 
 @contextmanager
 def _at_line(line: int, path: Path) -> Iterator[None]:
-    """Add the line of a table to errors."""
+    """Add the line number of a table to errors."""
     try:
         yield
     except Exception as error:
@@ -357,8 +357,8 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
 def _changed(path: Path) -> Iterator[Loop]:
     """Load the loop of a file, and save it unless the block raises; other processes wait.
 
-    If the loop had no unit and its first time is a date, this date sets the unit, and a line on
-    stderr states the unit.
+    If the loop had no unit of time and its first time is a date, times are dates from then on, and
+    a line on stderr states their unit.
     """
     _require_there(path)
     with alone(path):
@@ -458,7 +458,7 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
     try:
         return name, float(value)
     except ValueError:
-        return name, value  # the loop refuses it with a message
+        return name, value  # the loop refuses the value with a message
 
 
 class _BadOption(argparse.ArgumentTypeError, ValueError):
@@ -483,9 +483,9 @@ def _time(text: str) -> Time:
 
 
 def _measured(loop: Loop) -> dict[Any, list[float]]:
-    """The times of all measurements by point and value, to import a longer table again.
+    """The times of all measurements by point and value, to detect rows imported before.
 
-    It includes amended and removed measurements, which an old table must not restore.
+    It includes amended and removed measurements, so that an old table does not restore them.
     """
     found: dict[Any, list[float]] = {}
     history = loop.history
@@ -496,7 +496,7 @@ def _measured(loop: Loop) -> dict[Any, list[float]]:
 
 
 def _place(point: Any, y: float | None) -> tuple[Any, ...]:
-    """A key of a point and its value, None or NaN for a failure, to the digits of tables."""
+    """A key for a point and its value, to the digits of tables; a failure is None or NaN."""
     values = point.values() if isinstance(point, dict) else point
     numbers = [math.nan if y is None else y, *values]
     return tuple(f"{n:.9g}" if isinstance(n, (int, float)) else n for n in numbers)

@@ -20,7 +20,7 @@ DRAWN: dict[str, Any] = {
     "points": 50,
     "dim": 2,
 }
-"""Options of simulated worlds, and their defaults; a panel determines these itself."""
+"""Options of simulated worlds, and their defaults; with a panel, the panel sets them."""
 REPLAYED = (
     *("key", "times", "without", "train", "standardize", "center", "first_arm", "groups"),
     "noise_share",

@@ -30,16 +30,17 @@ Time = float | datetime
 class LoopClock:
     """Converts datetimes to numbers and back; numbers stay unchanged.
 
-    The first time decides whether the times of a loop are numbers or datetimes. Datetimes are
-    counted from the first, in a unit. Changes to and from summer time count only with a time zone.
+    The first time decides whether the times of a loop are numbers or datetimes. A datetime becomes
+    the time since the first datetime, in the unit of the loop. Changes to and from summer time are
+    taken into account only if datetimes have a time zone.
 
     Args:
         unit: ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``, if times are
-            datetimes. With None the first time decides whether times are numbers, or datetimes
-            counted in hours.
+            datetimes. With None, the first time decides: times are numbers, or datetimes counted in
+            hours.
 
     Raises:
-        ValueError: If there is no such unit.
+        ValueError: If the unit is not in this list.
     """
 
     def __init__(self, unit: str | None) -> None:
@@ -53,7 +54,7 @@ class LoopClock:
 
     @classmethod
     def of(cls, data: Mapping[str, Any] | None) -> LoopClock:
-        """The clock of a file.
+        """The clock that a file describes.
 
         Raises:
             KeyError, TypeError, ValueError: If the data are damaged.
@@ -65,7 +66,7 @@ class LoopClock:
 
     @property
     def data(self) -> dict[str, str | None] | None:
-        """The date of time 0 and the unit, for a file; None if times are numbers."""
+        """For a file: the datetime of time 0, and the unit. None if times are numbers."""
         start = None if self.start is None else self.start.isoformat()
         return None if self.unit is None else {"start": start, "unit": self.unit}
 
@@ -97,11 +98,11 @@ class LoopClock:
                 "time of this kind, such as 2026-03-01T08:30+01:00, or start a loop with another "
                 "unit."
             )
-        # Within a zone, Python subtracts local times, which ignores summer time.
+        # In UTC, because Python subtracts local times of the same zone and so ignores summer time.
         return (_universal(when) - _universal(start)) / SPANS[self._unit]
 
     def shown(self, number: float) -> Time:
-        """A time as the user gave it."""
+        """Convert a number to the kind of time that the user gave, a number or a datetime."""
         if self.start is None:
             return number
         when = _universal(self.start) + number * SPANS[self._unit]
@@ -120,10 +121,10 @@ class LoopClock:
 
 
 def as_datetime(name: str, value: object) -> datetime | None:
-    """A datetime of Python, NumPy or pandas as a datetime of Python; None for other types.
+    """Convert a datetime of Python, NumPy or pandas to one of Python; None for other types.
 
     Raises:
-        InputDataError: If it is NaT.
+        InputDataError: If the value is NaT, which is pandas' missing time.
     """
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
@@ -145,7 +146,7 @@ def earliest(column: object) -> datetime | None:
     rows = column if isinstance(column, Iterable) and not isinstance(column, Tensor) else ()
     times = [when for entry in rows if (when := as_datetime("time", entry)) is not None]
     if len({time.tzinfo is None for time in times}) > 1:
-        raise InputDataError("time has rows with a zone and others without; give all a zone.")
+        raise InputDataError("time has rows with a zone and rows without; give every row a zone.")
     return min(times, default=None)
 
 
@@ -154,7 +155,7 @@ def _universal(when: datetime) -> datetime:
 
 
 CONTEXT = "(context)"
-"""Key of the context beside named parameters in a file."""
+"""In a file, the key of the context among the named parameters of a point."""
 TIME_FIELDS = ("time", "planned_for")
 Values = list[float] | dict[str, Any]
 """A point: coordinates, or named parameters in their units."""
@@ -169,7 +170,7 @@ class Units:
         dtype: The dtype of points in the unit cube.
 
     Raises:
-        ValueError: If a parameter has the name of the context in files.
+        ValueError: If a parameter is named "(context)", the key of the context in files.
     """
 
     def __init__(self, parameters: Parameters | None, clock: LoopClock, dtype: torch.dtype) -> None:
@@ -181,7 +182,7 @@ class Units:
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in the units of the parameters; named points exclude the context."""
+        """A point in the units of the parameters; if they have names, without the context."""
         if self.parameters is None:
             return [float(value) for value in point]
         place = point[: self.parameters.columns]
@@ -204,7 +205,7 @@ class Units:
         )
 
     def written(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A row of a file, with names and units."""
+        """A row as a file stores it: parameters by name in their units, and datetimes as text."""
 
         def named(point: Sequence[float]) -> dict[str, Any]:
             assert self.parameters is not None
@@ -249,7 +250,7 @@ class Units:
 
 
 def point_text(values: Values) -> str:
-    """A point: named parameters to six digits, coordinates to four."""
+    """The text of a point: named parameters to six digits, coordinates to four."""
     if not isinstance(values, dict):
         return f"[{', '.join(f'{value:.4g}' for value in values)}]"
     texts = {
@@ -260,5 +261,5 @@ def point_text(values: Values) -> str:
 
 
 def time_text(when: Time) -> str:
-    """A number, or a datetime to the second."""
+    """The text of a time: a number, or a datetime without fractions of a second."""
     return when.isoformat(" ", "seconds") if isinstance(when, datetime) else f"{when:g}"

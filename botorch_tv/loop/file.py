@@ -1,4 +1,4 @@
-"""The file of a loop: JSON with a line per measurement, which may be edited by hand."""
+"""The file of a loop: JSON with a line per measurement; users may edit the file by hand."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ FORMAT = "botorch_tv loop"
 VERSION = 3
 """Version of the format. Files of other versions cannot be read."""
 SHORT = 12
-"""Digits of a digest."""
+"""Number of digits of a digest."""
 DIGESTS = "digests"
 NAMED = 8
-"""Most changes that a warning lists."""
+"""Maximum number of changes that a warning lists."""
 PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted")
 ANSWERED = (*PLANNED, "y", "time", "noise", "arrival")
 ASKED = ("number", "points", "arms", "time", "known")
@@ -44,11 +44,11 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "consultations": ("consultation", ASKED),
     "replies": ("reply", (*ASKED, "y")),
 }
-"""The name of a row of each list, and its fields."""
+"""For each list of rows in a file: the name of a row, and the fields of a row."""
 WHOLE = ("number", "arm", "arms", "known", "arrival")
 MANY = ("point", "points", "arms", "predicted")
 LARGEST = 2**62
-"""Bound of valid integers in a file."""
+"""Integers in a file must be smaller than this bound."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NEW_LOOP = "start a new loop with the table of old measurements."
 COPY = f"load a copy of it, or {NEW_LOOP}"
@@ -68,7 +68,7 @@ DAMAGE = (
 
 @contextmanager
 def refused(problem: str, fix: str) -> Iterator[None]:
-    """Convert errors that damaged content raises to a ``ValueError`` with a fix."""
+    """Convert an error raised by damaged content to a ``ValueError`` with a fix."""
     try:
         yield
     except DAMAGE as error:
@@ -107,9 +107,9 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     """The content of the file of a loop.
 
     Returns:
-        The content, with rows as :class:`Measurement` and :class:`Question`. Also the numbers of
-        the answers and open suggestions for which the prediction used rows that were changed by
-        hand.
+        Two values. First, the content, with rows as :class:`Measurement` and :class:`Question`.
+        Second, the numbers of the answers and open suggestions whose predictions used rows that
+        were later changed by hand.
 
     Raises:
         ValueError: If the file is damaged, of another version, or not the file of a loop.
@@ -134,8 +134,8 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     if unlike:
         warnings.warn(
             f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers are replayed "
-            "with the installed libraries, whose choices may differ; install the other versions to "
-            "continue exactly.",
+            "with the installed libraries, so later choices may differ; install the other versions "
+            "to continue exactly.",
             stacklevel=3,
         )
     if changes:
@@ -172,7 +172,7 @@ def _checked(field: str, value: Any, of_reply: bool) -> Any:
 
 
 def _digests(content: Mapping[str, Any]) -> dict[str, str]:
-    """Short digests of the rows and of all other values, by their names in messages."""
+    """Short digests of the rows and of all other values, by the names that messages use."""
     parts: dict[str, Any] = {}
     for name, value in content.items():
         if name in ROWS and name != "superseded":
@@ -184,9 +184,10 @@ def _digests(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changes(content: Mapping[str, Any]) -> tuple[list[str], set[int]]:
-    """Changes by hand as text, and the numbers of answers and suggestions changed or added.
+    """Texts of the changes by hand, and numbers of the answers and suggestions affected.
 
-    A file without digests counts as unchanged.
+    Answers and suggestions are affected if they were changed or added. A file without digests
+    counts as unchanged.
     """
     now = _digests(content)
     former = dict(content.get(DIGESTS, now))
@@ -213,7 +214,7 @@ def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
         touched: Numbers of the answers and open suggestions that were changed or added.
 
     Returns:
-        Numbers of the rows with predictions to recompute.
+        Numbers of the answers and open suggestions whose predictions must be recomputed.
     """
     answers = content["answers"]
     rows = (*answers, *content["open"])
@@ -271,7 +272,7 @@ def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
 
 
 def require_same(there: Description, here: Description, name: str, path: Path) -> None:
-    """Raise a ``ValueError`` that names every difference of two descriptions."""
+    """Raise a ``ValueError`` that lists all differences of two descriptions, if there are any."""
     with refused(f"{path}: its {name} is damaged", COPY):
         unlike = differences(there, json.loads(json.dumps(here)), name)
     if unlike:
@@ -285,9 +286,9 @@ def require_same(there: Description, here: Description, name: str, path: Path) -
 
 TYPE = "type"
 MIXED = {TYPE: "Mixed"}
-"""The stored search of a box with choices; its parameters determine the rest."""
+"""A file stores this for the search of a box with choices; the parameters give the rest."""
 MOST_ARMS = 10**8
-"""A file with more arms is damaged."""
+"""Maximum number of arms; a file with more arms counts as damaged."""
 
 
 def as_domain(bounds: Domain | Bounds) -> Domain:
@@ -358,7 +359,7 @@ def _search_data(search: Search) -> Description:
 
 
 def _product(axes: list[Tensor]) -> Tensor:
-    """All points of a grid, the last axis fastest, `M x d`."""
+    """All points of a grid, `M x d`; the last coordinate changes fastest."""
     return torch.cartesian_prod(*axes).view(-1, len(axes))
 
 

@@ -28,7 +28,7 @@ FAILED = "for a failed measurement pass ok=False, or --failed on the command lin
 
 
 def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
-    """Match positional and named arguments; the first, the strategy, is optional.
+    """Match positional and named arguments; the first argument, the strategy, is optional.
 
     Args:
         call: Name of the function or class, for the error.
@@ -39,8 +39,8 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         The values in the order of ``named``.
 
     Raises:
-        ValueError: If there are too many positional arguments, or the strategy is given in another
-            position or is not a :class:`~botorch_tv.strategies.Strategy`.
+        ValueError: If there are too many positional arguments, the strategy is not the first of
+            them, or it is not a :class:`~botorch_tv.strategies.Strategy`.
     """
     rest = [value for value in given if value is not None]
     if named["strategy"] is None and rest and isinstance(rest[0], Strategy):
@@ -81,7 +81,7 @@ def as_number(name: str, value: object, fix: str) -> float:
 
 
 def as_truth(name: str, value: object) -> bool:
-    """A bool from a bool of Python or an array, or from 1 or 0; False if NumPy masks the value.
+    """Convert a bool of Python or an array, or 1 or 0, to a bool; False if NumPy masks the value.
 
     Raises:
         InputDataError: If the value is of another kind, such as the string "no".
@@ -99,7 +99,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
 
     Args:
         name: Name of the argument, for errors.
-        value: Points or one point; numbers if there is one column.
+        value: Points or one point. If there is one column, each number is a point.
         columns: Number of coordinates of a point.
         state: The state, which has the dtype and device of the points.
 
@@ -133,7 +133,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         return as_points(name, value, state.domain.dim, state)
     if not getattr(getattr(value, "columns", None), "is_unique", True):
         raise InputDataError(f"{name} has two columns of the same name; drop one of them.")
-    if isinstance(value, Tensor):  # in the unit cube, like suggestion.X
+    if isinstance(value, Tensor):  # a point of the unit cube, like suggestion.X
         X = as_points(name, value, parameters.columns, state)
         if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain checks exactly
             raise InputDataError(
@@ -158,7 +158,7 @@ def parameters_of(domain: Domain) -> Parameters | None:
 
 
 def check_labels(columns: Mapping[str, Any]) -> None:
-    """Refuse columns of pandas with different row labels.
+    """Raise an error if columns of pandas have different row labels.
 
     This package matches rows by position, whereas pandas matches rows by label. Sorting or
     filtering a single column changes the order of its labels.
@@ -177,14 +177,14 @@ def check_labels(columns: Mapping[str, Any]) -> None:
     for name, labels in labelled.items():
         if not labels.equals(labelled[first]):
             raise InputDataError(
-                f"{name} has the row labels {shown(list(labels))} and {first} "
-                f"{shown(list(labelled[first]))}, but rows are matched by position; give "
+                f"{name} has the row labels {shown(list(labels))}, but {first} has "
+                f"{shown(list(labelled[first]))}; rows are matched by position, so give "
                 f"{name}.loc[{first}.index], or {name}.to_numpy() if the order is right."
             )
 
 
 def _tensor(value: Any, own: Tensor) -> Tensor:
-    """Real numbers as a tensor like another; other values raise a ``TypeError``."""
+    """Convert real numbers to a tensor like ``own``; other values raise a ``TypeError``."""
     # A copy, because pandas returns read-only arrays.
     tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
     if tensor.is_complex() or tensor.dtype == torch.bool:
@@ -196,16 +196,16 @@ def as_place(value: object, state: State) -> Tensor:
     """One point, `d`; see :func:`as_places`.
 
     Raises:
-        InputDataError: If the value is a number (perhaps an observation), there are several points,
-            or the point is invalid as in :func:`as_places`.
+        InputDataError: If the value is a number (perhaps an observation), contains several points,
+            or is invalid as in :func:`as_places`.
     """
     number = isinstance(value, numbers.Real)
     X = as_places("X", [value] if number else value, state)
     if number or len(X) != 1:
         raise InputDataError(
             f"X is {shown(value)}, but it must be one point, "
-            f"{counted(state.domain.dim, 'numbers')} or a dict; observe each of several "
-            "points by itself, or make the loop from their table."
+            f"{counted(state.domain.dim, 'numbers')} or a dict; observe several points one by "
+            "one, or make the loop from a table of them."
         )
     return X[0]
 
@@ -214,8 +214,8 @@ def context_row(state: State, context: Numbers | None) -> Tensor | None:
     """The context of a round, `c`; None if the domain has none.
 
     Raises:
-        InputDataError: If the context is missing, of another size, or given for a domain without
-            context.
+        InputDataError: If the context is missing, has the wrong size, or is given for a domain
+            without a context.
     """
     c = state.domain.columns - state.domain.dim
     if context is None and c == 0:

@@ -29,7 +29,7 @@ OPEN = -1
 OLDEST = 32
 """Largest age of a retained state, in trials."""
 RECENT = 16
-"""Number of newest trials among which running trials count."""
+"""Running and pruned trials count only among this number of the newest trials."""
 Place = tuple[float, tuple[float, ...]]
 """The time and the point of a measurement."""
 
@@ -43,10 +43,10 @@ class Measurement:
         point: The coordinates of the point, followed by the context.
         arm: The index of the arm on a grid; None on a box.
         planned_for: The time for which the point was chosen.
-        time: The time of the measurement; ``planned_for`` until then.
+        time: The time of the measurement; ``planned_for`` before the measurement.
         known: Number of answers that had arrived when the point was chosen.
-        predicted: Posterior mean and standard deviation of the objective given these answers, and
-            sqrt(beta), the width of the band; None without a prediction.
+        predicted: Posterior mean and standard deviation of the objective given the ``known``
+            answers, and sqrt(beta), the width of the band; None without a prediction.
         y: The observation; None before the answer, or if the measurement failed.
         noise: The noise variance; None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
@@ -86,7 +86,7 @@ def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) 
     Args:
         suggestion: The suggestion of the strategy.
         number: The number of the suggestion or measurement.
-        known: Number of answers that had arrived.
+        known: Number of answers that had arrived when the point was chosen.
         predicts: Whether the strategy made a prediction.
     """
     predicted = (float(suggestion.mean), float(suggestion.sd), float(suggestion.sqrt_beta))
@@ -110,8 +110,8 @@ class Question:
         points: The coordinates of the points.
         arms: The indices of the arms on a grid; None on a box.
         time: The time of the newest answer, at which the points are to be measured.
-        known: Number of answers that had arrived.
-        y: The values, each None without an answer; None before the reply.
+        known: Number of answers that had arrived before the consultation.
+        y: The expert's values, with None for points without an answer; None before the reply.
     """
 
     number: int
@@ -139,7 +139,8 @@ def question(asked: Consultation, number: int, known: int) -> Question | None:
 def recounted(answers: Iterable[Measurement], *others: Iterable[Any]) -> tuple[list[Any], ...]:
     """Renumber rows after answers were removed or added; answers are returned in order of time.
 
-    The arrivals become 0 to n - 1, and ``known`` of every row counts the remaining answers.
+    The arrivals become 0 to n - 1. ``known`` of every row becomes the number of these n answers
+    that had arrived before.
     """
     order = sorted(answers, key=lambda answer: answer.arrival)
     arrivals = [answer.arrival for answer in order]
@@ -164,7 +165,7 @@ def like(state: State) -> Tensor:
 class MeasurementLog(NamedTuple):
     """Measurements in order of time, and states after some of them; immutable.
 
-    The loop, the sampler for Optuna and the node for Ax use it. Each method returns a new log.
+    The loop, the sampler for Optuna and the node for Ax use this class. Methods return a new log.
 
     The state is always the state after all answers in order of time, whatever their order of
     arrival. A late answer is inserted at its time: the log returns to a retained state before that
@@ -174,9 +175,9 @@ class MeasurementLog(NamedTuple):
     new prediction is made from the state before the answer in two cases: no prediction is stored,
     or the model that made the prediction has been reset by an answer that arrived later.
 
-    A question to an expert refers to all answers that are older, or that have the same time and
-    have already arrived. The replies replace these answers, and also older answers that arrive
-    later.
+    A question to an expert refers to all answers of earlier times, and to the answers of its own
+    time that have already arrived. The expert's reply replaces these answers. It also replaces
+    answers of earlier times that arrive after it.
 
     Attributes:
         strategy: The strategy.
@@ -216,7 +217,7 @@ class MeasurementLog(NamedTuple):
         return state
 
     def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
-        """The log with another answer, inserted after all answers of the same time.
+        """The log with one more answer, inserted after all answers of the same time.
 
         Args:
             answer: The answer.
@@ -230,7 +231,7 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
-        """The log with other answers, for a log without replies.
+        """The log with the given answers instead of its own; the log must have no replies.
 
         All answers from the first difference on are replayed.
 
@@ -248,7 +249,7 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def absorbed(self, reply: Question) -> MeasurementLog:
-        """The log with an expert's reply to a question newer than all questions replied to."""
+        """The log with an expert's reply to a question newer than all questions with replies."""
         place = self.place_of(reply)
         states = tuple(
             state if state.rounds < place else self._with_reply(state, reply, place)
@@ -257,14 +258,14 @@ class MeasurementLog(NamedTuple):
         return self._replace(states=states, replies=(*self.replies, reply))
 
     def place_of(self, question: Question, answers: Sequence[Measurement] | None = None) -> int:
-        """Number of answers that a question to an expert follows."""
+        """Number of answers that precede a question to an expert."""
         answers = self.answers if answers is None else answers
         return bisect_left(answers, (question.time, question.known), key=by_time)
 
     def _replayed(
         self, place: int, answers: tuple[Measurement, ...], oldest: int
     ) -> MeasurementLog:
-        """The log with answers that agree with the present answers before a place."""
+        """The log with new answers, of which the first ``place`` equal the present answers."""
         base = self._base(place)
         states, resets = [old for old in self.states if old.rounds <= base.rounds], []
         try:
@@ -286,11 +287,11 @@ class MeasurementLog(NamedTuple):
         )
 
     def _base(self, place: int) -> State:
-        """The newest state that contains no answer at or after a place."""
+        """The newest retained state after at most the first ``place`` answers."""
         return next((state for state in reversed(self.states) if state.rounds <= place), self.start)
 
     def _steps(self, state: State, answers: Sequence[Measurement]) -> Iterator[tuple[State, bool]]:
-        """The state after each answer that a state lacks, and whether it triggered a reset."""
+        """For each answer after ``state``: the next state, and whether it triggered a reset."""
         strategy, own, begun = self.strategy, like(state), state.rounds
         # Replies by the number of answers before each.
         due = {self.place_of(reply, answers): reply for reply in self.replies}
@@ -298,7 +299,7 @@ class MeasurementLog(NamedTuple):
         trigger = max((answer.arrival for answer, reset in fired if reset), default=-1)
         for answer in answers[begun:]:
             suggestion, stored = answer.suggestion(state), answer.predicted
-            # The model that made the prediction was reset.
+            # The model that made the prediction was reset before this answer arrived.
             stale = stored is not None and strategy.process.reacts and answer.known <= trigger
             if stale or (stored is None and strategy.compares):
                 fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
@@ -365,15 +366,15 @@ class MeasurementLog(NamedTuple):
     ) -> State:
         """The state of ``quiet`` with fantasies: assumed answers for points without an answer.
 
-        At open suggestions the mean is unchanged and the variance shrinks: GP-BUCB, Desautels,
-        Krause and Burdick, JMLR 15 (2014), Algorithm 1. Fantasies do not trigger resets, change
-        hyperparameters or set units.
+        Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
+        GP-BUCB (Desautels, Krause and Burdick, JMLR 15, 2014, Algorithm 1). Fantasies do not
+        trigger resets, change hyperparameters or set units.
 
         Args:
             waiting: Open suggestions; their fantasy is the predicted mean.
-            now: The present; None if suggestions contain it.
+            now: The present; None to use the times of the points.
             stopped: Points of pruned trials; their fantasy is the median of all answers, or the
-                predicted mean if that is worse.
+                predicted mean if the mean is worse.
         """
         state, middle = self.state, None
         if stopped:
@@ -423,16 +424,16 @@ def replayed(
     """Replay all answers in order of arrival, and recompute some predictions.
 
     Args:
-        log: A log with the same start.
+        log: A log with the strategy and the start state; its answers are not used.
         answers: All answers.
         waiting: The open suggestions.
-        replies: The expert's replies, each inserted after its ``known`` answers.
-        stale: Numbers of the answers and open suggestions whose prediction is recomputed, because
-            it used answers that were changed.
+        replies: The expert's replies; each is added once ``known`` answers have arrived.
+        stale: Numbers of the answers and open suggestions whose predictions are recomputed, because
+            these used answers that were changed.
         oldest: As in :meth:`MeasurementLog.added`.
 
     Returns:
-        The log, and the open suggestions.
+        The log with all answers, and the open suggestions with their predictions.
 
     Raises:
         InputDataError: If the strategy refuses an answer.
@@ -455,7 +456,7 @@ def replayed(
 
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
-    """The prediction when a measurement was suggested or, if it was not suggested, arrived."""
+    """The prediction at the suggestion of a point; without a suggestion, at the arrival."""
     when = plan.planned_for
     state = log.before(when) if plan.number < 0 else log.state
     if state.rounds:
@@ -481,8 +482,9 @@ def is_retained(count: int, newest: int, oldest: int) -> bool:
     """Whether to retain a state after ``count`` of ``newest`` answers.
 
     States may be large, so few old states are retained: the state after a multiple of 2^j answers
-    is dropped once it is 2^(j + 1) answers old. An answer that is L answers late then finds a state
-    at most L - 1 + 2^j answers old, for the smallest 2^j ≥ L - 1; this is less than 3 L.
+    is dropped once it is 2^(j + 1) answers old. If an answer is L answers late, the newest retained
+    state before it is then at most L - 1 + 2^j answers old, where 2^j is the smallest power of two
+    with 2^j ≥ L - 1. This age is less than 3 L.
 
     Args:
         count: Number of answers in the state.
@@ -494,7 +496,7 @@ def is_retained(count: int, newest: int, oldest: int) -> bool:
 
 
 def oldest_for(late: int) -> int:
-    """The largest useful age of a state, for answers up to ``late`` answers late."""
+    """The largest age of a state that is needed if answers are at most ``late`` answers late."""
     before = max(late - 1, 1)
     return late - 1 + (1 << (before - 1).bit_length())
 
@@ -502,19 +504,20 @@ def oldest_for(late: int) -> int:
 # ---------------- exploration of categories that have not been tried for long
 
 EVERY = 10
-"""A category that is due is tried in one of this many trials."""
+"""If a category is due, one in this number of trials tries it."""
 PATIENCE = 30
-"""A category is due after this many trials without it; doubled after each isolated trial."""
+"""A category is due after this number of trials without it; a trial after such a gap doubles the
+number."""
 MOST_PATIENCE = 240
-"""Upper limit of the doubled patience."""
+"""Upper limit of ``PATIENCE`` after doubling."""
 
 
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
     """The category that has not been tried for the longest time, as axis and level, if it is due.
 
-    Measurements of other categories do not show that a category has improved, so it must be tried
-    again (Liu, Lee, Shroff, AAAI 2018). If the objective is static these trials are wasted, so
-    their interval doubles as long as they bring no improvement.
+    Measurements of other categories do not show that a category has improved, so every category
+    must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, such trials are
+    wasted. Therefore the interval between them doubles as long as they bring no improvement.
 
     Args:
         space: The parameters.

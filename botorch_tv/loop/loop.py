@@ -89,9 +89,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_OPEN = 16
-"""Most open consultations. Older consultations are dropped, which bounds the memory."""
+"""Maximum number of open consultations; older ones are dropped to bound the memory."""
 UNSUPPORTED_SHARE = 0.5
-"""Share of the prior variance above which no measurement supports a point."""
+"""A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 UNSUPPORTED = (
     "No measurement supports this setting: its posterior variance exceeds half the prior variance. "
     "Measure it before you rely on it."
@@ -112,7 +112,7 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Decorate a method of a loop, which then runs under the lock of the loop."""
+    """Make a method of a loop run under the lock of the loop."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
@@ -126,49 +126,51 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
 class Loop:
     """A running optimisation: suggests where to measure and stores the results.
 
-    It makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In addition,
-    several suggestions may be open at once, and answers may arrive in any order, late, or never.
-    :meth:`save` and :meth:`load` resume a loop exactly where it stopped.
+    A loop makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In
+    addition, several suggestions may be open at once, and answers may arrive in any order, late, or
+    never. :meth:`save` and :meth:`load` resume a loop exactly where it stopped.
 
     **Several suggestions at once.** While suggestions are open, the next suggestion is chosen as if
     each open suggestion had been answered with its predicted mean (GP-BUCB, Desautels et al.,
     2014). The prediction printed with a suggestion uses real answers only.
 
     **Failures.** ``tell(ok=False)`` carries no value of the objective, but lowers the probability
-    that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. Points less than
-    half as likely to succeed as the most likely point are not suggested. Points more likely to fail
-    than to succeed are not recommended.
+    that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is not
+    suggested if its probability of success is less than half of the highest in the domain. A point
+    that is more likely to fail than to succeed is not recommended.
 
     **Late answers.** An answer measured before the newest answer is inserted at its time, and all
-    later answers are replayed. This is fast for up to 2 ``pending`` later answers.
+    later answers are replayed. This is fast if there are at most 2 x ``pending`` later answers.
 
     **Triggers.** An event trigger compares an answer with the prediction made with its suggestion.
-    A measurement that was not suggested is compared with the prediction at its arrival. In a replay
-    answers are compared with the same predictions. If the trigger fired after a suggestion was
-    made, a prediction from the remaining data replaces it.
+    A measurement that was not suggested is compared with the prediction at its arrival. In a
+    replay, answers are compared with the same predictions. If a reset follows a prediction, the
+    prediction is replaced by one from the data that remain after the reset.
 
-    **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. This is the
-    number of the suggestion; measurements that were not suggested have the numbers -1, -2, ... in
-    order of arrival. The loop then continues as if the wrong reading had never been made. A file
-    that was changed by hand is loaded with a warning, as if its rows had been amended.
+    **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. A suggested
+    measurement has the number of its suggestion. Measurements that were not suggested have the
+    numbers -1, -2, ... in order of arrival. After a correction, the loop continues as if the wrong
+    reading had never been made. A file that was changed by hand is loaded with a warning, as if its
+    rows had been amended.
 
-    **Times** are all numbers, all datetimes with a time zone, or all datetimes without.
+    **Times** are all numbers, all datetimes with a time zone, or all datetimes without one.
 
     **Experts.** After ``tell``, :meth:`consult` returns the points that an expert should measure
-    again now, and :meth:`absorb` takes some or all of the answers. An answer belongs to the time of
-    the newest measurement. It replaces all earlier measurements, even those that arrive late.
+    again now, and :meth:`absorb` takes some or all of the answers. The answers describe the
+    objective at the time of the newest measurement before the consultation. They replace all
+    measurements made before, including those that arrive late.
 
     Args:
         first: The domain, or the strategy if ``second`` is the domain.
         second: The domain, if ``first`` is the strategy.
-        strategy: Any strategy; a strategy of :mod:`botorch_tv.experts` makes the loop consult. By
-            default it is :func:`~botorch_tv.strategies.adaptive_gp_ucb`.
+        strategy: Any strategy, by default :func:`~botorch_tv.strategies.adaptive_gp_ucb`. With a
+            strategy of :mod:`botorch_tv.experts` the loop consults an expert.
         domain: A :class:`Box` or :class:`Grid`, or the bounds of a box. With named parameters,
             points are dicts in the units of the parameters.
         pending: Maximum number of open suggestions; may be changed later.
         seed: Seed of strategies that draw random numbers, or that sample points for an expert.
         unit: Unit of time if times are datetimes: ``"seconds"``, ``"minutes"``, ``"hours"``,
-            ``"days"`` or ``"weeks"``; rates of forgetting are per unit. By default hours.
+            ``"days"`` or ``"weeks"``; rates of forgetting are per unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
         dtype: Dtype of all computations, float64 or float32.
@@ -177,7 +179,7 @@ class Loop:
     Raises:
         ValueError: If ``pending`` is below 1, there is no such ``unit``, ``maximize`` contradicts
             the strategy, or the strategy does not fit the domain.
-        InputDataError: As :meth:`Strategy.init`.
+        InputDataError: As for :meth:`Strategy.init`.
 
     Example:
         >>> loop = Loop({"temperature": (20, 80)}, unit="hours")  # by the wall clock
@@ -187,7 +189,7 @@ class Loop:
         ...     loop.save("loop.json")
         >>> loop.recommend()
         {'temperature': 56.3}
-        >>> loop = Loop.load("loop.json")  # after a power failure; pass the strategy, if any
+        >>> loop = Loop.load("loop.json")  # after a power failure; pass a strategy if you chose it
         >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
 
@@ -215,13 +217,13 @@ class Loop:
             strategy = adaptive_gp_ucb(maximize=maximize is not False)
         require(
             maximize in (None, strategy.maximize),
-            f"Loop: maximize is {shown(maximize)}, but the strategy has {strategy.maximize}; pass "
-            "it to the strategy alone.",
+            f"Loop: maximize is {shown(maximize)}, but the strategy's is {strategy.maximize}; "
+            "pass it to the strategy alone.",
         )
         require(
             strategy.remakes_suggestions,
-            f"Loop: {strategy!r} needs the member that made each suggestion, which a loop does not "
-            "store; use ask() and tell() of the strategy, or a Loop of a member.",
+            f"Loop: {strategy!r} needs to know which member made each suggestion, but a loop does "
+            "not store this; use ask() and tell() of the strategy, or a Loop of a single member.",
         )
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
@@ -233,7 +235,7 @@ class Loop:
         self._asked = self._consulted = self._unsuggested = 0
         self._consultations: dict[int, Question] = {}
         self._superseded: list[Measurement] = []
-        self._saved: tuple[object, ...] | None = None  # version of its file
+        self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
 
@@ -268,7 +270,8 @@ class Loop:
                 and y, and optional columns context, time, ok and noise. Where noise is NaN, the
                 noise variance of the strategy applies.
             y: Observations, `n`; ignored where ``ok`` is False.
-            time: Their times, `n`, in any order, numbers or datetimes; 1, 2, ..., n by default.
+            time: Times of the observations, `n`, in any order, numbers or datetimes; 1, 2, ..., n
+                by default.
             noise: Variance of each measurement, `n`; the strategy's by default.
             context: Context of each measurement, `n x c`, for a domain with a context.
             ok: False where a measurement failed, `n`; all succeeded by default.
@@ -326,9 +329,9 @@ class Loop:
         """Choose where to measure next.
 
         Args:
-            now: Time of the measurement, no earlier than the newest. The default for datetimes is
-                the clock of this computer. For numbers it is the newest time plus 1 or, with the
-                adaptive strategy, plus the typical time between measurements.
+            now: Time of the measurement, no earlier than the newest measurement. The default for
+                datetimes is the clock of this computer. For numbers it is the newest time plus 1
+                or, with the adaptive strategy, plus the typical time between measurements.
             context: Coordinates given by the environment, `c` numbers, for a box with
                 ``context_dim`` c.
 
@@ -341,8 +344,8 @@ class Loop:
         """
         if len(self._open) >= self.pending:
             raise InputDataError(
-                f"pending is {self.pending}, and open are {self._units.listed(self._open)}; tell "
-                f"or discard a suggestion by its number, or set pending to {self.pending + 1}."
+                f"pending is {self.pending}, and these are open: {self._units.listed(self._open)}; "
+                f"tell or discard a suggestion by its number, or set pending to {self.pending + 1}."
             )
         present, log = self._present(now), self._log
         row = context_row(self.state, context)
@@ -383,7 +386,7 @@ class Loop:
     ) -> None:
         """Add the answer to a suggestion.
 
-        ``loop.last.reset`` then tells whether the answer triggered a reset of the model.
+        Afterwards, ``loop.last.reset`` states whether the answer triggered a reset of the model.
 
         Args:
             y: The observation, a scalar; ignored if ``ok`` is False.
@@ -396,7 +399,7 @@ class Loop:
 
         Raises:
             InputDataError: If the suggestion is not open, ``y``, ``time`` or ``noise`` is not a
-                finite number, or ``ok`` neither True nor False. The loop is not changed.
+                finite number, or ``ok`` is neither True nor False. The loop is not changed.
         """
         plan = self._meant(suggestion)
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
@@ -459,7 +462,7 @@ class Loop:
             suggestion: The suggestion or its number; may be omitted if one is open.
 
         Raises:
-            InputDataError: If it is not open.
+            InputDataError: If the suggestion is not open.
         """
         del self._open[self._meant(suggestion).number]
 
@@ -474,9 +477,9 @@ class Loop:
     ) -> None:
         """Correct a measurement.
 
-        The loop then continues as if the wrong reading had never been made: later answers are
-        replayed, and event triggers compare them with predictions from the corrected data. The
-        wrong reading stays in the file and in ``superseded``.
+        The loop continues as if the wrong reading had never been made: later answers are replayed,
+        and event triggers compare them with predictions from the corrected data. The wrong reading
+        stays in the file and in ``superseded``.
 
         Args:
             number: Number of the answered suggestion, or -1, -2, ... for a measurement that was not
@@ -511,7 +514,7 @@ class Loop:
     def remove(self, number: int) -> None:
         """Remove a measurement, as if it had never been made; see :meth:`amend`.
 
-        Its number is not used again.
+        The number of a removed measurement is not used again.
 
         Args:
             number: As for :meth:`amend`.
@@ -527,13 +530,15 @@ class Loop:
     def consult(self) -> NumberedConsultation | None:
         """The points that an expert should measure again now; call it after :meth:`tell`.
 
-        The schedule counts measurements in order of arrival, including late measurements and those
-        that were not suggested. All points are to be measured at the newest time.
+        The strategy schedules consultations by the number of measurements that have arrived,
+        including late measurements and those that were not suggested. All points are to be measured
+        at the newest time.
 
         Returns:
-            The consultation, the same until there is a newer measurement; None if none is due
-            or it has been answered, and for strategies without an expert. It stays open until
-            :meth:`absorb` takes answers to it or to a newer consultation; at most 16 are open.
+            The consultation; repeated calls return the same one until there is a newer measurement.
+            None if no consultation is due, if it has been answered, or if the strategy has no
+            expert. A consultation stays open until :meth:`absorb` takes answers to it or to a newer
+            one; at most 16 are open.
         """
         log, state = self._log, self.state
         newest = next(reversed(self._consultations.values()), None)
@@ -587,8 +592,8 @@ class Loop:
         asked = self._consultations.get(number) if type(number) is int else None
         if asked is None or getattr(consultation, "row", asked) != asked:
             raise InputDataError(
-                f"consultation {shown(number)} is not open, but {list(self._consultations)}; "
-                f"absorb answers once, in order of time; at most {MOST_OPEN} stay open."
+                f"consultation {shown(number)} is not open; open are {list(self._consultations)}. "
+                f"Absorb answers once, in order of time; at most {MOST_OPEN} stay open."
             )
         answers = as_replies(y, ok, len(asked.points))
         reply = replace(asked, y=answers)
@@ -612,9 +617,9 @@ class Loop:
         """The point with the best lower bound, mean - sd / 2, in the form of ``suggestion.point``.
 
         When minimising, it is the point with the best upper bound, mean + sd / 2. Points more
-        likely to fail than to succeed are excluded. While the adaptive strategy makes no
-        predictions yet, the result is the best point measured. A warning is issued if no
-        measurement supports the point.
+        likely to fail than to succeed are excluded. Until the adaptive strategy makes predictions,
+        the result is the best point measured. A warning is issued if no measurement supports the
+        point.
 
         Args:
             now: As in :meth:`ask`.
@@ -629,7 +634,7 @@ class Loop:
         present = self._present(now)
         best, chance = self._best(present, context)
         if chance is not None and chance.fails:
-            raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on any.")
+            raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on a setting.")
         if self._is_unsupported(best, present):
             warnings.warn(UNSUPPORTED, stacklevel=3)
         return self._units.point(best.tolist()[: self.domain.dim])
@@ -640,7 +645,7 @@ class Loop:
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
 
-        Open suggestions do not affect it.
+        Open suggestions do not affect the posterior.
 
         Args:
             X: `q x d`; with named parameters a dict, a list of dicts, a DataFrame, or a tensor of
@@ -660,12 +665,12 @@ class Loop:
 
         Returns:
             A row per measurement with the columns: ``number`` of the suggestion, or -1, -2, ... in
-            order of arrival if it was not suggested; a column per parameter, named ``x0, x1, ...``
-            without names, or ``time (parameter)`` if another column has the name; ``context0,
-            ...``; ``time``; ``y``, NaN if the measurement failed; ``ok``; ``noise``, the variance,
-            NaN if the strategy estimates it; ``mean`` and ``sd``, the prediction made with the
-            suggestion, NaN if it was not suggested; ``reset``, whether the measurement triggered a
-            reset.
+            order of arrival if it was not suggested; a column per parameter, called ``x0, x1, ...``
+            if parameters have no names, and ``time (parameter)`` if a parameter has the name of
+            another column, such as ``time``; ``context0, ...``; ``time``; ``y``, NaN if the
+            measurement failed; ``ok``; ``noise``, the variance, NaN if the strategy estimates it;
+            ``mean`` and ``sd``, the prediction made with the suggestion, NaN if it was not
+            suggested; ``reset``, whether the measurement triggered a reset.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -682,7 +687,8 @@ class Loop:
 
         Args:
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`. Without it, a domain with context has no best setting.
+            context: As in :meth:`ask`. If a domain has a context but none is given, the text has no
+                best setting.
 
         Returns:
             Up to six lines.
@@ -724,15 +730,16 @@ class Loop:
     ) -> Figure:
         """Plot observations and choices over time, and the predicted objective now.
 
-        The upper panel shows the observations with the prediction before each, plus and minus two
-        standard deviations. Below, each parameter has two panels: its chosen values over time and,
-        once there are predictions, a slice of the posterior through the current best point.
+        The upper panel shows each observation, and the prediction made before it, plus and minus
+        two standard deviations. Below, each parameter has two panels: its chosen values over time
+        and, once there are predictions, a slice of the posterior through the current best point.
 
         Args:
             path: Where to write the figure; its extension selects the format.
             ax: Axes for the upper panel alone; nothing else is drawn then.
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`. Without it, a domain with context has no slices.
+            context: As in :meth:`ask`. If a domain has a context but none is given, there are no
+                slices.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -777,7 +784,7 @@ class Loop:
     @property
     @locked
     def last(self) -> LastAnswer | None:
-        """The answer that arrived last, and whether it triggered a reset; None before any."""
+        """The newest answer to arrive, and whether it triggered a reset; None before the first."""
         pairs = zip(self._log.answers, self._log.resets)
         newest = max(pairs, key=lambda pair: pair[0].arrival, default=None)
         return None if newest is None else LastAnswer(newest[0].number, newest[1])
@@ -834,7 +841,7 @@ class Loop:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the loop to a JSON file with a line per measurement.
 
-        The file is replaced atomically. It describes the strategy but does not contain it:
+        The file is replaced atomically. The file describes the strategy but does not contain it:
         :meth:`load` needs the strategy again.
 
         Args:
@@ -891,10 +898,10 @@ class Loop:
         which depends on processor and threads. If rows of the file were changed, added or deleted
         by hand, a warning names them, and the loop continues from the changed rows.
 
-        With ``snapshot``, loading takes the same time for any number of answers. From time to time
-        the state after most answers is stored beside the file; it takes 10 to 100 MB. A snapshot
-        that is damaged, or belongs to other answers, another strategy or other versions, is
-        ignored.
+        With ``snapshot``, loading takes the same time for any number of answers. Whenever 32 more
+        answers have arrived, loading stores the state after most answers in a snapshot of 10 to 100
+        MB beside the file. A snapshot is ignored if it is damaged, or if it belongs to other
+        answers, another strategy or other versions of libraries.
 
         Args:
             path: The file.
@@ -903,11 +910,11 @@ class Loop:
             domain: The domain of the saved loop. By default it is restored from the file, which
                 works for a :class:`Grid`, and for a :class:`Box` with a search of this package.
             device: Device of all computations; the same as before by default.
-            snapshot: Whether to store a snapshot; only with :func:`adaptive_gp_ucb`.
+            snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
         Raises:
             ValueError: If the file is damaged or of another version, or was saved with another
-                strategy or domain; every difference is listed.
+                strategy or domain; the error lists every difference.
             OSError: If the file cannot be read.
         """
         path = Path(path)
@@ -1007,7 +1014,7 @@ class Loop:
         return describe(self._strategy, "strategy")
 
     def _has_best(self, context: Numbers | None) -> bool:
-        """Whether the strategy predicts, and the domain has no context or it is given."""
+        """Whether the strategy predicts, and the context is given if the domain has one."""
         given = context is not None or self.domain.columns == self.domain.dim
         return given and bool(self._strategy.predicts(self.state))
 
@@ -1036,10 +1043,10 @@ class Loop:
         return X if row is None else torch.cat([X, row.expand(*X.shape[:-1], -1)], -1)
 
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Measurement:
-        """The open suggestion of a number; with None the only open suggestion.
+        """The open suggestion with a number; with None, the only open suggestion.
 
         Raises:
-            InputDataError: If it is not open.
+            InputDataError: If there is no such suggestion.
         """
         number = getattr(suggestion, "number", suggestion)
         if suggestion is None and len(self._open) == 1:
@@ -1065,7 +1072,7 @@ class Loop:
         """The measurement with a number.
 
         Raises:
-            InputDataError: If there is none.
+            InputDataError: If there is no such measurement.
         """
         for answer in self._log.answers:
             if answer.number == number and not isinstance(number, bool):
@@ -1088,7 +1095,7 @@ class Loop:
         if self._strategy.compares or replies:
             rows = (*old.answers, *self._open.values())
             stale = {row.number for row in rows if row.known > wrong.arrival}
-            # A measurement that was not suggested is predicted for the time of the measurement.
+            # Without a suggestion, the prediction is for the measurement's time, which may change.
             stale |= {wrong.number} if wrong.number < 0 else set()
             self._log, waiting = replayed(old, answers, waiting, replies, stale, self._oldest)
         else:
@@ -1105,7 +1112,7 @@ def _digits(value: float) -> str:
 
 
 def _version(path: Path) -> tuple[object, ...] | None:
-    """The path, inode, time and size of a file, which any change alters; None without a file."""
+    """The path, inode, time and size of a file, to detect any change; None without a file."""
     if not path.exists():
         return None
     stat = path.stat()

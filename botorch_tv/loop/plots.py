@@ -40,7 +40,7 @@ POSTERIOR, MEASURED, FAILED = BLUE, BLACK, VERMILION
 SLICE = 101
 """Number of points of a slice through a box."""
 FEW = 25
-"""Largest number of values of a slice that are drawn as dots."""
+"""A slice with at most this number of values is drawn as dots."""
 
 
 def _place(kind: Parameter | None, value: Any) -> float:
@@ -49,7 +49,7 @@ def _place(kind: Parameter | None, value: Any) -> float:
 
 
 def _settle(axis: Axis, kind: Parameter | None, values: Sequence[float]) -> None:
-    """Set the scale of an axis, and ticks at values that exist."""
+    """Set the scale of an axis, and its ticks at possible values of a parameter."""
     log = isinstance(kind, BoxParameter) and kind.log
     axis.axes.set(**{f"{axis.axis_name}scale": "log" if log else "linear"})  # type: ignore[attr-defined]
     if isinstance(kind, Choice):
@@ -102,7 +102,7 @@ def draw_loop(
             axes.set_xlabel(name)
             if row == 0:
                 axes.set_title("Posterior now, ± 2 sd", loc="left")
-    if table["time"].dtype.kind == "f":  # dates need no label
+    if table["time"].dtype.kind == "f":  # an axis of dates needs no label
         chosen.set_xlabel("time")
     return written(figure, path)
 
@@ -189,7 +189,7 @@ def _draw_slice(
 
 
 def _along(domain: Domain, best: Tensor, number: int) -> Tensor:
-    """Points that differ from the best in a single parameter, in order, `q x (d + c)`."""
+    """Points that differ from the best point in one parameter, in its order, `q x (d + c)`."""
     if isinstance(domain, Grid):
         arms = domain.X.to(best)
         others = [other for other in range(domain.dim) if other != number]

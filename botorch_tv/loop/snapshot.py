@@ -1,7 +1,7 @@
-"""A snapshot beside the file of a loop: the state after its first answers, which saves a replay.
+"""A snapshot is the state after the first answers of a loop, beside its file; it saves a replay.
 
-The snapshot holds no data that the file lacks. It contains digests of its input and of itself, and
-is ignored if either differs. Reading a snapshot executes no code from it.
+The snapshot holds no data that the file lacks. It contains a digest of its input and a digest of
+itself, and is ignored unless both match. Reading a snapshot executes no code from it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from botorch_tv.validation import require
 EVERY = 32
 """Number of answers between two snapshots."""
 LATE = 8
-"""Number of newest answers that a snapshot excludes, since earlier answers may yet arrive."""
+"""Number of newest answers that a snapshot excludes, because late answers may precede them."""
 ENDING = "told"
 
 
 def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> None:
-    """Write the state after the first answers of a file beside it; ignore a folder without access.
+    """Write a snapshot beside the file of a loop; do nothing if the folder is not writable.
 
     Args:
         path: The file of the loop.
         content: The content of the file.
-        log: The log of the first answers.
+        log: The log of the first answers, whose state is written.
     """
     buffer = io.BytesIO()
     retained = {
@@ -56,7 +56,7 @@ def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
 
 
 def read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> MeasurementLog:
-    """A log with the first answers of a file; the empty log if there is no valid snapshot.
+    """A log with the first answers, from a snapshot; ``log`` if there is no valid snapshot.
 
     Args:
         path: The file of the loop.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 20
-"""Most rows of a table that are printed."""
+"""Maximum number of rows of a table that are printed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +51,7 @@ class NumberedSuggestion:
     row: Measurement = field(kw_only=True)
 
     def __getitem__(self, name: str | int) -> Any:
-        """A parameter of ``point``: ``suggestion["temperature"]``."""
+        """The value of a parameter of ``point``, as in ``suggestion["temperature"]``."""
         return self.point[name]
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class NumberedSuggestion:
 
 
 def numbered(row: Measurement, state: State, units: Units) -> NumberedSuggestion:
-    """The suggestion of a row."""
+    """The suggestion that a row of the log describes."""
     mean, sd, _ = row.predicted or (math.nan,) * 3
     X, d = like(state).new_tensor(row.point), state.domain.dim
     return NumberedSuggestion(
@@ -167,7 +167,7 @@ class LastAnswer(NamedTuple):
 
     Attributes:
         number: As in :class:`Table`.
-        reset: Whether it triggered a reset of the strategy.
+        reset: Whether this answer triggered a reset of the strategy.
     """
 
     number: int
@@ -197,7 +197,7 @@ def table(
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
-"""Columns of a data frame; the columns of the point follow the first."""
+"""Columns of a data frame; the columns of the point are inserted after the first of these."""
 
 
 def names_of(domain: Domain) -> list[str]:
@@ -251,10 +251,11 @@ def data_frame(
 
 
 def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
-    """The arguments of :meth:`Loop.from_table` from the columns of a table in X.
+    """Take the arguments of :meth:`Loop.from_table` from the columns of the table X.
 
     Args:
-        given: The arguments; X is a table of :meth:`Loop.table`, all others are None.
+        given: The arguments of the user: X is a table in the format of :meth:`Loop.table`, and all
+            others are None.
         domain: The domain.
 
     Raises:
@@ -282,12 +283,12 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
 
 def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
-    """The number of measurements, their times, and how many failed, were changed or reset.
+    """The number of measurements, their times, and how many failed, changed or caused a reset.
 
     Args:
         log: The measurements.
         became: ``"amended"`` or ``"removed"`` for each superseded measurement.
-        clock: The clock of their times.
+        clock: Converts their times to the times of the user.
     """
     changed = "".join(f"; {became.count(change)} {change}" for change in dict.fromkeys(became))
     answers = log.answers

@@ -1,4 +1,4 @@
-"""A BoTorch model without prior knowledge: candidate models (a bank), weighted by predictions.
+"""A BoTorch model without prior knowledge: a bank of processes, weighted by how they predict.
 
 Importing this module registers a sampler with BoTorch's ``get_sampler``.
 """
@@ -44,18 +44,18 @@ from botorch_tv.validation import require
 class AdaptivePosterior(Posterior):  # type: ignore[misc]
     """The joint posterior of a mixture at q points, multiplied by a factor and shifted.
 
-    The posterior is not Gaussian; it gives the mixture's mean, variance and covariance. A sample
-    draws a member of the bank, then a function of this member. Sets of points that share base
-    samples see the same function, which is smooth in the points. Two terms are drawn independently
-    for every point: the observation noise, and the part of the function that the features do not
-    represent.
+    The posterior is not Gaussian. Its mean, variance and covariance are those of the mixture. A
+    sample draws a member of the bank, then a function of this member. Sets of points that share
+    base samples see the same function, which is smooth in the points. Two terms are drawn
+    independently for every point: the observation noise, and the part of the function that a finite
+    number of features does not represent.
 
     Args:
         drawing: The mixture after its measurements.
         points: N sets of q points for each of T trials, without time, `T x N x q x (d - 1)`.
         time: Times of the points, `T x N x q`.
         batch_shape: Batch dimensions of the N sets of points, followed by those of the T trials.
-        sets: Number of leading dimensions that belong to the sets.
+        sets: Number of leading dimensions of ``batch_shape`` that belong to the sets.
         own_noise: Whether to add each member's observation noise.
         added: Additional variance in units of y, `T x N x q`; None for none.
         factor: Factor on the objective.
@@ -131,7 +131,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         return self.rsample_from_base_samples(shape, base)
 
     def rsample_from_base_samples(self, sample_shape: Size, base_samples: Tensor) -> Tensor:
-        """Evaluate the functions given by standard normal variates.
+        """Evaluate functions that are determined by standard normal variates.
 
         Args:
             sample_shape: Number of functions.
@@ -165,7 +165,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     @property
     def batch_range(self) -> tuple[int, int]:
-        """Batch dimensions of the base samples: all but the last."""
+        """Range of the batch dimensions of base samples: all dimensions except the last."""
         return 0, -1
 
     def _extended_shape(self, sample_shape: Size = Size()) -> Size:  # noqa: B008
@@ -179,7 +179,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         return whole if self._added is None else whole + self._added
 
     def _by_trial(self, base: Tensor, sample_shape: Size) -> Tensor:
-        """Base samples as `T x N' x M x width`; N' is 1 where all sets share them, else N."""
+        """M base samples as `T x N' x M x width`; N' is 1 where all sets share them, else N."""
         first, last = len(sample_shape), len(sample_shape) + self._sets
         for dim in range(first, last):
             if base.stride(dim) == 0:
@@ -237,7 +237,7 @@ To bound an objective from below, BoTorch evaluates points that lie outside the 
 up to a tenth of this range. Points further outside indicate wrong bounds or units.
 """
 MOST_NUMBERS = 2**28
-"""Maximum number of covariance entries, 2 GiB; each trial and fantasy has a matrix per member."""
+"""Maximum number of covariance entries, 2 GiB; each trial and fantasy has one matrix per member."""
 
 
 def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None = None) -> None:
@@ -275,7 +275,7 @@ def check_points(
     out, early = ~((U - 0.5).abs() <= 0.5 + beyond), ~(time.detach() >= newest)
     if bool(out.any()):
         raise InputDataError(
-            f"a point has {points[out][0].item():g} in a column, but points lie between "
+            f"a point has {points[out][0].item():g} in a column, but it must lie between "
             f"{prior.lower.tolist()} and {prior.upper.tolist()}; give bounds that contain all "
             "points."
         )
@@ -301,11 +301,11 @@ def check_memory(prior: BankPrior, shape: Size) -> None:
 def learned(
     prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
 ) -> RunningMixture:
-    """The posterior of flat trials given further rows, which are processed in their order.
+    """The posterior of all trials, flattened, after further rows, which are processed in order.
 
     Args:
         prior: Prior of the bank.
-        running: Posterior before these rows, with settled units.
+        running: Posterior before these rows; its units must be final.
         X: Inputs, `batch_shape x n x d`.
         Y: Observations, `batch_shape x n x 1`.
         time_dim: Index of the time column.
@@ -332,8 +332,8 @@ def split(X: Tensor, time_dim: int) -> tuple[Tensor, Tensor]:
 class AdaptiveModel(Model):  # type: ignore[misc]
     """The posterior of a bank of processes at the times in ``X``; see :func:`adaptive_model`.
 
-    The model needs no fitting: one pass over the data weights and conditions all members. Each
-    further observation has the same cost.
+    The model needs no fitting: a single pass over the data computes the weights and the posteriors
+    of all members. Each further observation costs the same.
 
     Args:
         prior: Prior of the bank.
@@ -401,7 +401,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     ) -> AdaptivePosterior:
         """The posterior of the mixture at the points and times in ``X``.
 
-        Points may lie outside the bounds by up to a quarter of the range, where predictions
+        Points may lie outside the bounds by up to a quarter of the range; predictions there
         extrapolate.
 
         Args:
@@ -412,8 +412,9 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             posterior_transform: A ``ScalarizedPosteriorTransform``, or None.
 
         Raises:
-            InputDataError: If a point lies before the newest observation or far outside the bounds.
-            UnsupportedError: If the transform is of another class.
+            InputDataError: If a point lies before the newest observation, or outside the bounds by
+                more than a quarter of the range.
+            UnsupportedError: If ``posterior_transform`` is of another class.
         """
         require(
             output_indices in (None, [0]),
@@ -495,10 +496,12 @@ class AdaptiveModel(Model):  # type: ignore[misc]
                 the noise.
 
         Returns:
-            A model with batch shape `sample_shape x ... x batch_shape`, differentiable by ``X``.
+            A model with batch shape `sample_shape x ... x batch_shape`, differentiable with respect
+            to ``X``.
 
         Raises:
-            InputDataError: If a point lies before the newest observation or far outside the bounds.
+            InputDataError: If a point lies before the newest observation, or outside the bounds by
+                more than a quarter of the range.
             UnsupportedError: If ``observation_noise`` is given, or the fantasies need too much
                 memory.
         """
@@ -531,13 +534,14 @@ def adaptive_model(
     """A model without prior knowledge of rate, lengthscale, noise or scale, and without fitting.
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
-    Observations may be in any units. y and time are standardised by the first four observations in
-    time, and by others made at the time of the fourth. If these observations are equal, more
-    observations are used. ``adaptive_gp_ucb()`` has the same posterior given the same data.
+    Observations may be in any units. The first four observations in order of time set the units of
+    y and time, together with any others made at the time of the fourth. If these observations are
+    equal, more observations are used. ``adaptive_gp_ucb()`` has the same posterior given the same
+    data.
 
-    Predictions start at the newest observation, so fix the time with
-    :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an objective
-    and its constraints, combine models in ``botorch.models.model.ModelList``.
+    Predictions are possible from the time of the newest observation on. Fix the time of the points
+    with :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an
+    objective and its constraints, combine models in ``botorch.models.model.ModelList``.
 
     Args:
         train_X: Inputs in float64, `batch_shape x n x d`, including the time column.

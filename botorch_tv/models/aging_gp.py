@@ -49,8 +49,8 @@ class AgingGP(GrowingGP):
     def now(self) -> Tensor:
         """Present time, `batch_shape`: as set, or the time of the newest observation.
 
-        It is minus infinity if no time is set and there are no observations. Change it with
-        :meth:`set_now`.
+        The present time is minus infinity if none is set and there are no observations. Change the
+        present time with :meth:`set_now`.
         """
         return self._present(self.train_inputs[0])
 
@@ -78,9 +78,9 @@ class AgingGP(GrowingGP):
         self._update_likelihood(self.train_inputs[0])
 
     def measure(self) -> None:
-        """Express rates per median time between observations, without changing the model.
+        """Express rates per median time between observations; predictions do not change.
 
-        A new model and ``fit_gpytorch_mll`` call this method.
+        The constructor and ``fit_gpytorch_mll`` call this method.
         """
         for part in rates(self):
             part.measure(self._unit())
@@ -91,7 +91,7 @@ class AgingGP(GrowingGP):
             part.listen(self._unit())
 
     def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
-        """Fit this model for ``fit_gpytorch_mll``, from rates with a non-zero gradient.
+        """Fit this model, starting from rates with a non-zero gradient; for ``fit_gpytorch_mll``.
 
         Args:
             mll: The marginal log-likelihood of this model.

@@ -17,7 +17,7 @@ from botorch_tv.validation import largest, latest, require, require_trials
 
 
 def check_inputs(X: Tensor, columns: int | None = None) -> None:
-    """Raise unless ``X`` is `... x n x d`, with d = ``columns`` if that is given.
+    """Raise unless ``X`` is `... x n x d`, with d = ``columns`` unless this is None.
 
     Raises:
         BotorchTensorDimensionError: If the shape differs.
@@ -53,7 +53,8 @@ def check_rows(X: Tensor, Y: Tensor, Yvar: Tensor | None, outputs: int | None = 
         X: Inputs, `... x n x d`.
         Y: Observations, `... x n x m`.
         Yvar: Noise variances of the observations, shape of ``Y``; None if they are learned.
-        outputs: m, if a model exists; batch shapes then only need to broadcast.
+        outputs: m of an existing model, for which batch shapes only need to broadcast; None for a
+            new model.
 
     Raises:
         BotorchTensorDimensionError: If shapes do not match.
@@ -79,8 +80,8 @@ def check_data(
     Args:
         X: Inputs, `... x n x d`.
         Y: Observations, any shape.
-        columns: d, if a model exists.
-        time_dim: Index of the time column, to check the resolution of times.
+        columns: d of an existing model; None for a new model.
+        time_dim: Index of the time column; None to omit the check of the resolution of times.
 
     Raises:
         BotorchTensorDimensionError: If columns do not fit.
@@ -96,7 +97,7 @@ def check_data(
         if beyond.numel():
             raise InputDataError(
                 f"{name} contains {beyond[0].item():g}, but values must lie within ±{limit:g} in "
-                f"{value.dtype}, so sums of squares stay finite; use a larger unit, or remove "
+                f"{value.dtype} to keep sums of squares finite; use a larger unit, or remove "
                 "rows without a measurement."
             )
     if time_dim is not None and X.numel():
@@ -120,7 +121,7 @@ def warn_of_small_outputs(Y: Tensor) -> None:
     if Y.shape[-2] < 2:
         return
     sd, least = Y.std(-2), 10 * min_variance.value(Y.dtype) ** 0.5
-    # Outputs that differ by rounding alone count as constant.
+    # No warning for constant outputs; outputs that differ by rounding alone count as constant.
     constant = sd <= 100 * torch.finfo(Y.dtype).eps * Y.abs().amax(-2)
     smallest = sd.masked_fill(constant, torch.inf).min().item()
     if smallest < least:
@@ -149,8 +150,8 @@ def warn_of_no_time(X: Tensor, time: int) -> None:
     if between and float((times.diff(dim=-1) < 0).double().mean()) > 0.25:
         warnings.warn(
             f"column {time} of train_X is used as time, but its values are unordered in [0, 1], "
-            "like a parameter; append the time of each row, torch.cat([x, time], -1), or set "
-            "time_dim.",
+            "like those of a parameter; append the time of each row, torch.cat([x, time], -1), or "
+            "set time_dim.",
             InputDataWarning,
             stacklevel=3,
         )
@@ -172,7 +173,7 @@ def check_now(now: Tensor, newest: Tensor) -> None:
         now >= newest,
         now,
         "is now, but an observation was made later, at time",
-        "call set_now with a time no earlier than the data, or leave now=None to follow it.",
+        "call set_now with a time no earlier than the data, or leave now=None to follow the data.",
         limit=newest,
     )
 

@@ -1,8 +1,8 @@
 """A ``SingleTaskGP`` that predicts from a Cholesky factor, which new observations extend.
 
-With noise N and S = N^(-1/2), the factored matrix is I + S K S. Its eigenvalues are at least 1 for
-any noise and any points, so no jitter is needed. An observation of weight zero has S = 0, which
-does not change the likelihood.
+With prior covariance K, noise variances N and S = N^(-1/2), the factored matrix is I + S K S. Its
+eigenvalues are at least 1 for any noise and any points, so no jitter is needed. An observation with
+infinite noise has S = 0, and does not change the likelihood.
 
 BoTorch repeats the inputs for each of m outputs, along an extra dimension, and passes these
 repeated inputs to the input transform. A transform with a batch shape would confuse this dimension
@@ -49,9 +49,9 @@ class GrowingRegression:
         across: Prior covariance between earlier and new observations, `batch_shape x n x q`.
 
     Attributes:
-        scale: S of all observations, `batch_shape x (n + q)`.
+        scale: S = N^(-1/2) of all observations, `batch_shape x (n + q)`.
         triangle: Lower Cholesky factor L of I + S K S, `batch_shape x (n + q) x (n + q)`.
-        whitened: L⁻¹ S (y - m), `target_batch_shape x (n + q)`.
+        whitened: L⁻¹ S (y - m) of observations y with prior mean m, `target_batch_shape x (n + q)`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     _has_transformed_inputs: bool
 
     def forward(self, x: Tensor) -> MultivariateNormal:
-        """The prior at inputs, which are first transformed in training mode.
+        """The prior at inputs; in training mode, the inputs are transformed first.
 
         Args:
             x: Inputs, `... x q x d`.
@@ -182,7 +182,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         )
 
     def information_gain(self) -> Tensor:
-        """½ ln det(I + N^(-½) K N^(-½)) of the training data, in nats, `batch_shape`."""
+        """Information gain ½ ln det(I + N^(-½) K N^(-½)) of the data in nats, `batch_shape`."""
         self.eval()
         return log_diagonal(self._regression().triangle)
 
@@ -263,7 +263,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return MultivariateNormal(prior.mean, covariance)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        # Analytic acquisition functions move their model to the device of X in every call.
+        # Analytic acquisition functions call this for every X, usually without a change of device.
         if fn(self.train_targets) is not self.train_targets:
             self.prediction_strategy = None
         if self._row_noise is not None:
@@ -273,7 +273,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         """Noise variances of new observations at ``X``, `... x q`: as given, or learned."""
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
-            # All rows share the noise that is learned in addition to the given variances.
+            # The noise that is learned in addition to the given variances is the same for all rows.
             return self._given_noise(X, noise) + self.likelihood.second_noise  # type: ignore[no-any-return]
         return self._added_noise(X) if noise is None else noise
 
@@ -292,8 +292,8 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``. Batch dimensions
                 that ``X`` lacks are alternative observations at the same inputs.
             noise: Noise variances of the observations, shape of ``Y``, in the units of the outcome
-                transform. None for the likelihood's noise or, if all variances are fixed, their
-                mean. A ``FixedNoiseGaussianLikelihood`` adds its ``second_noise``.
+                transform. By default the likelihood's noise or, if all variances are fixed, their
+                mean. A ``FixedNoiseGaussianLikelihood`` adds its ``second_noise`` to the variances.
 
         Returns:
             A new model; ``self`` is unchanged.
@@ -310,7 +310,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             Y, _ = self.outcome_transform(Y, X=X)
         fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
         if for_fantasies.on() and fixed and noise is not None:
-            # BoTorch gives fantasies the total noise, including the learned part.
+            # BoTorch passes the total noise of fantasies; the learned part is added again later.
             noise = noise - self.likelihood.second_noise
         original, *_ = self._transform_tensor_args(X, Y)
         inputs, targets, variance = self._transform_tensor_args(self.transform_inputs(X), Y, noise)
@@ -380,7 +380,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             old: The model before the new rows.
             inputs: All inputs, `... x n x d`, with the new rows last.
             X: The new inputs, `... x q x d`.
-            noise: Given variances of the new rows, `... x q`; None otherwise.
+            noise: Noise variances of the new rows, `... x q`; None if they are not given.
 
         Returns:
             The variances of the new rows, `... x q`; None if variances of old rows changed too.
@@ -407,8 +407,8 @@ NOISE_ALONE = {
 def check_honoured(model: GrowingGP) -> None:
     """Raise if a subclass overrides a method that predictions do not use.
 
-    Predictions are computed from a stored Cholesky factor. They take noise from the likelihood's
-    ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
+    Predictions are computed from a stored Cholesky factor. The predictions take noise from the
+    likelihood's ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
 
     Raises:
         ValueError: If the class of the model or of the likelihood overrides such a method.
@@ -422,6 +422,6 @@ def check_honoured(model: GrowingGP) -> None:
         require(
             honoured,
             f"{owner.__name__} overrides {name}, which predictions do not use. "
-            "Define noise by _shaped_noise_covar or noise_covar of the likelihood and the prior by "
-            "mean_module and covar_module, or use SingleTaskGP.",
+            "Define noise by _shaped_noise_covar or noise_covar of the likelihood, and the prior "
+            "by mean_module and covar_module, or use SingleTaskGP.",
         )

@@ -55,8 +55,8 @@ from botorch_tv.validation import require
 SCALE_MODE, SCALE_SPREAD = 3.5, 0.7
 """Prior of the output scale of standardised data: mode, and standard deviation of the logarithm."""
 NOISE_MODE, NOISE_SPREAD = math.exp(-4.0), 1.5
-"""Prior of the noise if the scale is learned, in the same terms. Under BoTorch's prior, with e⁻⁵
-and 1, a fit attributes more of the noise to drift."""
+"""Prior of the noise variance if the output scale is learned: mode, and standard deviation of the
+logarithm. Under BoTorch's prior (e⁻⁵ and 1), a fit attributes more of the noise to drift."""
 
 
 def _log_normal(mode: float, spread: float) -> LogNormalPrior:
@@ -64,11 +64,11 @@ def _log_normal(mode: float, spread: float) -> LogNormalPrior:
 
 
 def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
-    """Names of parameters and buffers that have a dimension of outputs, with this dimension.
+    """The index of the dimension of outputs, by the name of each parameter or buffer with one.
 
     Args:
         model: The model; its batch shape ends with the outputs.
-        own_mean: Whether the caller supplied the mean module, which is not examined.
+        own_mean: Whether the caller supplied the mean module; such a module is not examined.
     """
     outputs = model._aug_batch_shape
     found: dict[str, int] = {} if own_mean else {"mean_module.raw_constant": -1}
@@ -140,7 +140,7 @@ def temporal_kernel(
         f"{decay!r} declares no parameters to learn; declare them in its class attribute "
         "parameters, or pass learn_forgetting=False to fix the decay.",
     )
-    # Restarts of a fit draw from all priors, including priors of fixed parameters.
+    # Fixed parameters have no prior, because restarts of a fit draw from every prior.
     prior = DEFAULT if learn else None
     origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
     kernel: DecayKernel
@@ -151,7 +151,7 @@ def temporal_kernel(
     else:
         kernel = DecayKernel(decay, origin, batch_shape, unit=median_gap(times), learn=learn)
     kernel = kernel.to(times)
-    # Set the values again in the dtype of the data, because float32 has rounded them.
+    # Set the values again in the dtype of the data, because they may be rounded to float32.
     kernel.restart()
     if not learn:
         kernel.requires_grad_(False)
@@ -168,10 +168,10 @@ class TimeVaryingGP(AgingGP):
     Time is a column of ``X``, in any unit and with any spacing. A decay of covariance (``Markov``,
     ``Wiener``) describes a drifting objective: time is an input of the kernel, and predictions
     refer to the times in ``X``. An inflation of noise (``ExponentialWeights``,
-    ``UncertaintyInjection``) increases the noise of an observation with ``now - t``. Both can be
-    combined.
+    ``UncertaintyInjection``) increases the noise of an observation with ``now - t``. A decay and an
+    inflation can be combined.
 
-    To optimise at the present, evaluate the acquisition function there with
+    To optimise the present objective, evaluate the acquisition function at the present time with
     :func:`~botorch_tv.acquisition.present.at_present`, or fix the time column with
     ``optimize_acqf(..., fixed_features={d - 1: now})``.
 
@@ -183,7 +183,7 @@ class TimeVaryingGP(AgingGP):
     by ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. If a decay
     is learned from standardised outcomes, the default kernel also has an output scale and the noise
     prior is wider; see :mod:`botorch_tv.models.time_varying_gp`. Rates are learned per median time
-    between observations, in any unit of time.
+    between observations, so time may have any unit.
 
     Args:
         train_X: Inputs, `batch_shape x n x d`, including the time column.
@@ -195,9 +195,9 @@ class TimeVaryingGP(AgingGP):
         covar_module: A kernel over all columns including time, as in ``SingleTaskGP``; it replaces
             the decay. For a kernel over the other columns use ``spatial_module``.
         mean_module: The prior mean; a learned constant if None.
-        outcome_transform: As in ``SingleTaskGP``: ``Standardize`` by default, which changes the
-            scale of noise and kernel variances between datasets. None by default if
-            ``learn_forgetting`` is False.
+        outcome_transform: As in ``SingleTaskGP``. The default is ``Standardize``, but None if
+            ``learn_forgetting`` is False, because ``Standardize`` changes the scale of noise and
+            kernel variances between datasets.
         input_transform: A transform of the columns other than time.
         forgetting: A decay, an inflation, or a sequence of one each, from
             ``botorch_tv.forgetting`` or custom; fitting starts from their parameter values.
@@ -328,7 +328,7 @@ class TimeVaryingGP(AgingGP):
                 self.covar_module.temporal.unit, INITIAL_EPSILON
             )
         if default_space:
-            # Like BoTorch, warn of unscaled data under the default kernel; time is exempt.
+            # With the default kernel, warn of unscaled data as BoTorch does, except for time.
             targets = self.train_targets
             with torch.no_grad():
                 validate_input_scaling(
@@ -344,8 +344,8 @@ class TimeVaryingGP(AgingGP):
         """The model's decay and inflation with their current values, per unit of time.
 
         The value is a decay or an inflation, such as ``Markov(epsilon=0.027)``; a tuple if the
-        model has both or neither. It can be passed to another model. Values of a batch are tensors,
-        `batch_shape`.
+        model has both or neither. The value can be passed to another model. Values of a batch are
+        tensors, `batch_shape`.
 
         Raises:
             ValueError: If the unit of time is so long that ε rounds to 1.
@@ -369,8 +369,8 @@ class TimeVaryingGP(AgingGP):
             X: Inputs including time, `... x q x d`.
             output_indices: Indices of the outputs; all if None.
             observation_noise: Whether to add the noise of an observation at the times in ``X``, or
-                the noise variances to add, `... x q x m`. Observations before ``now`` have the
-                noise of their age.
+                the noise variances to add, `... x q x m`. At times before ``now`` this noise
+                includes the growth with age.
             posterior_transform: A transform of the posterior; None for no transform.
 
         Raises:
@@ -380,7 +380,8 @@ class TimeVaryingGP(AgingGP):
         found = super().posterior(X, output_indices, observation_noise, posterior_transform)
         kernel = self.covar_module
         if not (isinstance(kernel, SpatioTemporalKernel) and kernel.temporal is None):
-            # Set on the instance, because BoTorch's transforms check the posterior's class.
+            # The method is replaced on the instance, because BoTorch's transforms check the
+            # posterior's class.
             found.rsample_from_base_samples = partial(
                 _samples_at,
                 X[..., self.time_dim].detach(),
@@ -392,9 +393,9 @@ class TimeVaryingGP(AgingGP):
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
         """A model conditioned on q more observations, in O(n² q).
 
-        The result equals a model of all data with the same parameters. With age noise, a later
-        observation changes the noise of all earlier observations, so the factor is recomputed in
-        O(n³); :meth:`set_now` avoids this.
+        The result equals a model of all data with the same parameters. If noise grows with age, a
+        later observation changes the noise of all earlier observations, and the factor is
+        recomputed in O(n³). :meth:`set_now` fixes the present time, which avoids the recomputation.
 
         Args:
             X: Inputs including time, `batch_shape x q x d`.
@@ -461,7 +462,7 @@ def _samples_at(
     if bool(past.any()):
         warnings.warn(
             f"samples are drawn at time {times[past][0].item():g}, but now is "
-            f"{now.max().item():g}; set the time of baseline points or points to prune to the "
+            f"{now.max().item():g}; set the time of baseline points and of points to prune to the "
             "present, or use qLogNoisyExpectedImprovementAtPresent.",
             InputDataWarning,
             stacklevel=3,

@@ -39,12 +39,12 @@ from botorch_tv.validation import require, require_integer, shown
 
 
 def default_strategy(columns: int) -> Strategy:
-    """:func:`~botorch_tv.strategies.adaptive_gp_ucb` up to 20 columns, else a fitted strategy."""
+    """``adaptive_gp_ucb`` for up to 20 columns of parameters, else :func:`learning_strategy`."""
     return adaptive_gp_ucb() if columns <= MOST_COLUMNS else learning_strategy()
 
 
 def learning_strategy() -> Strategy:
-    """A strategy that learns lengthscale, noise and rate of change, for values with sd 1."""
+    """A strategy that learns lengthscale, noise and rate of change, for standardised values."""
     with torch.device("cpu"):
         kernel = MaternKernel(nu=2.5).double()
         kernel.lengthscale = 0.3
@@ -64,7 +64,7 @@ _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 class StudyData(NamedTuple):
-    """The data for the choice of a trial: the log, and the trials by kind, see :func:`sort`."""
+    """The data for the choice of a trial: the log, and the trials by kind; see :func:`sort`."""
 
     log: MeasurementLog
     space: StudySpace
@@ -77,12 +77,12 @@ class StudyData(NamedTuple):
     undecided: Trials
 
     def place(self, clock_time: float) -> float:
-        """A time of the trials as a time of the model."""
+        """Convert a time of the trials to a time of the model."""
         _, _, origin, tempo = self.unit
         return (clock_time - origin) / tempo
 
     def time(self, clock_time: float) -> float:
-        """A time of the trials as a time of the model, no earlier than the newest value."""
+        """Convert a time of the trials to a time of the model, no earlier than the newest value."""
         return max(self.place(clock_time), float(self.log.state.time))
 
 
@@ -100,9 +100,9 @@ class DriftSampler(BaseSampler):
     **Trials without a value.** A running trial counts as if its value were the predicted mean
     (Desautels et al., 2014); if it has no parameters yet, its suggestion is computed first. Failed
     trials, infeasible trials (with a constraint above 0) and infinite values lower the probability
-    that trials nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. Points less than half as
-    likely to succeed as the most likely point are avoided. The newest 16 pruned trials count as if
-    their value were the median of all values, or the predicted mean if that is worse.
+    that trials nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is avoided if its
+    probability of success is less than half of the highest. The newest 16 pruned trials count as if
+    their value were the median of all values, or the predicted mean if the mean is worse.
 
     **Parameters.** Floats, integers and categorical parameters are modelled if all trials have them
     with the same range; other parameters are sampled independently. Lengthscales are fractions of a
@@ -114,8 +114,8 @@ class DriftSampler(BaseSampler):
     each attempt without success, up to 240 trials.
 
     Args:
-        strategy: The strategy; its ``maximize`` is taken from the study. Its data are the values of
-            the study, at times in ``unit``. The default is
+        strategy: The strategy; its ``maximize`` is taken from the study. The strategy's data are
+            the values of the study, at times in ``unit``. The default is
             :func:`~botorch_tv.strategies.adaptive_gp_ucb` or, with more than 20 columns,
             :func:`~botorch_tv.optuna.sampler.learning_strategy` in units set by the first 8 trials.
         time_key: User attribute with the time of each trial, a number in any unit, which every
@@ -157,7 +157,7 @@ class DriftSampler(BaseSampler):
         require(
             strategy is None or (strategy.remakes_suggestions and not strategy.consults),
             f"DriftSampler: {strategy!r} consults an expert or needs the member that made each "
-            "suggestion, which Optuna does not store; use ask and tell of the strategy.",
+            "suggestion. Optuna does not store these; use ask and tell of the strategy.",
         )
         self._strategy = strategy
         self._clock = TrialClock(time_key, unit)
@@ -182,7 +182,7 @@ class DriftSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The parameters to model: in all complete trials, with more than one value.
+        """The parameters to model: those of all complete trials with more than one possible value.
 
         Args:
             study: The study.
@@ -201,7 +201,7 @@ class DriftSampler(BaseSampler):
             search_space: Distributions of the parameters by name.
 
         Raises:
-            ValueError: If the study has several objectives, or the trial no time.
+            ValueError: If the study has several objectives, or the trial has no time.
         """
         self._raise_error_if_multi_objective(study)
         space = StudySpace(search_space)
@@ -279,7 +279,7 @@ class DriftSampler(BaseSampler):
         """The trials of a study as data for a model of some parameters."""
         log, before = self._before or (None, None)
         if before is not None and before.distributions == space.distributions:
-            space = before  # it has cached the points of finished trials
+            space = before  # the former space has cached the points of finished trials
         trials = sort(study.get_trials(deepcopy=False), space, self._clock)
         valued = sorted(trials[0], key=lambda timed: (timed[0], timed[1].number))
         maximize = study.direction == StudyDirection.MAXIMIZE
@@ -289,7 +289,7 @@ class DriftSampler(BaseSampler):
         unit = (0.0, 1.0, valued[0][0] if valued else 0.0, 1.0)
         first = [trial.values[0] for _, trial in valued[:UNIT_FROM]]
         if len(first) > 1 and self._strategy is None and not isinstance(log.strategy, Adaptive):
-            # A fitted default strategy expects standardised values.
+            # The default strategy with fitted hyperparameters expects standardised values.
             between = median(b - a for (a, _), (b, _) in pairwise(valued[:UNIT_FROM]))
             unit = (fmean(first), pstdev(first) or 1.0, unit[2], between or 1.0)
         center, scale, origin, tempo = unit
@@ -345,7 +345,7 @@ class DriftSampler(BaseSampler):
 
 
 def common(study: Study) -> dict[str, BaseDistribution]:
-    """The parameters of all complete trials with a common distribution of several values."""
+    """Parameters with the same distribution in all complete trials and several possible values."""
     found = intersection_search_space(study.get_trials(deepcopy=False))
     return {name: distribution for name, distribution in found.items() if not distribution.single()}
 
@@ -370,16 +370,17 @@ def best_now(
 ) -> BestNow:
     """The parameters with the best lower bound of the objective, mean - sd / 2, now.
 
-    When minimising, the parameters with the best upper bound, mean + sd / 2. Settings more likely
-    to fail than to succeed are excluded. ``study.best_trial`` ignores drift: it compares values of
-    different times.
+    When minimising, these are the parameters with the best upper bound, mean + sd / 2. Settings
+    more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift: it
+    compares values of different times.
 
     Args:
         study: The study.
         sampler: The sampler with the model; the sampler of the study by default.
-        now: The present time. If trials are timed by time stamps, it is a datetime, by default the
-            time of the call. If they are timed by a user attribute, it is a number, by default the
-            time of the newest trial. Times before the newest trial are replaced by its time.
+        now: The present time. If trials are timed by time stamps, the present time is a datetime,
+            by default the time of the call. If trials are timed by a user attribute, it is a
+            number, by default the time of the newest trial. A time before the newest trial is
+            replaced by the time of that trial.
 
     Returns:
         The parameters, tried or not, and their predicted mean and standard deviation.

@@ -68,7 +68,7 @@ class TrialClock:
         return self._attribute(trial)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
-        """The present time: as given, else from the clock, or the newest trial's with a key.
+        """The present time: ``now``, else the clock's or, with a key, that of the newest trial.
 
         Raises:
             ValueError: If ``now`` is of another kind than the times of the trials.
@@ -134,7 +134,7 @@ class StudySpace(Space):
 
 
 CERTAIN = 4
-"""Number of failures that a violated constraint counts as."""
+"""A violated constraint counts as this number of failures."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 

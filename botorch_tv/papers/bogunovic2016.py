@@ -87,8 +87,8 @@ def _periods(noise: float) -> dict[str, Strategy]:
     return {**resetting, GP_UCB: gp_ucb(kernel=kernel, noise=noise, width=WIDTH)}
 
 
-# The paper: regret is highest at 0, and rises rapidly towards 0; a slightly smaller rate does not
-# increase it.
+# The paper: regret is highest if the assumed rate is 0, and rises rapidly towards 0. A rate
+# slightly below the true rate does not increase regret.
 _RATE_CLAIMS = [
     *(below(CASE, label, "ε = 0") for label in list(_RATES)[1:]),
     below(CASE, "ε = 0.005", f"ε = {TRUTH}", -REQUIRED),
@@ -103,7 +103,7 @@ _PERIOD_CLAIMS = [
 
 
 def _judge_periods(results: Results) -> Outcome:
-    """Short periods cost regret, long periods increase its spread, and N = T is GP-UCB."""
+    """Judge if short periods cost regret, long periods increase its spread, and N = T is GP-UCB."""
     result = results[CASE]
     orders = judge(_PERIOD_CLAIMS, results)
     long = result.total_regret(f"N = {HORIZON}")

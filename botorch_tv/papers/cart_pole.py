@@ -8,13 +8,14 @@ choices are ours:
 
 - The cost is the exact cost of coming to rest from the initial state of [B22], instead of the cost
   of a simulated run with little noise; the noise of the study is added to it.
-- The unit and the prior mean come from the costs, before the change, of gains spread evenly over
-  the box, as many as a trial has rounds. The unit is their standard deviation. The prior mean is
-  the generalised least squares estimate for a kernel of variance 1. All values lie within four
-  standard deviations of this estimate, as a prior of unit variance expects, but up to six above
-  their average, because the cost is a bowl with a high rim.
-- Runs that cost more than any before the change, :data:`LIMIT`, are stopped and cost that much.
-  After the change this happens for one gain in three hundred.
+- The unit and the prior mean come from costs before the change. They are computed for gains spread
+  evenly over the box, as many as a trial has rounds. The unit is the standard deviation of these
+  costs. The prior mean is the generalised least squares estimate for a kernel of variance 1. All
+  costs lie within four standard deviations of this estimate, as a prior of unit variance expects.
+  They lie up to six standard deviations above their average, because the cost is a bowl with a high
+  rim.
+- A run is stopped if its cost exceeds the highest cost before the change, :data:`LIMIT`, and then
+  costs that much. After the change, the run of one gain in three hundred is stopped.
 - All strategies of a trial start at the same random gain, and learn their four lengthscales every
   five rounds.
 """
@@ -48,7 +49,7 @@ LAST = 100
 """Number of final rounds, in which strategies should have recovered."""
 LENGTHSCALE_PRIOR = GammaPrior(15.0, 10 / 3)
 LENGTHSCALE = 4.5
-"""The mean of the prior, where learning starts."""
+"""The mean of the lengthscales' prior, where learning starts."""
 
 MACHINE = CartPoleSystem(
     cart_mass=1.0 - 0.0804,
@@ -65,7 +66,7 @@ MACHINE = CartPoleSystem(
 motor with a time constant of 1 s. Runs start at 4 m, 0.1 rad and 0.01 rad/s."""
 
 LIMIT = 1.285
-"""The highest cost in the box before the change, at a corner, in units of the lowest."""
+"""The highest cost in the box before the change, in units of the lowest; it is at a corner."""
 
 
 def cart_pole() -> CartPole:
@@ -77,7 +78,7 @@ def cart_pole() -> CartPole:
 def unit() -> tuple[float, float]:
     """Prior mean and standard deviation, in units of the best cost before the change.
 
-    They come from gains spread evenly over the box.
+    Both are computed from the costs of gains spread evenly over the box.
     """
     problem = cart_pole()
     lower, upper = problem.spatial_bounds
@@ -140,7 +141,7 @@ def recovery(results: Results) -> Outcome:
 
 
 def stale_regret() -> float:
-    """Regret per round after the change, for the best gain before the change."""
+    """Regret per round after the change, of the gain that was best before the change."""
     problem = cart_pole()
     best = problem.optimizers_at(0.0)
     X = torch.cat([best, torch.full_like(best[:, :1], CHANGE)], dim=-1)

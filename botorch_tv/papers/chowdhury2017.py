@@ -2,18 +2,18 @@
 
 Drawn functions, on 100 random arms of [0, 1], are either draws from the Gaussian process, or
 smoothed draws in the kernel's function space: posterior means fitted to the draws. Some settings of
-the paper depend on the function. Here they hold for a whole study: R² is 1 % of the mean range of
-its functions, and B is the largest √(fᵀKf) of its functions, with B² = fᵀKf as in §6. (The squared
-norm of a smoothed draw f = Ka is aᵀKa; §6 does not use it.) All trials have the same arms. The
-paper does not state the noise assumed in the fit; here it is 1 % of the mean range of the draws.
-Nor does it define the incumbent of GP-EI and GP-PI; here it is the best value observed, with the
-first arm and ties at random. On the standard functions, variants that use the best posterior mean
-are played too; their labels have a suffix.
+the paper depend on the function. Here these settings hold for a whole study: R² is 1 % of the mean
+range of its functions, and B is the largest √(fᵀKf) of its functions, with B² = fᵀKf as in §6. (The
+squared norm of a smoothed draw f = Ka is aᵀKa; §6 does not use it.) All trials have the same arms.
+The paper does not state the noise assumed in the fit; here it is 1 % of the mean range of the
+draws. The paper does not define the incumbent of GP-EI and GP-PI; here it is the best value
+observed. The first arm is random, and ties are broken at random. On the standard functions,
+variants whose incumbent is the best posterior mean are played too; their labels have a suffix.
 
-The paper gives neither the unit nor the horizon of the standard functions in Figure 3. Here they
-are standardised over the arms, because the kernel has variance 1; R² = λ is 1 % of the range. For
-the sensors of Figure 4 γ_t = 1 as in the paper, and all rounds of a trial have the readings of the
-same row. B is the largest √(fᵀKf) here too.
+The paper gives neither the unit nor the horizon of the standard functions in Figure 3. Here the
+functions are standardised over the arms, because the kernel has variance 1; R² = λ is 1 % of the
+range. For the sensors of Figure 4 γ_t = 1 as in the paper, and all rounds of a trial have the
+readings of the same row. B is the largest √(fᵀKf) here too.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def line_up(
 
 
 def function_world(kernel_name: str, smooth: bool, noise: float) -> StaticWorld:
-    """Functions of a kernel with lengthscale 0.2 and variance 1.
+    """Static objectives drawn for a kernel with lengthscale 0.2 and variance 1.
 
     Args:
         kernel_name: "se" or "matern52".
@@ -102,7 +102,7 @@ def function_world(kernel_name: str, smooth: bool, noise: float) -> StaticWorld:
 
 
 def printed_bound(covariance: Tensor, functions: Tensor) -> float:
-    """The largest B of any function, with B² = fᵀKf, [C17] §6.
+    """The largest B = √(fᵀKf) of any function, as [C17] §6 prints it.
 
     Args:
         covariance: K of the arms, `M x M`.
@@ -114,7 +114,7 @@ def printed_bound(covariance: Tensor, functions: Tensor) -> float:
 def function_strategies(kernel_name: str, smooth: bool, noise: float) -> dict[str, Strategy]:
     """The strategies, with the information gain in closed form, as in the paper.
 
-    B holds for all functions of the study.
+    The bound B holds for all functions of the study.
 
     Args:
         kernel_name: "se" or "matern52".
@@ -177,12 +177,12 @@ FUNCTION_HORIZON = 2_000
 POINTS_PER_DIMENSION = 100
 TRAINING_DAYS = 18
 TEST_ROWS = 192
-"""Of the light sensors."""
+"""Number of test rows of the light sensors."""
 
 
 @cache
 def standardised(problem: BaseTestProblem) -> tuple[Grid, Tensor]:
-    """100 d fixed random points of the unit cube, and the values there, standardised over them."""
+    """100 d fixed random points of the unit cube, and the standardised values at these points."""
     shape = (POINTS_PER_DIMENSION * problem.dim, problem.dim)
     grid = Grid(torch.from_numpy(np.random.default_rng(2017).random(shape)))
     found: Tensor = problem(grid.X, noise=False)
@@ -284,9 +284,9 @@ class SensorWorld(StaticWorld):
 
 
 def temperature(records: Recordings) -> SensorWorld:
-    """54 cells; 8 and 9 o'clock of the days after the first 18 are played.
+    """54 cells; the readings at 8 and 9 o'clock on the days after the first 18 are played.
 
-    All hours of the first 18 days are for training, because two hours a day are not enough for a
+    All hours of the first 18 days are for training, because two hours a day do not determine a
     covariance of 54 arms.
     """
     panel = records.temperature()
@@ -298,8 +298,8 @@ def temperature(records: Recordings) -> SensorWorld:
 def light(records: Recordings) -> SensorWorld:
     """41 sensors of the paper's record; all its test rows are played, as in the paper.
 
-    Without that record, speeds on 41 roads: every quarter of an hour of five days is for training,
-    rows of the next two days are played.
+    Without that record, speeds on 41 roads are played: one row per quarter of an hour of five days
+    is for training, and rows of the next two days are played.
     """
     found = records.light()
     if found is None:
@@ -312,7 +312,7 @@ def light(records: Recordings) -> SensorWorld:
 
 
 def sensor_strategies(world: SensorWorld, B: float | None = None) -> dict[str, Strategy]:
-    """The strategies, with the sample covariance; B is by default the largest √(fᵀKf)."""
+    """The strategies, with the sample covariance; by default B is the largest √(fᵀKf)."""
     bound = printed_bound(world.kernel, world.readings) if B is None else B
     return line_up(world.kernel, world.noise, bound, Fixed(1.0))
 

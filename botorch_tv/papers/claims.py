@@ -1,5 +1,6 @@
-"""Test a paper's claims, that a strategy has less regret than another or that a number holds, and
-write the outcome as text.
+"""Tests of a paper's claims, and their outcome as text.
+
+A claim is that one strategy has less regret than another, or that a number lies between limits.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.study_record import Paired
 
 REQUIRED = 3.0
-"""Standard errors by which two regrets must differ to be in order; closer regrets are level."""
+"""Two regrets are level unless they differ by more than this number of standard errors."""
 RULE = (
     f"An order holds if the regrets differ by more than {REQUIRED:g} standard errors, is wrong if "
     "they differ as much the other way, and is level otherwise. A figure agrees if all orders and "
@@ -33,14 +34,14 @@ Claim = Callable[[Results], Row]
 def below(
     case: str, lower: str, higher: str, required: float = REQUIRED, *, ours: bool = False
 ) -> Claim:
-    """The claim that `lower` has less total regret than `higher` in a case, one study.
+    """The claim that `lower` has less total regret than `higher` in a case.
 
     Args:
         case: Name of the study.
         lower: Label of the better strategy.
         higher: Label of the worse strategy.
-        required: Standard errors that the paired difference must exceed, :data:`REQUIRED`; its
-            negative only requires that `lower` is not worse.
+        required: The paired difference must exceed this number of standard errors,
+            :data:`REQUIRED`. The value -:data:`REQUIRED` only requires that `lower` is not worse.
         ours: Whether the claim is ours; it is then reported, but does not affect the verdict.
     """
 
@@ -59,7 +60,7 @@ def compared(
     required: float = REQUIRED,
     ours: bool = False,
 ) -> Row:
-    """The row of :func:`below`, for a paired difference of `higher` minus `lower`."""
+    """The row of :func:`below`; ``gap`` is the paired difference of `higher` minus `lower`."""
     identical = gap.mean == 0 and gap.standard_error == 0
     t_ratio = 0.0 if identical else gap.t_ratio
     return {
@@ -76,10 +77,10 @@ def compared(
 
 
 def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
-    """Whether an order holds: yes, no, or level; level also for a single trial, without an error.
+    """Whether an order holds: yes, no, or level. A single trial has no error and is level.
 
     Args:
-        t_ratio: The difference in standard errors.
+        t_ratio: The difference of the regrets divided by its standard error.
         required: As for :func:`below`.
     """
     if t_ratio > required:
@@ -99,13 +100,13 @@ def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> P
 
 
 def decided(answers: Iterable[str]) -> bool | None:
-    """Whether all claims hold: False if one is wrong, else None if one is level."""
+    """True if all claims hold, False if one is wrong, None if none is wrong but one is level."""
     given = set(answers)
     return False if "no" in given else None if "level" in given else True
 
 
 def beats(case: str, lower: str, rivals: Iterable[str], *, ours: bool = False) -> list[Claim]:
-    """A claim against each of several rivals; see :func:`below`."""
+    """Claims that `lower` has less regret than each of several rivals; see :func:`below`."""
     return [below(case, lower, rival, ours=ours) for rival in rivals]
 
 
@@ -114,7 +115,7 @@ def across(
 ) -> Claim:
     """The claim that `lower` has less total regret than `higher` in the mean over several cases.
 
-    The standard error is between the cases, which may be different days of a record.
+    The standard error is computed between the cases, such as different days of a record.
 
     Args:
         cases: Names of the studies.
@@ -157,7 +158,7 @@ def within(
 
 
 def yes(holds: bool) -> str:
-    """The answer to a claim that cannot be level."""
+    """The answer to a claim that is either right or wrong, and cannot be level."""
     return "yes" if holds else "no"
 
 
@@ -181,8 +182,9 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     """Test every claim, on paired trials.
 
     Returns:
-        A table with one row per claim: for an order the mean of R_T(higher) − R_T(lower), its
-        standard error and their ratio; then for every number its limits.
+        The verdict, and a table with one row per claim. For an order the row has the mean of
+        R_T(higher) − R_T(lower), its standard error and their ratio; for a number it has the
+        limits.
     """
     rows = [claim(results) for claim in claims]
     orders = [row for row in rows if "lower" in row]
@@ -215,7 +217,7 @@ def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) ->
 
 
 def also(orders: Outcome, rows: Sequence[Row], verdict: str = "") -> Outcome:
-    """The outcome of some claims, extended by rows and their verdict; those with answers count."""
+    """The outcome of claims with further rows and their verdict; rows with answers are claims."""
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
     holds = decided(row["answer"] for row in rows if "answer" in row)
     if holds is not False:

@@ -1,13 +1,14 @@
 """Experiments of [W22] on functions of an RKHS that change abruptly or slowly, and on stock prices.
 
-[W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1, with
-ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend
-on the functions drawn there, so only orders can be compared. In another reading all trials have the
-functions of the first trial, because some standard deviations in [ET] are as small as then.
+[W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] Table 1 repeats the comparison with
+ET-GP-UCB added and with less noise. Functions are drawn anew for every trial; the papers' numbers
+depend on the functions drawn there, so only orders can be compared. In another reading all trials
+have the functions of the first trial, because some standard deviations in [ET] are as small as
+between trials with the same functions.
 
 Settings that theory derives from the functions hold for a whole study. B_T is the mean over trials
-of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so there are
-two readings: the largest norm of any function of the study, as theory requires, and 1, which is far
+of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so two values
+are tried: the largest norm of any function of the study, as theory requires, and 1, which is far
 smaller. In [W22] the budget bounds the changes in norm, not in maximum, but the rule for the window
 holds only up to a constant.
 """
@@ -78,13 +79,13 @@ Make = Callable[[float], AbruptWorld | DriftWorld]
 
 
 def abrupt(noise: float, terms: int = 20) -> AbruptWorld:
-    """f1 for t < 100, f2 to 200, f3 after."""
+    """The objective is f1 before round 100, f2 before round 200, and f3 from then on."""
     functions = RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
     return AbruptWorld(_ARMS, functions=functions, changes=(100, 200), noise=noise)
 
 
 def slow(noise: float, terms: int = 20, legs: int = 1) -> DriftWorld:
-    """f4 + (f5 - f4) t / T, or on to f6 in a second leg."""
+    """The objective is f4 + (f5 - f4) t / T; with two legs, the second goes from f5 to f6."""
     functions = RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
     return DriftWorld(_ARMS, functions=functions, horizon=HORIZON, legs=legs, noise=noise)
 
@@ -105,7 +106,7 @@ def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
 
 @cache
 def _survey(make: Make) -> tuple[float, tuple[int, float]]:
-    """The largest norm, and window and discount; they do not depend on the noise."""
+    """The largest norm, and the pair of window and discount; none depends on the noise."""
     world = make(1.0)
     return largest_norm(world, TRIALS), forgetting(variation(world, TRIALS, HORIZON))
 
@@ -119,7 +120,7 @@ def line_up(
         kernel: Covariance of the arms.
         noise: Variance λ = R² of the noise.
         B: Bound on the norms of the objectives.
-        memory: As :func:`forgetting` returns it.
+        memory: Window and discount, as :func:`forgetting` returns them.
     """
     period, gamma = memory
     width = IGPUCB(B=B, R=noise**0.5, delta=DELTA)
@@ -142,9 +143,9 @@ def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str,
 def case(
     title: str, variance: float, make: Make, B: float | None = None, fixed: bool = False
 ) -> Drawn:
-    """An experiment of this module: its world (the simulated objectives) and its strategies.
+    """A case of this module's experiments: the world (simulated objectives) and the strategies.
 
-    If the functions are held fixed, the strategies are the same as for functions drawn anew.
+    The strategies do not depend on whether functions are held fixed or drawn anew.
     """
     players = partial(strategies, make=make, B=B)
     return Drawn(title, variance, partial(_world, make, fixed), players, HORIZON, fixed)
@@ -159,8 +160,8 @@ READINGS = {
     "-B-1": (1.0, False, "B = 1", "B = 1"),
     "-B-1-fixed": (1.0, True, "B = 1, functions held fixed", "B = 1 and functions held fixed"),
 }
-"""B, None for the largest norm, whether all trials have the same functions, and captions of case
-and reading, by the end of a case's name."""
+"""By the end of a case's name: B (None for the largest norm), whether all trials have the same
+functions, the caption of the case, and the caption of the reading."""
 
 
 def _experiment(
@@ -228,7 +229,7 @@ def _equal_noise(end: str) -> list[Claim]:
 
 
 def _abrupt(end: str) -> list[Claim]:
-    """The claims of [W22] §7, and of [ET] Appendix A for less and for equal noise."""
+    """The claims of [W22] §7, and of [ET] Appendix A for less noise and for the same noise."""
     return [
         *beats(f"noise-0.1{end}", _EVENT, RIVALS),
         *beats(f"noise-1{end}", "WGP-UCB", DROPPING),
@@ -237,7 +238,7 @@ def _abrupt(end: str) -> list[Claim]:
 
 
 def _slow(end: str) -> list[Claim]:
-    """The claims of [W22] §7, and of [ET] Appendix A for less and for equal noise."""
+    """The claims of [W22] §7, and of [ET] Appendix A for less noise and for the same noise."""
     return [
         *beats(f"noise-0.1{end}", _EVENT, RIVALS),
         similar(f"noise-1{end}", _EVENT, "WGP-UCB"),
@@ -251,7 +252,7 @@ def _appendix(end: str) -> list[Claim]:
 
 
 def _abrupt_appendix(end: str) -> list[Claim]:
-    """The claim of [W22] Appendix E, and of [ET] for equal noise; it does not give the terms."""
+    """The claim of [W22] Appendix E, and of [ET] for noise 1; [ET] does not give the terms."""
     return [*_appendix(end), *_equal_noise(end)]
 
 
@@ -295,10 +296,10 @@ SLOW_100 = _experiment(
 
 # Stocks, [W22] §7 and [ET] Table 1: an arm is a stock, and its closing price is the reward. [ET]
 # standardise all prices by the same mean and standard deviation. The kernel is their covariance. As
-# in the papers, both come from the days that are played. B is the largest norm of a day's prices in
-# the kernel's function space, and B_T the sum of the largest daily changes. [W22] uses raw prices;
-# in its code, according to [ET], the prior mean is 0, the prior variance 1, the noise variance 300,
-# and B 1.
+# in the papers, scale and kernel come from the days that are played. B is the largest norm of a
+# day's prices in the kernel's function space, and B_T the sum of the largest daily changes. [W22]
+# uses raw prices; in its code, according to [ET], the prior mean is 0, the prior variance 1, the
+# noise variance 300, and B 1.
 
 DAYS = 823
 STOCK_NOISE = 0.01
@@ -319,21 +320,21 @@ def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
 
 
 def largest_price_norm(world: PanelWorld) -> float:
-    """B = max_t √(f_tᵀ K⁺ f_t)."""
+    """The bound B = max_t √(f_tᵀ K⁺ f_t) on the norms of the prices f_t."""
     eigenvalues, vectors = spectrum(world.kernel.cpu().numpy())
     loads = world.objective.cpu().numpy() @ vectors
     return float(np.sqrt((loads**2 / eigenvalues).sum(1).max()))
 
 
 def budget(world: PanelWorld) -> float:
-    """B_T = Σ_t max_x |f_{t+1}(x) - f_t(x)|."""
+    """The variation budget B_T = Σ_t max_x |f_{t+1}(x) - f_t(x)|."""
     return variation(world, 1, world.horizon)
 
 
 def stock_strategies(world: PanelWorld, *, raw: bool = False) -> dict[str, Strategy]:
     """The strategies of [W22], ET-GP-UCB, and random search.
 
-    On raw prices they have a prior of mean 0 and variance 1, as in the code of [W22].
+    On raw prices the strategies have a prior of mean 0 and variance 1, as in the code of [W22].
     """
     kernel, noise, B = world.kernel, STOCK_NOISE, largest_price_norm(world)
     if raw:
@@ -428,9 +429,9 @@ _TABLE_CLAIMS = {
 
 
 def _judge_table(results: Results) -> Outcome:
-    """Judge the orders; list regret here and in the paper, and how often functions have its order.
+    """Judge orders; list regrets here and in the paper; count functions with the paper's order.
 
-    Standard deviations are between trials.
+    Standard deviations are those between trials.
     """
     orders, rows, sentences = judge_readings(_TABLE_CLAIMS, results), [], []
     for name, result in results.items():
@@ -445,7 +446,7 @@ def _judge_table(results: Results) -> Outcome:
         played = _TABLE_CASES[name]
         if isinstance(played, Drawn) and played.fixed:
             sentences.append(f"Standard deviations at {name}: {', '.join(spreads)}.")
-        elif isinstance(played, Drawn):  # a function for each trial
+        elif isinstance(played, Drawn):  # every trial has another function
             by_regret = sorted(cells, key=lambda label: cells[label])
             lowest = share_of_trials(result, [(_EVENT, rival) for rival in RIVALS])
             column = share_of_trials(result, pairwise(by_regret))

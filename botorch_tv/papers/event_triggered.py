@@ -1,8 +1,8 @@
 """Experiments of [ET]: ET-GP-UCB resets when an observation contradicts the model.
 
-The noise variance is 0.02, as in the paper's appendix. The 0.05 of its main text does not reproduce
-its Table 2; run `et-table2` with this noise to see the difference. Every cell of Table 2 is tested:
-our mean has to be within sampling error of the paper's mean.
+The noise variance is 0.02, as in the paper's appendix. The variance 0.05 of the paper's main text
+does not reproduce its Table 2; run `et-table2` with this noise to see the difference. Every cell of
+Table 2 is tested: our mean has to be within sampling error of the paper's mean.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 Paper = Mapping[str, Mapping[str, tuple[float, float]]]
-"""Mean resets per run and mean total regret R_T of a paper, by case and label of the strategy."""
+"""A paper's mean resets per run and mean total regret R_T, by case and label of the strategy."""
 
 
 def tolerance(ours: np.ndarray, runs: int) -> float:
@@ -224,7 +224,7 @@ TABLE_2 = Experiment(
 
 # Figure 4: when the trigger first fires. The paper shows a histogram and no numbers.
 
-PERIODS = {0.03: 29, 0.1: 22}  # of R-GP-UCB at the same rates
+PERIODS = {0.03: 29, 0.1: 22}  # periods of R-GP-UCB at the same rates of change
 
 
 def _trigger(noise: float) -> dict[str, Strategy]:

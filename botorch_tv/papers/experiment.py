@@ -61,7 +61,7 @@ class Drawn(Case):
         variance: Variance of the noise, or a function that computes it.
         world: Makes the world.
         strategies: Makes the strategies, by label.
-        horizon: Number of rounds, if the experiment has more.
+        horizon: Largest number of rounds, if the experiment has more; None for no limit.
         fixed: Whether all trials have the same functions, so they differ in noise alone.
     """
 
@@ -127,9 +127,9 @@ class Outcome(NamedTuple):
     Attributes:
         table: The numbers behind the verdict, one row per claim or cell.
         verdict: The verdict as text.
-        holds: Whether the paper's claims hold; None if there is nothing to test, or if some are
-            level and the others hold.
-        judged: Whether the run was large enough and on real data, as needed to judge the paper.
+        holds: Whether the paper's claims hold; None if there is nothing to test, or if some claims
+            are level and all others hold.
+        judged: Whether the run can judge the paper, because it was large enough and used real data.
     """
 
     table: pd.DataFrame
@@ -244,7 +244,7 @@ class Experiment:
 
     @property
     def errors(self) -> str:
-        """What standard errors are over, in cases whose trials share their objectives."""
+        """What differs between trials, as text, in cases whose trials share their objectives."""
         over: dict[str, list[str]] = {"first arms": [], "noise": []}
         for name, case in self.cases.items():
             if isinstance(case, Recorded) and case.trials is None:
@@ -260,7 +260,7 @@ class Experiment:
         )
 
     def chunk_folders(self, folder: Path) -> dict[str, Path]:
-        """The folders of finished trials of unfinished studies, by the name of the case.
+        """For each case, the folder in which an unfinished study stores its finished trials.
 
         Args:
             folder: Where results are written.
@@ -309,7 +309,7 @@ def draw_totals(
         result: The study.
         places: The parameter by the label of the strategy.
         mark: The value to mark; None for none.
-        marked: Its meaning.
+        marked: Meaning of the marked value.
         color: Colour of the strategy.
     """
     from botorch_tv.drawing import GRAY, lighten

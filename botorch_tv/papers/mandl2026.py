@@ -1,8 +1,8 @@
 """[MK] Mandl and Kekkonen (2026), Figure 1: TV-GP-UCB with the same β in every round.
 
-Objectives are Markov on 20 x 20 arms. Over 10,000 rounds of a changing objective, a width that
-grows with the logarithm of the round costs regret. β is the square of the factor on the standard
-deviation.
+Objectives follow the Markov model on 20 x 20 arms. Over 10,000 rounds of a changing objective, a
+width that grows with the logarithm of the round costs regret. β is the square of the factor on the
+standard deviation.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def best_beta(result: StudyResult) -> float:
 
 
 def better_betas(result: StudyResult) -> float:
-    """The number of β of the grid with lower mean regret than the growing β."""
+    """How many constant values of β in the grid have lower mean regret than the growing β."""
     growing = float(result.total_regret(GROWING).mean())
     return float(sum(result.total_regret(_label(beta)).mean() < growing for beta in BETAS))
 

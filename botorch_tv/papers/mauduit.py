@@ -59,14 +59,14 @@ if TYPE_CHECKING:
 POINTS = 401
 NOISE = 0.01
 ALPHA, ALPHA_TILDE = 2.5, 0.25
-"""Of W-SparQ-GP-UCB; up to T = 500 its windows then have two rounds each."""
+"""Exponents α and α~ of W-SparQ-GP-UCB, for which windows have two rounds up to T = 500."""
 QUERY_SCALE = 6.0
-"""The c_Q in Q_t = ⌈c_Q ln(t + 1)⌉."""
+"""Factor c_Q in the number Q_t = ⌈c_Q ln(t + 1)⌉ of side queries."""
 EXPERTS = ("SparQ-GP-UCB", "W-SparQ-GP-UCB")
 
 
 def line_kernel() -> Kernel:
-    """k(x, x') = 0.5 exp(-(x - x')² / 18)."""
+    """The kernel k(x, x') = 0.5 exp(-(x - x')² / 18)."""
     with torch.device("cpu"):
         kernel = ScaleKernel(unit_kernel("se", 3.0)).double()
     kernel.outputscale = torch.tensor(0.5, dtype=torch.float64, device="cpu")
@@ -144,7 +144,8 @@ _CASES = {
 def regret_exponent(result: StudyResult, strategy: str) -> float:
     """Slope of ln R_t on ln t over the second half of the rounds, for the mean R_t of all trials.
 
-    Below 1, regret per round falls and cumulative regret is sublinear in these rounds.
+    If the slope is below 1, regret per round falls and cumulative regret is sublinear in these
+    rounds.
 
     Args:
         result: The study.
@@ -192,7 +193,7 @@ def _judge(results: Results) -> Outcome:
 
 
 def _side_queries(result: StudyResult) -> dict[str, Any]:
-    """Side queries per trial, the share of W-SparQ, and its windows, ours and theory's."""
+    """Side queries per trial; W-SparQ's share of them, and its windows, here and in theory."""
     asked = result.data["side_queries"]
     every, some = (asked.sel(strategy=label).values for label in EXPERTS)  # `trials x rounds`
     of_every, of_some = (Paired.of(queries.sum(1)) for queries in (every, some))
@@ -246,18 +247,19 @@ SYNTHETIC = Experiment(
 # This study uses hourly anomalies of the reanalysis on every fourth cell: the temperature of a cell
 # minus its mean over the training rows. The kernel is a squared exponential on latitude and
 # longitude. Its lengthscale, between 0.5 and 8 degrees, and the rate of change maximise the
-# marginal likelihood of the training rows, and so does α, as in the paper, for this kernel. The
-# paper does not give c_Q; here it is 1. Period, window and discount follow from the rate of change.
+# marginal likelihood of the training rows. As in the paper, α maximises it too, for this kernel.
+# The paper does not give c_Q; here it is 1. Period, window and discount follow from the rate of
+# change.
 
 TEMPERATURE_HORIZON = 264
 CASE = "anomalies"
 WIDTH = Logarithmic(c1=0.8, c2=4.0)
 ALPHAS = tuple(number / 10 for number in range(1, 31))
 LENGTHSCALES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
-"""In degrees."""
+"""Candidate lengthscales, in degrees."""
 
 WEST = 1 / math.cos(math.radians(54))
-"""Length of a degree of latitude over a degree of longitude, in the middle of the grid."""
+"""Ratio of a degree of latitude to a degree of longitude in length, in the grid's middle."""
 
 
 def anomalies(records: Recordings) -> PanelWorld:
@@ -279,11 +281,11 @@ def fitted(world: PanelWorld) -> tuple[Kernel, float]:
 
 
 def fitted_alpha(world: PanelWorld, kernel: Kernel) -> float:
-    """The α of the largest marginal likelihood of the training rows at the time of the last.
+    """The α for which the training rows have the largest marginal likelihood.
 
-    Row s is f plus noise of variance n_s = σ² (1 + lag^α), [M] (8). In the eigenvectors of the
-    kernel an eigenvalue λ has a series of covariance λ 11ᵀ + diag(n), of rank one beside its
-    diagonal.
+    Row s is f plus noise of variance n_s = σ² (1 + lag^α), [M] (8), where the lag is counted from
+    the last row. The component of the rows along an eigenvector of the kernel with eigenvalue λ has
+    covariance λ 11ᵀ + diag(n), a diagonal matrix plus a matrix of rank one.
     """
     rows, lag = world.training, np.arange(len(world.training))[::-1].astype(np.float64)
     eigenvalues, vectors = np.linalg.eigh(kernel(world.domain.X).to_dense().detach().numpy())

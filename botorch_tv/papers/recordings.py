@@ -1,6 +1,6 @@
 """Records that the papers play, or that replace them.
 
-They are read from a folder of the user, under these names:
+The records are read from a folder of the user, under these names:
 
 - ``era5_uk_t2m_2019_03.npz``: air temperature over the United Kingdom, March 2019, hourly, 744
   rows of 33 x 49 cells in 1/100 K, from the ERA5 reanalysis. It replaces the sensors of Intel's
@@ -11,7 +11,7 @@ They are read from a folder of the user, under these names:
 - ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days. It
   replaces the 29 stocks of [W22].
 
-Two records of the papers may be in the folder too. They are files of the public repository
+Two records of the papers may be in the folder too. Both are files of the public repository
 ``sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs``, which states no licence:
 
 - ``fin.csv``: the prices of [W22], 29 stocks, 823 days of 2016 to 2019, in dollars; played instead
@@ -19,7 +19,7 @@ Two records of the papers may be in the folder too. They are files of the public
 - ``iw_data_all.mat``: the light sensors of [C17], 41 sensors in lux in an office of Carnegie Mellon
   University, November 2005, 601 rows for training and 192 for testing.
 
-Without a folder, synthetic records replace them, so every experiment runs.
+Without a folder, synthetic records replace all of these, so every experiment runs.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class Recordings:
         return load_panel(self._path(PAPER_STOCKS if self.has(PAPER_STOCKS) else STOCKS))
 
     def light(self) -> tuple[Panel, int] | None:
-        """Light in lux on sensors located by their coordinates, and its number of training rows.
+        """Light in lux at sensors with their coordinates, and the number of training rows.
 
         Returns:
-            The training rows, then the test rows, and the number of the former; None if the folder
-            has no such record.
+            A panel of the training rows followed by the test rows, and the number of training rows;
+            None if the folder has no such record.
         """
         if not self.has(LIGHT):
             return None

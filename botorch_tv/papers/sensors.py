@@ -2,13 +2,13 @@
 
 The kernel is the covariance of the training rows. Regret is the highest reading minus the reading
 of the chosen sensor, in units of the readings for [B16], in standard deviations for [ET]. Each
-trial starts at another sensor, which is the same for all strategies. Standard errors of a single
-case therefore reflect only the choice of the first sensor; orders of temperatures are tested by the
-standard error between windows of days.
+trial has a different first sensor, which is the same for all strategies. Standard errors of a
+single case therefore reflect only the choice of the first sensor; orders of temperatures are tested
+by the standard error between windows of days.
 
-[B16] has 46 sensors and three days for training, but a covariance of more sensors than independent
-rows is poorly determined. Here 46 cells are spread over the grid of the reanalysis. Its hours are
-interpolated linearly to the papers' ten minutes.
+[B16] has 46 sensors and three days for training. The grid of the reanalysis has many more cells,
+but a covariance of more cells than independent rows is poorly determined. Therefore 46 cells are
+spread over the grid. Hourly values are interpolated linearly to the papers' ten minutes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def ten_minutes(hourly: np.ndarray) -> np.ndarray:
 def mornings(
     values: np.ndarray, day: int, training: Sequence[int] = TRAINING_DAYS
 ) -> tuple[np.ndarray, int]:
-    """The mornings of the training days and of another day, and the number of rows of each.
+    """Rows of the mornings of the training days and of another day; number of rows of a morning.
 
     Args:
         values: Readings of all days, `rows x arms`.
@@ -79,7 +79,7 @@ def mornings(
 def temperature(
     records: Recordings, *, start: int, train: int, standardize: bool, noise: float
 ) -> PanelWorld:
-    """Some days are for training, and the two days after them are played.
+    """Temperatures: the first days are for training, and the next two days are played.
 
     Args:
         records: The records.
@@ -100,7 +100,7 @@ def temperature(
 
 
 def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
-    """The mornings of the other working days, each a group, are for training; ``day`` is played."""
+    """The morning of ``day`` is played; other mornings are for training, each as a group."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
     others = [number for number in WORKING_DAYS if number != day]
@@ -122,14 +122,15 @@ PERIODS = (10, 15, 20, 30, 60, ROUNDS_PER_DAY)
 def cross_validated_period(
     world: PanelWorld, rows: int, width: Logarithmic, periods: Sequence[int] = PERIODS
 ) -> int:
-    """N of R-GP-UCB by cross-validation on the training rows; [B16] §5.2 gives no details.
+    """The period N of R-GP-UCB, by cross-validation on the training rows as in [B16] §5.2.
 
-    Each fold of rows, such as a day, is played from every arm with the covariance and the noise of
-    the other folds. The N with the least total regret over all folds wins.
+    [B16] gives no details. Here each fold of rows, such as a day, is played from every arm with the
+    covariance and the noise of the other folds. The N with the least total regret over all folds
+    wins.
 
     Args:
         world: The world, whose training rows are used.
-        rows: Rows of a fold; a rest at the end is left out.
+        rows: Number of rows of a fold; rows left at the end are not used.
         width: Exploration.
         periods: Candidates N.
     """
@@ -180,7 +181,7 @@ def strategies(
         width: Exploration of all strategies.
         epsilon: Rate of change assumed by TV-GP-UCB; fitted to the training rows by default.
         period: Period of R-GP-UCB; by default by cross-validation, or from the rate of change.
-        fold: Rows of a fold of the cross-validation; None for none.
+        fold: Number of rows of a fold of the cross-validation; None for no cross-validation.
     """
     kernel, noise = world.kernel, world.model_noise
     rate = world.epsilon if epsilon is None else epsilon
@@ -195,7 +196,7 @@ def strategies(
 LAST = 48
 """Number of final rounds, in which much of GP-UCB's data is outdated."""
 BARELY = 0.25
-"""Largest share of TV-GP-UCB's gain over random search that counts as barely better."""
+"""A gain over random search up to this share of TV-GP-UCB's gain counts as barely better."""
 _HOT = Logarithmic(c1=0.8, c2=0.4)
 _FAST = Logarithmic(c1=0.2, c2=0.4)
 
@@ -220,7 +221,7 @@ _TEMPERATURE = _windows(range(0, 26, 5), 3, False, 0.05, _LEARNING)
 
 
 def _judge_temperature(results: Results) -> Outcome:
-    """Judge the orders, and how much better than random search GP-UCB is in the end."""
+    """Judge the orders, and the gain of GP-UCB over random search in the last rounds."""
     days, rivals = list(results), ("R-GP-UCB", "GP-UCB", "Random")
     claims = [across(days, "TV-GP-UCB", rival) for rival in rivals]
     orders = judge([*claims, across(days, "R-GP-UCB", "GP-UCB", ours=True)], results)

@@ -1,10 +1,11 @@
 """Worlds (simulated objectives) of several papers, and numbers that determine study settings.
 
 [B16] and [ET] play Markov objectives on a 50 x 50 grid. The widths of [C17] and [W22] depend on a
-bound on the norms of the objectives, their windows on the variation budget, and the noise of [C17]
-on the range. These numbers hold for a whole study. They are computed from the functions of the
-default study on a CPU, with seed 0 and the paper's number of trials. They do not depend on the
-requested seed, device or number of trials, so a study can be resumed and extended.
+bound on the norms of the objectives, and the windows of [W22] depend on the variation budget. The
+noise of [C17] depends on the range of the objectives. These numbers hold for a whole study. They
+are computed from the functions of the default study on a CPU, with seed 0 and the paper's number of
+trials. They do not depend on the requested seed, device or number of trials, so a study can be
+resumed and extended.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def held_fixed(world: Drawing) -> Drawing:
 def largest_norm(world: DrawnWorld, trials: int) -> float:
     """The largest norm of any function of any trial, a bound B for the widths.
 
-    Linear interpolation between two functions does not exceed the larger norm.
+    A linear interpolation between two functions does not exceed the larger of their norms.
 
     Args:
         world: A world whose functions have norms.

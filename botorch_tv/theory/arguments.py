@@ -1,7 +1,7 @@
 """Checks, conversions and common parts of bounds for the functions of the theory.
 
-Results have the dtype and device of a floating-point horizon, float64 otherwise. Functions accept a
-number or a tensor of horizons and return a tensor.
+If the horizon is a floating-point tensor, results have its dtype and device; otherwise results are
+in float64. Functions accept a number or a tensor of horizons and return a tensor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor
 Rounds = Tensor
-"""A :data:`Number`: of rounds, or with a value for each horizon. Functions get it as a tensor."""
+"""A number or tensor of rounds, or of values at every horizon; functions receive a tensor."""
 R = TypeVar("R")
 
 NAMES: dict[str | int, str] = {
@@ -36,8 +36,8 @@ NAMES: dict[str | int, str] = {
     1: "arms block dim features horizon memory parts period points t terms",
 }
 RANGES = {name: limit for limit, names in NAMES.items() for name in names.split()}
-"""The interval of an argument, or its smallest whole number; ``function.argument`` for a single
-function."""
+"""The interval of an argument, or its smallest whole number, by the argument's name. A key
+``function.argument`` applies to this function only."""
 
 SERIES = ("budget", "double_gain", "gain", "log_decisions")
 """Arguments that may be tensors with a value for every horizon."""
@@ -113,7 +113,11 @@ def beside(value: Number | list[float], T: Tensor) -> Tensor:
 
 
 def information_constant(noise: float) -> float:
-    """C_1 = 8 / ln(1 + σ^(-2)), [B16] Theorem 4.2; it turns gain into variance for k(x, x) <= 1."""
+    """C_1 = 8 / ln(1 + σ^(-2)), [B16] Theorem 4.2.
+
+    If k(x, x) <= 1, four times the sum of the posterior variances of the points played is at most
+    C_1 times the information gain.
+    """
     return 8 / math.log1p(1 / noise)
 
 
@@ -128,14 +132,14 @@ def bayes_beta(
 def block_regret(
     T: Tensor, beta: Tensor, block: int, gain: Tensor, noise: float, mismatch: Tensor
 ) -> Tensor:
-    """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, where strategies forget at least every N rounds.
+    """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, for strategies that forget at least every N rounds.
 
     Args:
         T: Rounds, any shape.
-        beta: β_T at each of them.
-        block: N.
-        gain: γ_N.
-        noise: σ².
+        beta: β_T at each horizon ``T``.
+        block: N, the longest time in rounds between resets.
+        gain: γ_N, the maximum information gain of N observations.
+        noise: Noise variance σ².
         mismatch: ψ, the regret per round from ignoring change within a block, any shape.
     """
     scale = information_constant(noise) * T * beta
@@ -145,8 +149,8 @@ def block_regret(
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
     """The smallest factor for which an order lies above a measured curve everywhere.
 
-    It is used for orders without a published constant. Since the constant is fitted, a plot
-    compares shapes, not levels.
+    The factor replaces the constant of an order if none is published. Since the factor is fitted, a
+    plot compares shapes, not levels.
 
     Args:
         order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.

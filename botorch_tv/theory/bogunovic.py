@@ -1,11 +1,11 @@
 """Regret of R-GP-UCB and TV-GP-UCB on the Markov model, [B16] §4.
 
-All functions assume f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1} with draws g from a Gaussian
-process with 0 <= k(x, x') <= 1, P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²) on a compact convex domain
-in [0, r]^d, Gaussian noise of variance σ², and the width named in each docstring. Bounds hold with
-probability 1 - δ. They are not sharp: on short horizons they exceed the regret of the worst
-choices. Orders have a ``constant``, which the paper does not specify; the lower bound assumes two
-derivatives.
+All functions assume the Markov model f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, where g_t are
+independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a compact convex domain in
+[0, r]^d, slopes satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian with
+variance σ². Each docstring names the width. Bounds hold with probability 1 - δ. The bounds are not
+sharp: on short horizons they exceed the regret of the worst choices. Orders have a ``constant``,
+which the paper does not specify. The lower bound assumes that f has two derivatives.
 """
 
 from __future__ import annotations
@@ -48,21 +48,22 @@ def r_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ_T(N, ε), [B16] Theorem 4.2, eq. (17)-(18).
 
-    C_1 = 8 / ln(1 + σ^(-2)), β_T of :class:`BayesResetting`, ψ as in :func:`resetting_mismatch`.
+    This bounds the regret of R-GP-UCB over T rounds. C_1 = 8 / ln(1 + σ^(-2)), β_T is that of
+    :class:`BayesResetting`, and ψ is that of :func:`resetting_mismatch`.
 
     Args:
         T: Rounds, at least 1; any shape.
-        period: N, at least 1.
+        period: Period N in rounds, at least 1.
         gain: γ_N, the maximum information gain of N observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
-        noise: σ², in (0, 1].
+        noise: Noise variance σ², in (0, 1].
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
-        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of this bound, at least 0.
-        a1: a1 of the tail of slopes, positive.
-        b1: b1 of the tail of slopes, positive.
+        a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
+        b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -89,21 +90,22 @@ def resetting_mismatch(
     a0: float,
     b0: float,
 ) -> Tensor:
-    """ψ_T(N, ε): regret per round for ignoring change between resets, [B16] eq. (18).
+    """ψ_T(N, ε): regret per round from ignoring change between resets, [B16] eq. (18).
 
-    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. In
-    the last step of the proof, (72), and in [ET] (47) both terms are twice as large. The bound on
-    |y_t| assumes σ² <= 1.
+    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. Both
+    terms are twice as large in the last step of the paper's proof, (72), and in [ET] (47). The
+    bound on |y_t| assumes σ² <= 1.
 
     Args:
         T: Rounds, at least 1; any shape.
-        beta: β_T, at least 0, a number or the shape of ``T``.
+        beta: β_T, the squared width of the confidence band, at least 0; a number or the shape of
+            ``T``.
         period: Period N, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², in (0, 1].
         delta: Probability δ of failure, in (0, 1).
-        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of this bound, at least 0.
+        a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
 
     Returns:
         Values of the shape of ``T``.
@@ -123,6 +125,8 @@ def tv_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T γ~_T) + 2, [B16] Theorem 4.3, eq. (20), with β_T of :class:`BayesTV`.
 
+    This bounds the regret of TV-GP-UCB over T rounds.
+
     Args:
         T: Rounds, at least 1; any shape.
         gain: γ~_T, the maximum gain under the Markov model for every ``T``, at least 0. For
@@ -131,8 +135,8 @@ def tv_gp_ucb_regret(
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
-        a1: a1 of the tail of slopes, positive.
-        b1: b1 of the tail of slopes, positive.
+        a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
+        b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -159,19 +163,21 @@ def tv_gp_ucb_regret_by_blocks(
 ) -> Tensor:
     """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
 
-    The bound is eq. (20) with the gain of :func:`time_varying_gain`.
+    This bounds the regret of TV-GP-UCB over T rounds: it is eq. (20) with the gain of
+    :func:`time_varying_gain`.
 
     Args:
         T: Rounds, at least Ñ; any shape.
-        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the paper's.
+        block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
+            paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
-        a1: a1 of the tail of slopes, positive.
-        b1: b1 of the tail of slopes, positive.
+        a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
+        b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -187,13 +193,15 @@ def tv_gp_ucb_regret_by_blocks(
 def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> Tensor:
     """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
 
-    The proof works out σ² = 1. For other noise the proof gives Ñ^(5/2) ε / (2√6 σ²) in place of
-    Ñ³ε, so the printed form is proved for σ² >= 1/√(24 Ñ), that is 0.04 at Ñ = 26.
-    :func:`markov_information_gain` has no such restriction.
+    The paper carries out the proof for σ² = 1. For other noise the same proof gives
+    Ñ^(5/2) ε / (2√6 σ²) instead of Ñ³ε. The printed bound is therefore proved only for
+    σ² >= 1/√(24 Ñ), for example 0.04 at Ñ = 26. :func:`markov_information_gain` has no such
+    restriction.
 
     Args:
         T: Rounds, at least Ñ; any shape.
-        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the paper's.
+        block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
+            paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
 
@@ -221,9 +229,9 @@ def r_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/8)), or max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), [B16] Corollary 4.1.
 
-    The first order is for the squared exponential kernel, the second for a Matérn kernel of
-    exponent c. Both hold up to ``constant`` and logarithms, with the period N of
-    :func:`reset_period`.
+    The regret of R-GP-UCB has the first order for the squared exponential kernel, and the second
+    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both orders hold up to
+    ``constant`` and logarithms, with the period N of :func:`reset_period`.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -252,7 +260,9 @@ def tv_gp_ucb_order(
 ) -> Tensor:
     """max(√T, T ε^(1/6)), or max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), [B16] Corollary 4.1.
 
-    This is an order up to ``constant`` and logarithms.
+    The regret of TV-GP-UCB has the first order for the squared exponential kernel, and the second
+    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both orders hold up to
+    ``constant`` and logarithms.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -274,7 +284,7 @@ def tv_gp_ucb_order(
 def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
-    This is an order up to ``constant``.
+    The expected regret is at least of this order, up to ``constant``.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -313,18 +323,19 @@ class TailConstants(NamedTuple):
 
 @checked
 def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) -> TailConstants:
-    """Constants for exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
+    """Tail constants of the kernel exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
 
     For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula g
     crosses u upwards (r/2π) s exp(-u²/2) times on average, so that P(sup |g| > u) <= (1 + (r/π) s)
-    exp(-u²/2). Here g is f, with s = 1/l, and l f', with s = √3/l.
+    exp(-u²/2). This holds for g = f, with s = 1/l, and for g = l f', with s = √3/l.
 
-    For d > 1, the variance of f(x) - f(x') is at most the sum over coordinates of the variances of
-    independent processes g_j in one dimension, so that E sup f <= d m(1/l) (Sudakov, Fernique) and
-    likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l). By Rice's formula E sup g <= m(s), the
-    integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. With E the bound on the mean,
-    P(sup |f| > L) <= 2 exp(-(L - E)²/2) (Borell, TIS), and (L - E)² >= L²/2 - E² gives
-    a = 2 exp(E²/2), b = 2 in units of the standard deviation.
+    For d > 1, let g_j be independent processes in one dimension. The variance of f(x) - f(x') is at
+    most the sum over j of the variances of g_j(x_j) - g_j(x'_j). By Rice's formula E sup g_j is at
+    most m(s), the integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. It follows that
+    E sup f <= d m(1/l) (Sudakov, Fernique), and likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l).
+    Let E be this bound. Then P(sup |f| > L) <= 2 exp(-(L - E)²/2) (Borell, TIS).
+    Since (L - E)² >= L²/2 - E², this gives a = 2 exp(E²/2) and b = 2, in units of the standard
+    deviation.
 
     Args:
         lengthscale: Lengthscale l, positive.

@@ -33,24 +33,25 @@ def et_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T (T/τ̄ + 1) γ_τ̄) + 2 + T φ_T(ε, δ, τ̄), [ET] Theorem 1, eq. (12)-(13).
 
-    C_1 = 8 / ln(1 + σ^(-2)), β_T of :class:`BayesEventTriggered`, φ as in :func:`model_mismatch`,
-    where the bound on |y| has one of 4 parts of δ. The proof counts T/τ̄ + 1 blocks and ignores
-    resets less than τ̄ apart.
+    This bounds the regret of ET-GP-UCB over T rounds. C_1 = 8 / ln(1 + σ^(-2)), β_T is that of
+    :class:`BayesEventTriggered`, and φ is that of :func:`model_mismatch`. The bound on |y| in φ
+    holds with probability 1 - δ/4. The proof counts T/τ̄ + 1 blocks, although resets may be less
+    than τ̄ rounds apart.
 
     Args:
         T: Rounds, at least 1; any shape.
-        block: τ̄, the largest number of rounds before a reset, at least 1; see
-            :func:`reset_time_bound`, where the theorem uses δ/4.
+        block: τ̄, the largest number of rounds before a reset, at least 1; :func:`reset_time_bound`
+            with δ/4 returns the value of the theorem.
         gain: γ_τ̄, the maximum information gain of τ̄ observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
-        noise: σ², positive.
+        noise: Noise variance σ², positive.
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1); not the trigger's δ_B.
         r: Side of the box around the domain, positive.
-        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of this bound, at least 0.
-        a1: a1 of the tail of slopes, positive.
-        b1: b1 of the tail of slopes, positive.
+        a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
+        b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -83,9 +84,9 @@ def r_gp_ucb_regret_improved(
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T φ_T(ε, δ, N), [ET] Theorem 2, eq. (46)-(47).
 
-    The mismatch is tighter than in [B16] (17), of order N² (1 - (1-ε)^(N/2)) instead of N³ε, and
-    holds for any noise. β_T is that of :class:`BayesResetting`; the bound on |y| has one of 2 parts
-    of δ.
+    This bounds the regret of R-GP-UCB over T rounds. The mismatch φ is of order
+    N² (1 - (1-ε)^(N/2)), which is tighter than N³ε in [B16] (17), and holds for any noise. β_T is
+    that of :class:`BayesResetting`. The bound on |y| in φ holds with probability 1 - δ/2.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -96,10 +97,10 @@ def r_gp_ucb_regret_improved(
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).
         r: Side of the box around the domain, positive.
-        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of this bound, at least 0.
-        a1: a1 of the tail of slopes, positive.
-        b1: b1 of the tail of slopes, positive.
+        a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
+        b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -132,17 +133,17 @@ def model_mismatch(
     p(ε) = -½ ln(1 - ε) and ȳ = (b0 + √2 σ) √ln(parts (a0 + 1) π² N² / (3δ)).
 
     Args:
-        beta: β_T, at least 0; any shape.
+        beta: β_T, the squared width of the confidence band, at least 0; any shape.
         block: N or τ̄, the longest time between resets, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
         delta: Probability δ of failure, in (0, 1).
-        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
-        b0: b0 of this bound, at least 0.
-        parts: 4 in eq. (13), 2 in eq. (47).
+        a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        parts: Number of equal parts into which δ is divided: 4 in eq. (13), 2 in eq. (47).
 
     Returns:
-        The shape of ``beta``.
+        Values of the shape of ``beta``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -160,8 +161,9 @@ def model_mismatch(
 def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
     """√((3σ^-2 + σ^-4) T² (1 - exp(-p(ε) T))), p(ε) = -½ ln(1 - ε), [ET] Lemma 8, eq. (27).
 
-    It bounds the error of the posterior standard deviation after T rounds as if the objective were
-    static. With ε = 1 it is the trivial bound of [ET] Figure 7, which ignores the rate of change.
+    This formula bounds the error of a posterior standard deviation that is computed after T rounds
+    as if the objective were static. With ε = 1 it is the trivial bound of [ET] Figure 7, which
+    holds for any rate of change.
 
     Args:
         T: Rounds since a reset, at least 1; any shape.
@@ -185,14 +187,14 @@ def _change(T: Tensor, epsilon: float) -> Tensor:
 
 @checked
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
-    """τ̄ = ⌈min(T, E[τ]/δ)⌉: the trigger fires sooner with probability 1 - δ, [ET] Lemma 4.
+    """τ̄ = ⌈min(T, E[τ]/δ)⌉ bounds the rounds before a reset with probability 1 - δ, [ET] Lemma 4.
 
-    This is Markov's inequality, rounded up because τ̄ counts observations in Theorem 1.
+    This is Markov's inequality, rounded up because Theorem 1 uses τ̄ as a number of observations.
 
     Args:
-        horizon: T, at least 1.
-        mean: E[τ], the mean time to the first reset in rounds, positive. It must be measured, since
-            there is no formula.
+        horizon: Rounds T, at least 1.
+        mean: E[τ], the mean time to the first reset in rounds, positive. The mean must be measured,
+            since there is no formula.
         delta: δ in (0, 1), a quarter of the δ of Theorem 1.
 
     Raises:

@@ -1,8 +1,9 @@
 """Regret of IGP-UCB and GP-TS on a static function, [C17] §4, and the noise bound behind it.
 
-The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise and regression with
-λ = 1 + 2/T, also in γ_T. They hold in all rounds of a run whose λ is computed from its horizon. The
-theorems are orders; the constants are those of their proofs in Appendices D and E.
+The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise, and regression with
+λ = 1 + 2/T; γ_T has the same λ. The bounds hold in all rounds of a run if λ is computed from the
+run's horizon. The theorems are orders; the constants are those of their proofs in Appendices D
+and E.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from botorch_tv.theory.arguments import Rounds, checked
 from botorch_tv.validation import require
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
-"""p: the least probability that a sample exceeds f at its maximum, [C17] Lemma 8."""
+"""p: least probability that a sample exceeds f at the maximiser of f, [C17] Lemma 8."""
 
 
 @checked
 def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
     """ε^T ((K + ηI)^(-1) + I)^(-1) ε, the self-normalised noise on the left of [C17] Theorem 1.
 
-    The matrix is I - ((1 + η)I + K)^(-1), so a singular K needs no inverse.
+    The matrix between the ε equals I - ((1 + η)I + K)^(-1), so K may be singular.
 
     Args:
         covariance: K, the kernel on the points played, `batch_shape x n x n`.
         errors: ε, the noise of the observations, `batch_shape x n`.
-        eta: η, at least 0; 0 only if K is positive definite.
+        eta: Regularisation η, at least 0; 0 only if K is positive definite.
 
     Returns:
-        `batch_shape`.
+        Values, `batch_shape`.
 
     Raises:
         ValueError: If ``eta`` is negative or not finite.
@@ -48,16 +49,17 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
 def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) -> Tensor:
     """2R² ln(√det((1 + η)I + K) / δ), the bound on :func:`noise_norm` of [C17] Theorem 1.
 
-    With probability at least 1 - δ it holds at all times, for points chosen from the past.
+    With probability at least 1 - δ the bound holds in all rounds, if each point is chosen given
+    past observations only.
 
     Args:
         covariance: K, the kernel on the points played, `batch_shape x n x n`.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
-        eta: η, at least 0; 0 only if K is positive definite.
+        eta: Regularisation η, at least 0; 0 only if K is positive definite.
 
     Returns:
-        `batch_shape`.
+        Values, `batch_shape`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -73,12 +75,12 @@ def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) 
 def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float) -> Tensor:
     """2 β_T √(4(T + 2) γ_T) with β_T = B + R √(2(γ_T + 1 + ln(1/δ))), [C17] Theorem 3.
 
-    This is the explicit bound in the proof, Appendix D with Lemma 4. It holds with probability 1 -
-    δ.
+    This bounds the regret of IGP-UCB over T rounds with probability 1 - δ. Appendix D and Lemma 4
+    of the paper give this explicit form.
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0; for T = 1, 2, ... give
+        gain: Maximum information gain γ_T for every ``T``, at least 0; for T = 1, 2, ... give
             ``greedy_information_gain(...)[1:]``.
         B: Bound on the norm of f, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
@@ -99,11 +101,11 @@ def igp_ucb_order(
 ) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
-    This is an order up to ``constant``, which includes R.
+    The regret of IGP-UCB is of this order, up to ``constant``, which includes R.
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0.
+        gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0.
         delta: Probability δ of failure, in (0, 1).
         constant: Factor on the order, positive.
@@ -120,7 +122,7 @@ def igp_ucb_order(
 
 @checked
 def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Tensor:
-    """Size of the discretisation that [C17] Theorem 4 plays on, ln |D_T| = d ln(B L r d T²).
+    """The log size ln |D_T| = d ln(B L r d T²) of the decision set of [C17] Theorem 4.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -152,12 +154,13 @@ def gp_ts_regret(
 ) -> Tensor:
     """(11 c_T/p) √(4(T+2) γ_T) + (2B+1)π²/6 + ((4B+11) c_T/p) √(2T ln(2/δ)), [C17] Theorem 4.
 
-    The explicit form of its proof, Lemma 13 with Lemma 4: p = 1/(4e√π), c_T = v_T (1 + c~_T),
-    v_T = B + R √(2(γ_T + 1 + ln(2/δ))) and c~_T = √(2 ln(|D_T| T²)). Holds with probability 1 - δ.
+    This bounds the regret of GP-TS over T rounds. Lemmas 13 and 4 of the paper give this explicit
+    form with p = 1/(4e√π), c_T = v_T (1 + c~_T), v_T = B + R √(2(γ_T + 1 + ln(2/δ))) and
+    c~_T = √(2 ln(|D_T| T²)). The bound holds with probability 1 - δ.
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0.
+        gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0, with 2B + 1 <= 2B v_1/p, as the proof assumes.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
@@ -175,7 +178,7 @@ def gp_ts_regret(
     require(
         slack >= 2 * B + 1,
         f"gp_ts_regret: B is {B}, but the proof needs 2B + 1 <= 2B v_1/p, where the right side "
-        f"is {slack:.4g}; give a larger B, which is a valid bound, too.",
+        f"is {slack:.4g}; give a larger B, which is also a valid bound.",
     )
     spread = 1 + (2 * (log_decisions + 2 * T.log())).sqrt()
     scale = _width(gain, B, R, delta / 2) * spread / OPTIMISM
@@ -190,11 +193,11 @@ def gp_ts_order(
 ) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
-    This is an order up to ``constant``, which includes R, L and r.
+    The regret of GP-TS is of this order, up to ``constant``, which includes R, L and r.
 
     Args:
         T: Rounds, at least 1, with B d T at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0.
+        gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, positive.
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).

@@ -1,7 +1,8 @@
 """Regret of WGP-UCB under a variation budget, [W22] §5 and Appendix C.
 
-Assume ‖f_t‖ <= B, k(x, x) <= 1, R-sub-Gaussian noise, Σ_{t < T} ‖f_{t+1} - f_t‖ <= B_T in the norm
-of the kernel's space, and weights γ^(-s).
+All functions assume ‖f_t‖ <= B, k(x, x) <= 1, R-sub-Gaussian noise, and
+Σ_{t < T} ‖f_{t+1} - f_t‖ <= B_T, in the norm of the kernel's space. The observation of round s has
+the weight γ^(-s).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def w_gp_ucb_regret(
 
     2β_T √(4λTγˇ + 2λmT² ln(1/γ)) + (2/λ) c^(3/2) B_T √(4λγˇ + 2λmc ln(1/γ)) + 4Bγ^c T/(λ(1-γ))
     + (2/λ) B_T c² √ε_m/(1-γ) + 2β_T T √ε_m/(1-γ), with
-    β_T = B + (R/√λ) √(2 ln(1/δ) + 2γ̄_T). Holds with probability 1 - δ.
+    β_T = B + (R/√λ) √(2 ln(1/δ) + 2γ̄_T). The bound holds with probability 1 - δ.
 
     m features approximate the kernel within ε_m. Over finitely many arms, as many features as the
     rank of the kernel matrix give ε_m = 0. Otherwise the bound is not explicit, since Lemma 15
@@ -44,17 +45,19 @@ def w_gp_ucb_regret(
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γˇ_T, the maximum gain weighted once, for every ``T``.
-        double_gain: γ̄_T, the maximum gain weighted twice, for every ``T``.
-        budget: B_T for every ``T``, at least 0.
+        gain: γˇ_T for every ``T``, the maximum of :func:`weighted_information_gain` with
+            ``double=False``.
+        double_gain: γ̄_T for every ``T``, the maximum of :func:`weighted_information_gain` with
+            ``double=True``.
+        budget: Variation budget B_T for every ``T``, at least 0.
         gamma: Discount γ, strictly between 0 and 1.
-        noise: λ; Lemma 16 needs 1/(2λ) <= ln(1 + 1/λ), which is λ >= 0.398.
-        B: Bound on the norms, at least 0.
+        noise: Noise variance λ, at least 0.398, because Lemma 16 needs 1/(2λ) <= ln(1 + 1/λ).
+        B: Bound on the norms of all f_t, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
-        memory: c, at least 1; :func:`analysis_memory` has the paper's.
-        features: m, at least 1.
-        feature_error: ε_m, at least 0.
+        memory: Largest age c in the analysis, at least 1; see :func:`analysis_memory`.
+        features: Number m of features that approximate the kernel, at least 1.
+        feature_error: Error ε_m of this approximation of the kernel, at least 0.
 
     Returns:
         Values of the broadcast shape of ``T``, the gains and ``budget``.
@@ -85,14 +88,15 @@ def w_gp_ucb_order(
 ) -> Tensor:
     """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is not given, [W22] Corollary 5.
 
-    This is an order up to ``constant`` and logarithms, for the discount of
+    The regret of WGP-UCB is of this order, up to ``constant`` and logarithms, with the discount of
     :func:`botorch_tv.theory.discount`.
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ̇_T, the larger of both weighted gains, for every ``T``.
-        budget: B_T for every ``T``, positive.
-        budget_given: Whether the discount was chosen by B_T.
+        gain: γ̇_T for every ``T``, the larger of the maximum gains γˇ_T and γ̄_T of
+            :func:`w_gp_ucb_regret`.
+        budget: Variation budget B_T for every ``T``, positive.
+        budget_given: Whether the discount was computed from B_T.
         constant: Factor on the order, positive.
 
     Returns:
@@ -115,7 +119,7 @@ def analysis_memory(horizon: int, gamma: float) -> int:
     """Memory c = ⌈ln T / (1 - γ)⌉, the largest age in the analysis of [W22] Corollary 5.
 
     Args:
-        horizon: T, at least 1.
+        horizon: Rounds T, at least 1.
         gamma: Discount γ, strictly between 0 and 1.
 
     Raises:
@@ -128,15 +132,15 @@ def analysis_memory(horizon: int, gamma: float) -> int:
 def quadrature_error(points: int, *, lengthscale: float, dim: int) -> float:
     """Bound d 2^(d-1) (m̄! / (2m̄)!) l^(-2m̄) on ε_m of quadrature features, [W22] Lemma 14.
 
-    The error of the squared exponential kernel on [0, 1]^d in the features of
-    :func:`botorch_tv.kernels.features.quadrature_fourier_features`. The paper has
-    (e / (4m̄))^m̄ / √2, Stirling's approximation of m̄! / (2m̄)!, which is too small by up to 4 %; at
-    m̄ = 1 and l = 10 the error is larger than the paper's value. Add the weight of omitted nodes.
-    The result is infinite where the bound exceeds float64.
+    ε_m is the error with which :func:`botorch_tv.kernels.features.quadrature_fourier_features`
+    approximate the squared exponential kernel on [0, 1]^d. If nodes are omitted, add their weight
+    to the bound. The paper replaces m̄! / (2m̄)! by Stirling's approximation (e / (4m̄))^m̄ / √2,
+    which is too small by up to 4 %: at m̄ = 1 and l = 10 the error exceeds the paper's bound. The
+    result is infinite if the bound exceeds float64.
 
     Args:
         points: Nodes m̄ per dimension, at least 1.
-        lengthscale: l, positive.
+        lengthscale: Lengthscale l, positive.
         dim: Dimension d, at least 1.
 
     Raises:

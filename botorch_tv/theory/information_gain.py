@@ -4,9 +4,9 @@ For noise variances N the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] 
 twice this gain. Every regret bound contains γ_n, the maximum over sets of n observations. Computing
 this maximum is hard; a greedy choice gives a lower and an upper bound.
 
-[W22] §6 bounds weighted gains by the decay of a kernel's eigenvalues. The kernel is
+[W22] §6 derives bounds on weighted gains from the decay of a kernel's eigenvalues. The kernel is
 Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1
-there). N of the terms are retained; the tail is δ_N = Σ_{m > N} c_m ψ².
+of [W22]). The bounds retain the first N terms; the tail is δ_N = Σ_{m > N} c_m ψ².
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from botorch_tv.validation import require
 def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
     """Gain of the first 0, 1, ..., n observations, [B16] (12) and [C17] (10)-(11).
 
-    The squared diagonal of a Cholesky factor contains n_i + var_{i-1}(x_i).
+    With noise variances n_i, the squared diagonal of the Cholesky factor is n_i + var_{i-1}(x_i).
 
     Args:
         covariance: Kernel on all pairs of the points observed, in their order,
@@ -45,7 +45,7 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
         RuntimeError: If the covariance is not a matrix of floating-point numbers, or is indefinite
             beyond the noise.
     """
-    # The factorisation reads only half of the matrix.
+    # The factorisation reads only half of the matrix and would not detect asymmetry.
     apart, largest = (covariance - covariance.mT).abs(), covariance.abs()
     require(
         apart.numel() == 0 or bool(apart.max() <= EVALUATED_TOLERANCE * largest.max()),
@@ -74,7 +74,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
         noise: Noise variances of the observations, a positive number or `batch_shape x n`.
 
     Returns:
-        `batch_shape`.
+        The gains, `batch_shape`.
 
     Raises:
         ValueError: If a noise variance is not positive and finite, or the covariance is not
@@ -88,7 +88,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
 def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation) -> Tensor:
     """Information gain of observations one round apart whose noise grows with age.
 
-    With :class:`UncertaintyInjection` it is half of the logarithm in [M] (12).
+    With :class:`UncertaintyInjection` the gain is half of the logarithm in [M] (12).
 
     Args:
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
@@ -96,7 +96,7 @@ def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation
         inflation: How noise grows with the lag n - 1, ..., 1, 0.
 
     Returns:
-        `batch_shape`.
+        The gains, `batch_shape`.
 
     Raises:
         ValueError: If ``noise`` is not positive and finite.
@@ -110,17 +110,18 @@ def weighted_information_gain(
 ) -> Tensor:
     """Gain with weights γ^(-s): the quantity maximised in [W22] eq. (5).
 
-    The equivalent noise is λ γ^(-2 lag), or λ γ^(-lag) for the single-weighted gain.
+    The weighted gain equals the gain under noise λ γ^(-2 lag), or λ γ^(-lag) if ``double`` is
+    False.
 
     Args:
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
-        noise: λ, positive.
+        noise: Noise variance λ, positive.
         gamma: Discount γ in (0, 1].
-        double: Whether the kernel is weighted by the squares of the weights, as in the width, or by
-            the weights.
+        double: True to weight the kernel by the squares of the weights, as in the width; False to
+            weight it by the weights themselves.
 
     Returns:
-        `batch_shape`.
+        The gains, `batch_shape`.
 
     Raises:
         ValueError: If ``noise`` or ``gamma`` is out of range.
@@ -136,14 +137,15 @@ def weighted_information_gain(
 def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> Tensor:
     """Upper bounds on γ_0, ..., γ_T for a static objective on finitely many arms.
 
-    The bound is the greedy value / (1 - 1/e), see :class:`botorch_tv.acquisition.Greedy`; the
-    greedy value is a lower bound. Noise that grows with age lowers the gain, so the bound also
-    holds for weighted gains. For the Markov model see :func:`markov_information_gain`.
+    The bound is the gain of a greedy choice divided by 1 - 1/e, see
+    :class:`botorch_tv.acquisition.Greedy`; the gain of the greedy choice itself is a lower bound.
+    Noise that grows with age lowers the gain, so the bound also holds for weighted gains. For the
+    Markov model see :func:`markov_information_gain`.
 
     Args:
         covariance: Kernel on all pairs of arms, `M x M`.
         noise: Noise variance σ² (λ in [C17]), positive.
-        horizon: T, at least 1.
+        horizon: Rounds T, at least 1.
 
     Returns:
         `T + 1` values, index n for n observations, starting at 0. Pass ``gain[1:]`` to bounds over
@@ -165,14 +167,14 @@ def markov_information_gain(
 
     The bound is twice the gain of playing the most uncertain arm of f_t in each round. A greedy
     choice over successive sets reaches at least half of the maximum of a monotone submodular
-    function (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
+    function (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter bound of
     :func:`greedy_information_gain`.
 
     Args:
         covariance: Kernel on all pairs of arms, `M x M`.
         noise: Noise variance σ², positive.
         epsilon: Rate of change ε in [0, 1].
-        horizon: T, at least 1.
+        horizon: Rounds T, at least 1.
 
     Returns:
         `T + 1` values in float64, index n for n rounds, starting at 0. Pass ``gain[1:]`` to bounds
@@ -199,7 +201,8 @@ def closed_form_information_gain(
 ) -> Tensor:
     """The order of γ_T: (ln T)^(d+1) or T^c ln T with c = d(d+1)/(2ν + d(d+1)), [C17] §3.1.
 
-    This is an order up to ``constant``, not a bound; it ignores lengthscale and noise.
+    The maximum information gain is of this order, up to ``constant``. The order is not a bound, and
+    ignores lengthscale and noise.
 
     Args:
         T: Observations, at least 1; any shape.
@@ -235,7 +238,7 @@ def matern_exponent(nu: float, dim: int) -> float:
 
 @checked
 def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) -> Tensor:
-    """γ_T <= d/2 ln(1 + k̄T/(λd)) of the linear kernel xᵀx', the O(d ln T) of [C17] §4.
+    """γ_T <= d/2 ln(1 + k̄T/(λd)) for the linear kernel xᵀx', of order O(d ln T) in [C17] §4.
 
     By Sylvester's identity the gain is ½ ln det(I + Σ xxᵀ/λ). This d x d matrix has a trace of at
     most d + k̄T/λ, and its determinant is largest if its eigenvalues are equal. Equality holds if T
@@ -244,7 +247,7 @@ def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) 
     Args:
         T: Observations, at least 1; any shape.
         dim: Dimension d, at least 1.
-        noise: λ, positive.
+        noise: Noise variance λ, positive.
         k_bar: The largest squared norm k̄ of a point, positive.
 
     Returns:
@@ -270,10 +273,10 @@ def universal_gain_bound(
 
     Args:
         T: Observations, at least 1; any shape.
-        noise: λ, positive.
-        terms: N, at least 1.
-        tail: δ_N, at least 0.
-        k_bar: k̄, positive.
+        noise: Noise variance λ, positive.
+        terms: Number N of retained terms of the kernel, at least 1.
+        tail: Tail δ_N, at least 0.
+        k_bar: Bound k̄ on |k|, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -290,15 +293,15 @@ def discounted_gain_bound(
 ) -> float:
     """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
 
-    The bound does not depend on T. Without ``double``, γ replaces γ² (Appendix D.2; the sentence
-    after Corollary 8 exchanges the two).
+    The bound does not depend on T. If ``double`` is False, γ replaces γ², as in Appendix D.2. (The
+    sentence after Corollary 8 of the paper exchanges the two cases.)
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
-        noise: λ, positive.
-        terms: N, at least 1.
-        tail: δ_N, at least 0.
-        k_bar: k̄, positive.
+        noise: Noise variance λ, positive.
+        terms: Number N of retained terms of the kernel, at least 1.
+        tail: Tail δ_N, at least 0.
+        k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
 
     Raises:
@@ -326,11 +329,11 @@ def polynomial_gain_bound(
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
-        noise: λ, positive.
+        noise: Noise variance λ, positive.
         C_p: Scale of the eigenvalues, positive.
-        beta_p: Power of their decay, at least 2.
-        psi: ψ, positive.
-        k_bar: k̄, positive.
+        beta_p: Power β_p of the decay of the eigenvalues, at least 2.
+        psi: Bound ψ on the eigenfunctions |φ_m|, positive.
+        k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
 
     Raises:
@@ -354,16 +357,17 @@ def exponential_gain_bound(
 ) -> float:
     """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
 
-    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms, with N the
-    first bracket divided by C_e2 and rounded up. N must be positive, and the bound at least 1.
+    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms, where N is the
+    sum of the first two logarithms divided by C_e2 and rounded up. N must be positive, and the
+    bound must be at least 1.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
-        noise: λ, positive.
+        noise: Noise variance λ, positive.
         C_e1: Scale of the eigenvalues, positive.
-        C_e2: Rate of their decay, positive.
-        psi: ψ, positive.
-        k_bar: k̄, positive.
+        C_e2: Rate of the decay of the eigenvalues, positive.
+        psi: Bound ψ on the eigenfunctions |φ_m|, positive.
+        k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
 
     Raises:

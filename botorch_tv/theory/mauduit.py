@@ -23,7 +23,7 @@ from botorch_tv.theory.arguments import Rounds, checked, rounds
 def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
     """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
 
-    This is an order up to ``constant``; sublinear for α < 1/3 only.
+    The regret is of this order, up to ``constant``; it is sublinear only if α < 1/3.
 
     Args:
         T: Rounds, at least 1; any shape.
@@ -44,7 +44,8 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
 def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
     """√((ln(1/δ) + d ln^(d+1)(d ln T)) T d ln^(d+1) T), [M] Theorem 3.3, eq. (23).
 
-    This is an order up to ``constant`` for any α, with an expert queried in every round.
+    The regret of SparQ-GP-UCB, which queries an expert in every round, is of this order, up to
+    ``constant``, for any α.
 
     Args:
         T: Rounds, at least e^(1/d), so that d ln T >= 1; any shape.
@@ -70,12 +71,13 @@ def w_sparq_gp_ucb_order(
 ) -> Tensor:
     """√(T^(2α~+1) d ln^(d+1) T (ln(1/δ) + d T^α~ ln^(d+1) T)), [M] Theorem 3.10, eq. (34).
 
-    This is an order up to ``constant`` for any α, with an expert queried at window starts. The
-    printed equation lacks the square root, but its proof and Table 2 contain the root.
+    The regret of W-SparQ-GP-UCB, which queries an expert at window starts, is of this order, up to
+    ``constant``, for any α. The printed equation lacks the square root, but its proof and Table 2
+    contain the root.
 
     Args:
         T: Rounds, at least 1; any shape.
-        alpha_tilde: α~ in (0, 1/3).
+        alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`, in (0, 1/3).
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).
         constant: Factor on the order, positive.
@@ -96,7 +98,7 @@ def w_sparq_gp_ucb_order(
 def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Tensor:
     """T² ln T ln^(3d)(T / ln T) operations of SparQ-GP-UCB in round T, [M] Theorem 3.6.
 
-    This is an order up to ``constant``; exact GP-UCB needs T³.
+    The number of operations is of this order, up to ``constant``; exact GP-UCB needs T³.
 
     Args:
         T: Rounds, at least 2; any shape.
@@ -115,13 +117,13 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
 
 @checked
 def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
-    """√(T^(α+1)) for α < 1, else T: expected regret without an expert, [M] (17)-(18).
+    """√(T^(α+1)) for α < 1, else T: least order of regret without an expert, [M] (17)-(18).
 
-    This is an order up to ``constant`` for the worst functions.
+    For the worst functions, the expected regret is at least of this order, up to ``constant``.
 
     Args:
         T: Rounds, at least 1; any shape.
-        alpha: α, at least 0.
+        alpha: Exponent α of the growth of noise with age, at least 0.
         constant: Factor on the order, positive.
 
     Returns:
@@ -146,7 +148,7 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     Args:
         t: Round, at least 1.
         dim: Dimension d, at least 1.
-        constant: c_Q, positive.
+        constant: Factor c_Q on the number of side queries, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -158,10 +160,10 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
     """N_T <= Σ_t ⌈c_Q ln^d(t + 1)⌉ over the rounds with side queries.
 
     Args:
-        asking: ``range(1, T + 1)`` for SparQ-GP-UCB; for W-SparQ-GP-UCB the rounds of
-            :func:`botorch_tv.theory.window_starts`.
+        asking: The rounds with side queries: ``range(1, T + 1)`` for SparQ-GP-UCB;
+            :func:`botorch_tv.theory.window_starts` for W-SparQ-GP-UCB.
         dim: Dimension d, at least 1.
-        constant: c_Q, positive.
+        constant: Factor c_Q on the number of side queries, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -173,11 +175,11 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
 def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) -> Tensor:
     """T^(α/(α+1)): with side queries up to this order, regret is linear, [M] Theorem 5.3.
 
-    This is an order up to ``constant`` for α > 1.
+    The order holds up to ``constant``, for α > 1.
 
     Args:
         T: Rounds, at least 1; any shape.
-        alpha: α, above 1.
+        alpha: Exponent α of the growth of noise with age, above 1.
         constant: Factor on the order, positive.
 
     Returns:
@@ -195,7 +197,8 @@ def sufficient_side_queries(
 ) -> Tensor:
     """T^(1 - α~/α) ln^d T side queries give W-SparQ sublinear regret, [M] Theorem 3.10, Table 2.
 
-    This is an order up to ``constant``. Table 2 has α~ = 1/4, where it is T^((4α-1)/(4α)) ln^d T.
+    The order holds up to ``constant``. In Table 2, α~ is 1/4, and the order is
+    T^((4α-1)/(4α)) ln^d T.
 
     Args:
         T: Rounds, at least 1; any shape.

@@ -129,7 +129,7 @@ def plot_orders(
         scaled = constant * values / horizons
         named = f"{name}\nx {constant:.3g}, fitted from {direction}"
         curves[named] = scaled, np.full_like(scaled, np.nan)
-    # Styles by label, since the constants in the names differ between studies.
+    # Styles depend on labels without the fitted constants, which differ between studies.
     styles = dict(zip(curves, line_styles([label, *drawn]).values()))
     figure, axes = panel(ax, path, 9.5, 4.4)
     draw_curves(axes, horizons, curves, styles)

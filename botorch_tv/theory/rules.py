@@ -1,4 +1,4 @@
-"""Parameters of a strategy from a rate of change: period N, H, Δ, window W and discount γ."""
+"""Parameters of strategies from a rate of change: periods N, H and Δ, window W, discount γ."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def reset_period(
 ) -> int:
     """Period N of R-GP-UCB for the Markov model, [B16] Corollary 4.1 and §5.1.
 
-    ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel, ⌈min(T, 24 ε^(-1/(4 - c)))⌉ with
-    c = d(d+1)/(2ν + d(d+1)) for a Matérn kernel. Theory gives the powers; the paper chose 12 and 24
-    by cross-validation.
+    N is ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel. For a Matérn kernel it is
+    ⌈min(T, 24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives the powers; the paper
+    chose 12 and 24 by cross-validation.
 
     Args:
         epsilon: Rate of change ε in [0, 1]; 0 never resets.
@@ -46,8 +46,9 @@ def analysis_block(
 ) -> int:
     """The block Ñ for which [B16] (21) has the order of Corollary 4.1, [B16] Appendix E.
 
-    The integer in 1, ..., T closest to ε^(-1/3), for a Matérn kernel to ε^(-1/(3 - c)). Only the
-    bound uses this block length; TV-GP-UCB does not use it.
+    Ñ is the integer in 1, ..., T closest to ε^(-1/3) or, for a Matérn kernel, to ε^(-1/(3 - c))
+    with c of :func:`matern_exponent`. Only the bound uses this block length; TV-GP-UCB does not use
+    it.
 
     Args:
         epsilon: Rate of change ε in [0, 1].
@@ -64,9 +65,10 @@ def analysis_block(
 
 @checked
 def budget_period(horizon: int, budget: float, gain: float) -> int:
-    """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, for BR-GP-UCB and SW-GP-UCB.
+    """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, period of BR-GP-UCB and window of SW-GP-UCB.
 
-    Zhou and Shroff (2021), as quoted in [W22] §7; an order with constant 1.
+    The rule is from Zhou and Shroff (2021), as quoted in [W22] §7. The rule is an order; its
+    constant is set to 1.
 
     Args:
         horizon: Rounds T, at least 1.
@@ -86,8 +88,8 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
 def rexp3_period(horizon: int, arms: int, budget: float) -> int:
     """Δ = min(T, ⌈(K ln K)^(1/3) (T / V_T)^(2/3)⌉), the period of RExp3.
 
-    Besbes, Gur, Zeevi (NeurIPS 2014), Theorem 2, as two public implementations give it; the text
-    has not been read. Regret is then of the order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
+    This is Theorem 2 of Besbes, Gur, Zeevi (NeurIPS 2014) as given by two public implementations;
+    we have not read the paper. Regret is then of the order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
 
     Args:
         horizon: Rounds T, at least 1.
@@ -126,7 +128,7 @@ def discount(horizon: int, gain: float, budget: float | None = None) -> float:
 
 
 def exponent(name: str, nu: float | None, dim: int | None) -> float:
-    """The c of [B16] Corollary 4.1, 0 for the squared exponential kernel; ``name`` for errors."""
+    """The c of [B16] Corollary 4.1; 0 for the squared exponential kernel. Errors show ``name``."""
     if nu is None:
         return 0.0
     fix = "as [B16] Corollary 4.1 requires; give nu=None for the squared exponential."

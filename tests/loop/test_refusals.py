@@ -40,7 +40,10 @@ def loop():
 
 
 REFUSED = {
-    "too many": (lambda loop: loop.ask(), "pending is 2, and open are 4 at .* 5 at .*; .* to 3"),
+    "too many": (
+        lambda loop: loop.ask(),
+        "pending is 2, and these are open: 4 at .* 5 at .*; .* to 3",
+    ),
     "which": (lambda loop: loop.tell(1.0), r"open are: 4 .*; 5 .*; give the number"),
     "answered": (lambda loop: loop.tell(1.0, suggestion=1), "suggestion is 1, .*amend an answer"),
     "discarded": (lambda loop: loop.tell(1.0, suggestion=3), "suggestion is 3, .* open .*observe"),

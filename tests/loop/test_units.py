@@ -238,7 +238,7 @@ def test_numbers_and_datetimes_do_not_mix():
     zoned.ask(now=NAIVE)
     with pytest.raises(InputDataError, match="the times of this loop are datetimes without a zone"):
         zoned.tell(0.5, time=START)
-    with pytest.raises(InputDataError, match="rows with a zone and others without"):
+    with pytest.raises(InputDataError, match="rows with a zone and rows without"):
         Loop.from_table(strategy(), [(0, 1)], [[0.1], [0.2]], [1.0, 2.0], time=[NAIVE, START])
     with pytest.raises(InputDataError, match="NaT"):
         machine().ask(now=pd.NaT)
