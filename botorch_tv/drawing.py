@@ -79,7 +79,7 @@ def lighten(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def settle_rounds(axes: Axes, rounds: np.ndarray) -> None:
+def draw_round_axis(axes: Axes, rounds: np.ndarray) -> None:
     """Set up a horizontal axis of rounds."""
     axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))

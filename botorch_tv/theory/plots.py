@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.drawing import BLACK, COLORS, GRAY, lighten, panel, settle_rounds, written
+from botorch_tv.drawing import BLACK, COLORS, GRAY, draw_round_axis, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
     draw_curves,
     fit_scale,
@@ -173,7 +173,7 @@ def plot_mismatch(
         previous = ((3 / noise + noise**-2) * epsilon * N**3).sqrt()
         axes.plot(N, improved, color=color, linewidth=1.6, label=f"ε = {epsilon:g}, [ET]")
         axes.plot(N, previous, color=color, linestyle="dashed", label=f"ε = {epsilon:g}, [B16]")
-    settle_rounds(axes, N.numpy())
+    draw_round_axis(axes, N.numpy())
     axes.set(xlabel="rounds $N$ since a reset", ylabel=r"bound on $\Delta^{(\sigma)}$")
     axes.set_ylim(0, 2 * float(trivial[-1]))
     axes.legend(frameon=False, fontsize=8.5)

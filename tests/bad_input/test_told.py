@@ -64,11 +64,11 @@ TELL = {
     "ok short": ({"ok": torch.tensor([True])}, "(1,)", SHAPE + ", torch.bool"),
     "ok a bool": ({"ok": True}, "ok is True", MASK),
     "ok elsewhere": ({"ok": torch.ones(2, dtype=torch.bool, device="meta")}, "meta", MASK),
-    "noise zero": ({"noise": 0.0}, "0.0", "positive and finite", "use 1e-06 times"),
+    "noise zero": ({"noise": 0.0}, "0.0", "positive and finite", "use 1e-06 x"),
     "noise negative": ({"noise": tensor(0.1, -0.1)}, "-0.1 of trial 1", "positive", "use 1e-06"),
-    "noise NaN": ({"noise": NAN}, "nan", "positive and finite", "use 1e-06 times"),
-    "noise tiny": ({"noise": 5e-324}, "5e-324", NOISE, "use 1e-06 times"),
-    "noise infinite": ({"noise": INF}, "inf", NOISE, "use 1e-06 times"),
+    "noise NaN": ({"noise": NAN}, "nan", "positive and finite", "use 1e-06 x"),
+    "noise tiny": ({"noise": 5e-324}, "5e-324", NOISE, "use 1e-06 x"),
+    "noise infinite": ({"noise": INF}, "inf", NOISE, "use 1e-06 x"),
     "noise short": ({"noise": tensor(0.1)}, "tensor([0.1000]", SHAPE, EACH),
 }
 ASK = {

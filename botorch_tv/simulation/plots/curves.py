@@ -15,10 +15,10 @@ from botorch_tv.drawing import (
     COLORS,
     Where,
     canvas,
+    draw_round_axis,
     figure_of,
     lighten,
     panel,
-    settle_rounds,
     written,
 )
 from botorch_tv.simulation.datasets import BlockMoments, blocks, by_trial
@@ -116,7 +116,7 @@ def draw_curves(
         color, line = styles[label]
         axes.plot(rounds, mean, color=color, linestyle=line, linewidth=1.6, marker=marker)
         axes.fill_between(rounds, mean - error, mean + error, color=color, alpha=0.18, linewidth=0)
-    settle_rounds(axes, rounds)
+    draw_round_axis(axes, rounds)
     lighten(axes)
 
 
@@ -268,7 +268,7 @@ def plot_panels(
     for stack, result, mean in zip(stacks, results.values(), means):
         for axes, label in zip(stack[1:], resetting):
             _draw_resets(axes, result, label, mean[label])
-            settle_rounds(axes, result.data["round"].values)
+            draw_round_axis(axes, result.data["round"].values)
         for axes in stack[:-1]:
             axes.tick_params(labelbottom=False)
         stack[-1].set_xlabel("round")
