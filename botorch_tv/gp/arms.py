@@ -177,7 +177,7 @@ def per_trial(offset: Tensor | float) -> Tensor | float:
 
 
 class Recursion(Inference):
-    """A rank-one step per round, whose cost does not grow with the number of observations."""
+    """Inference by a rank-one step per round; its cost does not grow with the observations."""
 
     @staticmethod
     def serves(process: Process) -> bool:
@@ -357,7 +357,7 @@ class Recursion(Inference):
 
 
 class ArmRecursion(Recursion, ArmInference):
-    """A rank-one step on all arms per round."""
+    """Inference by a rank-one step on all arms per round."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         running, basis = data.running, data.prior
@@ -395,10 +395,10 @@ class ArmRecursion(Recursion, ArmInference):
         basis, process = basis_of(data), self.process
         form, retained = self._form(basis), process.most_retained(horizon)
         rows = retained
-        if process.slides and form is PlayedArms:  # slots stay used until the next regression
+        if process.slides and form is PlayedArms:  # slots are freed only at the next regression
             since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
             rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
-        elif process.slides:  # one row per observation, and one row per removal
+        elif process.slides:  # each observation and each removal adds a row
             rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
         numbers = form.numbers(basis, rows)
         if form is PlayedArms and rows > basis.size:

@@ -200,7 +200,7 @@ class ArmBasis(Basis):
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # The covariance is singular up to rounding. Its symmetric root is continuous in the
-        # covariance, so rounding changes the sample by little.
+        # covariance, so rounding changes the sample only slightly.
         values, vectors = torch.linalg.eigh(scaled(self.covariance, prior_factor) - reduction)
         # The root of an eigenvalue at the level of rounding is far above that level. Such roots
         # fade out gradually; with a threshold, rounding would decide which roots count.
@@ -346,7 +346,7 @@ class ProductBasis(FeatureBasis):
 
     def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
         shape, count = weights.shape[:-1], weights.shape[-1]
-        if len(self.factors) == 2:  # by Σ_a w_a φ₁(a) φ₂(a)ᵀ
+        if len(self.factors) == 2:  # the sum is Σ_a w_a φ₁(a) φ₂(a)ᵀ
             rows = []
             for dim, table in enumerate(self._arm_factors):
                 rows_out = self.scratch.take(f"row {dim}", (arms.numel(), table.shape[-1]), weights)

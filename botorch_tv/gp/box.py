@@ -95,7 +95,7 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
 
 @torch.no_grad()
 def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
-    """Raise if a kernel gives other values in a batch, in a part of its matrix or with ``diag``."""
+    """Raise if a kernel's values differ in a batch, in a part of its matrix or with ``diag``."""
     asked = point_kernel(copy.deepcopy(kernel).to(points).requires_grad_(False))
     if not isinstance(asked, General):
         return

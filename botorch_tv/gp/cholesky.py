@@ -177,7 +177,7 @@ class GrowingFactor:
             prior: The prior, compared by identity.
             root: S, `trials x n`.
             beside: The other inputs of each row, such as point and time, `trials x n x c`.
-            gram: The matrix S (K ∘ D) S by rows.
+            gram: A function that returns rows of S (K ∘ D) S.
         """
         trials, n = root.shape
         whole = n - n % FACTOR_BLOCK

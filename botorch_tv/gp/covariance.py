@@ -96,8 +96,8 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
         ) from error
     if matrix.numel() != number**2:
         raise InputDataError(
-            f"the kernel {name} returns shape {tuple(matrix.shape)} for {number} points; give a "
-            "kernel with one output and without batch shape, which all trials share."
+            f"the kernel {name} returns shape {tuple(matrix.shape)} for {number} points; all "
+            "trials share one kernel, so give a kernel with one output and without batch shape."
         )
     return matrix.reshape(number, number)
 
@@ -131,7 +131,7 @@ def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> N
     if dtype == torch.float64 and any(tensor.dtype == torch.float32 for tensor in tensors):
         warnings.warn(
             "the kernel's parameters are float32 in a float64 run: a lengthscale of 0.2 becomes "
-            "0.20000000298. Call torch.set_default_dtype(torch.float64) before you create it.",
+            "0.20000000298. Call torch.set_default_dtype(torch.float64) before creating a kernel.",
             InputDataWarning,
             stacklevel=5,
         )
@@ -195,17 +195,17 @@ def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANC
     limit = tolerance * float(covariance.abs().max())
     if asymmetry > limit:
         raise InputDataError(
-            f"the kernel matrix is not symmetric: entries differ by {asymmetry:.3g}, the limit is "
-            f"{limit:.3g}; pass (K + K.T) / 2."
+            f"the kernel matrix is not symmetric: mirrored entries differ by {asymmetry:.3g}, more "
+            f"than {limit:.3g}; pass (K + K.T) / 2."
         )
 
 
 def require_semidefinite(covariance: Tensor) -> None:
-    """Raise if a symmetric matrix has a negative eigenvalue.
+    """Raise if a symmetric matrix has an eigenvalue below zero by more than a tolerance.
 
-    Slightly less than the tolerance is added to the diagonal, and the sum is factored by Cholesky,
-    which is four times as fast as an eigendecomposition. The eigenvalues are computed only if this
-    factorisation fails; they then decide.
+    A matrix passes if its Cholesky factorisation succeeds after slightly less than the tolerance
+    was added to its diagonal. This test is four times as fast as an eigendecomposition. If the
+    factorisation fails, the eigenvalues are computed and decide.
 
     Args:
         covariance: The matrix, `M x M`, finite.

@@ -100,7 +100,7 @@ while older rows are retained."""
 
 
 class Data(NamedTuple):
-    """The inputs of a posterior other than the process: the log and its retained rows."""
+    """The inputs of a posterior, except the process: the prior, the log and its retained rows."""
 
     prior: Prior
     """The kernel factored over the arms of a grid, or the prior on a box."""

@@ -70,7 +70,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_arms(cls, basis: Basis, of: PlayedArms) -> Filter:
-        """Convert a posterior over played arms, once these are more than the coordinates."""
+        """Convert a posterior over the played arms, once the arms outnumber the coordinates."""
         made = cls(basis, of.count.shape, basis.variance, trend=False)
         made.mean, made.variance, made.trend = of.mean, of.variance, of.trend
         made.information_gain = of.information_gain

@@ -438,8 +438,8 @@ class PointRegression(PointInference):
     As long as rows are only added to the log, a round on n observations costs O(n²) for any decay,
     because the factor is only extended; see :class:`GrowingFactor`. A change of old rows requires a
     new factor from the first changed row on, which costs O(n³). Old rows change in every round if
-    noise ages, or if rows are dropped by relevance or from a window. They change once at a reset or
-    with new hyperparameters. A sample of a moving objective also costs O(n³).
+    noise ages, or if rows are dropped by their relevance or from a window. They change once at a
+    reset or with new hyperparameters. A sample of a moving objective also costs O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:

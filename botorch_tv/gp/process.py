@@ -162,7 +162,7 @@ class Inference(ABC):
     def start(
         self, prior: Prior, batch_shape: Size
     ) -> RunningPosterior | RunningMixture | GrowingFactor | None:
-        """The running posterior or the cache before any observation; None if there is none."""
+        """The running posterior or the cache before any observation; None without both."""
         return None
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:

@@ -173,9 +173,9 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
     """Number of values per trial in memory in :func:`regress`, for ``rows`` observations."""
     if _is_few(basis, rows) and not moves:
-        # The features of the rows; then scaled features, or a product, its factor and its root.
+        # The features of the rows, plus the larger of scaled features and three r x r matrices.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
-    # The Cholesky factor; then three matrices of the kernel, or three matrices of the columns.
+    # The Cholesky factor, plus the larger of three n x n matrices and three matrices of columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 

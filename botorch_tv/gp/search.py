@@ -69,10 +69,10 @@ def peaks_of(raw: Tensor, values: Tensor) -> Tensor:
 def nearest(raw: Tensor, wanted: int) -> Tensor:
     """The nearest neighbours of each raw point, in any order, `M x wanted`, int64.
 
-    The candidates are the nearest neighbours on a torus. There, the raw points of different rounds
-    are translations of each other, so all rounds have the same candidates. Points that are close in
-    the cube are also close on the torus. If candidates of a point may lack one of its neighbours,
-    or the device is not a CPU, all points are searched.
+    The candidates are the nearest neighbours on a torus. On the torus, the raw points of different
+    rounds are translations of each other, so all rounds have the same candidates. Points that are
+    close in the cube are also close on the torus. If candidates of a point may lack one of its
+    neighbours, or the device is not a CPU, all points are searched.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -403,7 +403,7 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 
 
 def slopes_of(sought: Sought) -> Climbed:
-    """Score and gradient by the explicit derivatives of a search, else by automatic ones."""
+    """A function for score and gradient: the explicit function of a search, or else autograd."""
 
     def recorded(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():

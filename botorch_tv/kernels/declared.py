@@ -196,10 +196,9 @@ class Declared(Module):  # type: ignore[misc]
             self._move(self._fitting(unit))
 
     def listen(self, unit: Tensor) -> None:
-        """Replace values without a gradient by the declared fast start, and change the unit.
+        """Set values that have no gradient to their declared fast start, and change the unit.
 
-        Values are replaced if they make consecutive observations uncorrelated, because gradients
-        then vanish.
+        A value has no gradient if it makes consecutive observations uncorrelated.
 
         Args:
             unit: The time between observations, `batch_shape`, as for :meth:`measure`.

@@ -51,7 +51,7 @@ def _gen_kernel_features_spatio_temporal(
 
     The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2. This is the
     characteristic function of a Cauchy distribution of scale c, from which frequencies in time are
-    drawn. A random walk has no such distribution.
+    drawn. A random walk is not stationary, so it has no such distribution.
     """
     if kernel.active_dims is not None:
         num_inputs = len(kernel.active_dims)

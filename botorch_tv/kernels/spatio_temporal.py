@@ -90,8 +90,8 @@ class SpatioTemporalKernel(BatchedKernel):
 
     .. math:: k((x, t), (x', t')) = k_{space}(x, x')\, k_{time}(t, t')
 
-    Unlike a ``ProductKernel`` of two kernels with ``active_dims``, its batches can be expanded and
-    indexed, and BoTorch's pathwise sampling supports it.
+    Unlike a ``ProductKernel`` of two kernels with ``active_dims``, this kernel has batches that can
+    be expanded and indexed, and BoTorch's pathwise sampling supports this kernel.
 
     Args:
         spatial: Kernel over the columns other than time; its ``active_dims`` count these columns.
@@ -192,7 +192,7 @@ class SpatioTemporalKernel(BatchedKernel):
 
 
 def _share_time(times: Tensor) -> bool:
-    """Whether many points share a time, such as candidates of the present."""
+    """Whether there are many points and all share a time, such as candidates at the present."""
     return times.shape[-2] >= FEWEST_SHARED and bool((times == times[..., :1, :]).all())
 
 

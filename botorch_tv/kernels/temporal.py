@@ -138,8 +138,9 @@ class MarkovKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         epsilon_prior: Prior of ε per unit of the input, None for no prior. By default a
             ``RatePrior`` of ε in the unit of learning.
-        epsilon_constraint: Bounds of ε per unit of the input, which is then the unit of learning.
-            None for [0, 1 - 1e-6], without a transform, in a unit of the data.
+        epsilon_constraint: Bounds of ε per unit of the input; if they are given, ε is learned in
+            this unit. None for the bounds [0, 1 - 1e-6], without a transform, in a unit of the
+            data.
 
     Raises:
         ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6] and is not 1.
@@ -220,8 +221,8 @@ class WienerKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         sigma_w2_prior: Prior of σ_w² per unit of the input, None for no prior. By default a
             ``RatePrior`` of σ_w² in the unit of learning, see :meth:`measure`.
-        sigma_w2_constraint: Bounds of σ_w² per unit of the input, which is then the unit of
-            learning. None for at least 0, without a transform.
+        sigma_w2_constraint: Bounds of σ_w² per unit of the input; if they are given, σ_w² is
+            learned in this unit. None for the lower bound 0, without a transform.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.

@@ -113,7 +113,7 @@ class NegativeLogPosterior:
         return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
 
     def _negative_log_likelihood(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """The value -ln p(y) and its derivatives by the vector."""
+        """The value -ln p(y) and its derivatives with respect to the vector."""
         squares, times, y, relative_root, weight, constant, _ = self._selected
         lengthscale, variance, noise, of_decay, decay_slope = self._layout.values(vector)
         m, lengthscales, n = squares.shape[:3]
@@ -307,7 +307,8 @@ def _search(
     """The best result of every loop's searches from ``starts``, `b x s x p`.
 
     Returns:
-        The best vector of a search, `b x p`, its value, `b`, and the number of evaluations.
+        Three results: the best vector of each loop, `b x p`; its value, `b`; and the number of
+        evaluations.
     """
     b, s, p = starts.shape
     objective = NegativeLogPosterior(
@@ -335,7 +336,7 @@ def _search(
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Flat loops with their rows in use first, truncated to the largest number of such rows."""
+    """Flattened loops with the rows in use first, cut to the largest number of rows in use."""
     loops, (n, d) = X.shape[:-2].numel(), X.shape[-2:]
     flat = {name: value.reshape(loops, n) for name, value in rows.items()}
     live = flat["live"]

@@ -34,7 +34,7 @@ from botorch_tv.validation import require
 
 
 def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
-    """The logarithm of a prior's density, `m`, and its derivatives by the values, `m x k`.
+    """The logarithm of a prior's density, `m`, and its derivatives, `m x k`.
 
     Args:
         prior: Prior of each coordinate independently, or of all k coordinates jointly.
@@ -56,8 +56,8 @@ def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
             slope = -value / scale.square()
         return log.expand_as(value).sum(-1), slope.expand_as(value)
     with torch.enable_grad():
-        # 0 is replaced: there, the densities of gamma and beta contain 0 ln 0, whose derivative is
-        # NaN.
+        # 0 is replaced, because at 0 the densities of gamma and beta contain 0 ln 0, whose
+        # derivative is NaN.
         value = torch.where(value == 0, 1e-300, value).detach().requires_grad_(True)
         log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
         slope = torch.zeros_like(value)

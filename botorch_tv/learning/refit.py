@@ -76,12 +76,13 @@ class Refit:
     Args:
         every: Rounds between fits, at least 1.
         least: Minimum number of retained observations for a fit, at least 1.
-        lengthscale: The kernel's lengthscale, one per column if it has several; None to fix it.
-        outputscale: Output scale of a ``ScaleKernel``; None to fix it.
-        noise: Variance σ² of a new observation; None to fix it.
+        lengthscale: The kernel's lengthscale, one per column if it has several; None to fix the
+            lengthscale.
+        outputscale: Output scale of a ``ScaleKernel``; None to fix the output scale.
+        noise: Noise variance σ² of a new observation; None to fix the noise variance.
         epsilon: Rate of change of ``Markov``, by default from 0 to 0.999 per median time between
-            observations; None to fix it.
-        sigma_w2: Rate of growth of ``Wiener``; None to fix it.
+            observations; None to fix the rate.
+        sigma_w2: Rate of growth of ``Wiener``; None to fix the rate.
         decay: Parameters of other decays, by their declared names; unlisted parameters are learned
             under their declared priors. None to fix other decays.
         evaluations: Maximum number of evaluations of the posterior per fit.

@@ -211,9 +211,9 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         batch_shape: Batch shape of the learned variance.
         noise: Given variance of each training observation at lag 0, `batch_shape x n`; NaN for a
             row with the learned variance. None if all rows have the learned variance.
-        noise_prior: Prior of the learned variance, None for no prior; BoTorch's log-normal by
-            default.
-        noise_constraint: Bounds of the learned variance; None for BoTorch's.
+        noise_prior: Prior of the learned variance, None for no prior; by default BoTorch's
+            log-normal prior.
+        noise_constraint: Bounds of the learned variance; None for BoTorch's bounds.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
                 inputs mean the training data, as in BoTorch's pathwise sampling and
                 cross-validation.
             shape: Shape of the observations, `... x n`.
-            noise: Variances of the observations, `... x n`; None for the variances by age.
+            noise: Variances of the observations, `... x n`; None to compute them by age.
 
         Raises:
             InputDataError: If there are neither inputs nor training data.
@@ -390,8 +390,8 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
             row with the learned variance λ. If all variances are given, a new observation has their
             mean. If None, all observations have the learned variance λ.
         batch_shape: Batch shape of the learned parameters.
-        noise_prior: Prior of λ, None for no prior; BoTorch's log-normal by default.
-        noise_constraint: Bounds of λ; None for BoTorch's, at least 1e-4.
+        noise_prior: Prior of λ, None for no prior; by default BoTorch's log-normal prior.
+        noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
 
     Raises:
         ValueError: If the inflation is not an inflation or declares no parameters.

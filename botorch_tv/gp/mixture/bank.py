@@ -65,7 +65,8 @@ class Bank:
     Args:
         rates: Rates of change ε, in [0, 1).
         hazards: Probabilities h of a jump, in [0, 1).
-        lengthscales: Lengthscales ℓ, positive; None for defaults by the number of coordinates.
+        lengthscales: Lengthscales ℓ, positive; None for defaults that depend on the number of
+            coordinates.
         noise_ratios: Noise ratios ρ, positive.
         outliers: Probability that a measurement is an outlier, which does not depend on the
             objective, in [0, 1).
@@ -159,7 +160,7 @@ class BankPrior:
         features: Features per lengthscale.
         starts: Points that fill the unit cube, `STARTS x d`, or numbers of arms, int64.
         variance: Prior variance, which is 1, `M` for arms, scalar for a box.
-        context_dim: Number c of coordinates without bounds, after the others.
+        context_dim: Number c of context coordinates, which have no bounds and come last.
         tables: For each lengthscale the features of all arms, the constant last, `M x (r + 1)`, and
             the prior variance that they miss, `M`; None on a box.
 
@@ -287,7 +288,7 @@ def prior_on_box(
         bank: The candidate processes.
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
-        context_dim: Number c of coordinates without bounds, after the others.
+        context_dim: Number c of context coordinates, which have no bounds and come last.
         among: Points of the unit cube that fill the feasible set, and points that reach its
             boundary, each `n x d`, see ``Search.among``; None if the whole cube is feasible.
     """

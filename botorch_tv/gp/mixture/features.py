@@ -171,13 +171,13 @@ def features_among(
 ) -> Inducing:
     """Features of the squared exponential kernel on a feasible subset of the cube.
 
-    Inducing points are selected greedily by the largest missing variance. For coordinates with few
-    values, far fewer points suffice than in a cube.
+    Each inducing point is the point at which most variance is missing so far. For coordinates with
+    few values, far fewer points suffice than in a cube.
 
     Args:
         U: Feasible points of the unit cube, `n x d`, float64.
         lengthscale: Lengthscale ℓ.
-        tolerance: Largest missing variance at these points.
+        tolerance: Largest missing variance at the points ``U``.
         most: Largest number of features.
         like: A tensor of the dtype and device of the features.
     """
@@ -205,8 +205,8 @@ def directions(table: Tensor, tolerance: float) -> Tensor:
         Orthonormal columns in descending order of variance, `r x s`.
     """
     _, vectors = torch.linalg.eigh(table.T @ table)
-    # Columns ascend by variance. Retain them from the first whose cumulative loss exceeds the
-    # tolerance.
+    # Columns are in ascending order of variance. Drop the first columns as long as the variance
+    # that is lost by this stays within the tolerance.
     needed = (table @ vectors).square().cumsum(-1).amax(0) > tolerance
     worthy: Tensor = vectors[:, needed].flip(-1).contiguous()
     return worthy

@@ -200,10 +200,11 @@ def observed(
 
     Every history continues without a jump. With probability r the observation is an outlier, which
     contains no information. A single Gaussian with the mean and covariance over both cases, outlier
-    or not, replaces the two cases. If a member may jump, all its histories also merge, by their
-    moments, into a new history whose newest jump is now. This history retains only the constant.
-    The new history replaces the least probable history. The two newest histories are not replaced,
-    because later observations have yet to support or refute them.
+    or not, replaces the two cases. If a member may jump, all its histories also merge into a new
+    history, which has their common mean and covariance and whose newest jump is now. From the time
+    before the jump, the new history retains only the constant. It replaces the least probable
+    history of the member. The two newest histories are not replaced, because later observations
+    have yet to support or refute them.
 
     Args:
         prior: The prior of the members.

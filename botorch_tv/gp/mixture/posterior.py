@@ -115,7 +115,7 @@ def _of_lengthscale(
         before = lasting * z
         now = stays * before
         mean = (share * now).sum(-2)
-        # A possible jump, and differences between members, add the variance between their means.
+        # Means differ before and after a possible jump, and between members, which adds variance.
         jumped = (share * stays * (1 - stays)).sqrt() * before
         rows = torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
         covariance = block.contiguous()
@@ -287,9 +287,10 @@ class MixtureInference(Inference):
         process: The process; its rules must retain all observations.
         samples: Whether every round draws samples, as for :class:`Inference`.
         starts: Number of measurements that set the units.
-        choosing: Whether moments are for choices. Moments for choices assume no jump since the
-            newest measurement. In more than three coordinates, where features miss much variance,
-            they also ignore the missing variance, because no measurement reduces it.
+        choosing: Whether moments are used for choices, not for predictions. Moments for choices
+            assume no jump since the newest measurement. In more than three coordinates, where
+            features miss much variance, they also ignore the missing variance, because no
+            measurement reduces it.
     """
 
     def __init__(
