@@ -46,7 +46,7 @@ class RunningPosterior(ABC):
         mean: Posterior mean for the prior mean 0, `batch_shape x M`.
         variance: Posterior variance, `batch_shape x M`; rounding may make it slightly negative.
         information_gain: ½ Σ ln(1 + var / noise) of the observations retained, `batch_shape`.
-        trend: Regression that estimates the prior mean; None where the mean is given.
+        trend: Regression that estimates the prior mean; None if the mean is given.
     """
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:

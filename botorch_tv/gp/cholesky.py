@@ -1,7 +1,7 @@
 """The Cholesky factor of I + S (K ∘ D) S for a growing log, and a pivoted factor of a kernel.
 
-With S = N^(-1/2), all eigenvalues of this matrix are at least 1, so no jitter is needed. A row with
-S = 0 has no effect.
+With S = N^(-1/2), all eigenvalues of I + S (K ∘ D) S are at least 1, so no jitter is needed. A row
+with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
 Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). A block

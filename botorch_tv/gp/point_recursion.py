@@ -75,9 +75,9 @@ def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
         context: Number of context coordinates.
     """
     if dtype != torch.float64:
-        return f"{dtype} is too coarse for them; use float64."
+        return f"{dtype} is too coarse for features; use float64."
     if context:
-        return "a context has no bounds; if yours has bounds, make it coordinates of the box."
+        return "the context has no bounds; if yours is bounded, make it coordinates of the box."
     if not Recursion.serves(process):
         return (
             "noise that ages, a decay that is not Markovian, rows dropped by time, and rows "
@@ -107,7 +107,7 @@ def in_features(
     if share < LEAST_SHARE:
         return (
             f"an error of {tolerance:g} of the prior standard deviation requires a kernel accurate "
-            f"to {share:.1g}, since the noise is so small; increase Features(tolerance=...)."
+            f"to {share:.1g}, because the noise is so small; increase Features(tolerance=...)."
         )
     least = process.noise * NOISE_SHARE
     basis = point_basis(box_prior, corners, tolerance=share, least_noise=least, most=most)

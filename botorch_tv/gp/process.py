@@ -152,8 +152,8 @@ class Inference(ABC):
 
     Args:
         process: The kernel, its noise and mean, and the rules of forgetting.
-        samples: Whether every round draws samples; this affects how the posterior is represented,
-            not its values.
+        samples: Whether every round draws samples; samples change the representation of the
+            posterior, but not its values.
     """
 
     def __init__(self, process: Process, *, samples: bool = False) -> None:
@@ -162,7 +162,7 @@ class Inference(ABC):
     def start(
         self, prior: Prior, batch_shape: Size
     ) -> RunningPosterior | RunningMixture | GrowingFactor | None:
-        """The running posterior or the cache before any observation; None without both."""
+        """The running posterior or the cache before any observation; None if there is neither."""
         return None
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:

@@ -49,7 +49,7 @@ def minimize(
     Coordinates should be scaled such that a step of 0.1 is moderate.
 
     Args:
-        function: Value and gradient; a result that is not finite counts as infinitely bad.
+        function: Computes value and gradient; a result that is not finite counts as infinitely bad.
         start: Starting points, `n x p`; clamped to the bounds.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.

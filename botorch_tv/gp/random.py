@@ -1,4 +1,4 @@
-"""Counter-based random numbers: number i of a key is a hash of both, equal on every device.
+"""Counter-based random numbers: number i of a key is a hash of key and i on every device.
 
 The generator is SplittableRandom of Steele, Lea and Flood, "Fast splittable pseudorandom number
 generators" (OOPSLA 2014): word i of a pair (start, step) is ``mix(start + (i + 1) * step)``, where

@@ -124,7 +124,7 @@ def quadrature_fourier_features(
     half, odd = divmod(len(nodes), 2)  # node i and node -1 - i are opposite
     nodes, weights = nodes[: half + odd], 2 * weights[: half + odd]
     if odd:
-        weights[-1] /= 2  # the origin
+        weights[-1] /= 2  # the origin has no opposite
     ascending = np.argsort(weights)
     retained = ascending[np.cumsum(weights[ascending]) > dropped]
     frequency = torch.as_tensor(nodes[retained], dtype=X.dtype, device=X.device)

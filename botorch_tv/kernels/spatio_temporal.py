@@ -171,7 +171,7 @@ class SpatioTemporalKernel(BatchedKernel):
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
             diag: Whether to compute only pairs of the same index.
-            last_dim_is_batch: Must be False, since the columns have different meanings.
+            last_dim_is_batch: Must be False, because the columns have different meanings.
 
         Raises:
             RuntimeError: If ``last_dim_is_batch``.

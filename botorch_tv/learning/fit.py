@@ -240,7 +240,7 @@ def learn(
             for failed measurements; 1 by default.
         start: The vector of the last result, `batch_shape x p`; by default the user's values.
         inflation: Factor by which age inflates the noise of each observation, at least 1,
-            `batch_shape x n`; a row has the weight 1 / inflation. See ``prepare``.
+            `batch_shape x n`; a row has the weight 1 / inflation.
         estimates_mean: Whether to estimate a constant prior mean by generalised least squares.
         extent: Ranges of the domain, `d`; default priors of lengthscales are relative to these
             ranges. The unit cube by default.

@@ -41,7 +41,7 @@ class Free:
         require(
             0 <= lower < upper,
             f"Free: bounds are {self.lower} and {self.upper}, but they must satisfy 0 <= lower < "
-            "upper, since hyperparameters cannot be negative.",
+            "upper, because hyperparameters cannot be negative.",
         )
 
 
@@ -69,8 +69,8 @@ class Refit:
     - noise: BoTorch's prior, log-normal with median e⁻⁴ times the kernel's variance and standard
       deviation 1 of the logarithm;
     - parameters of a decay: their declared priors. For ε and σ_w² the prior is half-normal with
-      scale 0.25, which is flat near 0 and includes 0. Default priors refer to the median time
-      between a loop's observations; a prior that you give is per unit of time.
+      scale 0.25, which is flat near 0 and includes 0. Default priors refer to values per median
+      time between a loop's observations; a prior that you give refers to values per unit of time.
       ``Free(prior=None)`` fits ε by maximum likelihood.
 
     Args:

@@ -54,9 +54,9 @@ class Forecast:
         totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
         worth: Σ w s² over the members of a pair, `T x L x P`.
         pair: Number of the pair of rate and hazard of a member, `K`, int64.
-        first: -ln c(1) of the pairs, `P`.
-        second: -ln b(1) of the pairs, `P`.
-        jumps: -ln(1 - h) of the pairs, `P`.
+        first: -ln c(1) of each pair of rate and hazard, `P`.
+        second: -ln b(1) of each pair, `P`.
+        jumps: -ln(1 - h) of each pair, `P`.
         normals: Number of normal variates of a sample.
     """
 

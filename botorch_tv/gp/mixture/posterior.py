@@ -188,7 +188,7 @@ def drawn(
 
     Args:
         running: The posterior of flat trials after the newest observation.
-        passage: Attenuation and probability of a jump since that observation, `T x K` each.
+        passage: Attenuation and probability of a jump since the newest observation, `T x K` each.
         normal: Standard normal variates, `T x (1 + r + 1)`.
 
     Returns:
@@ -322,7 +322,7 @@ class MixtureInference(Inference):
                 time.reshape(-1),
                 ratio,
                 ratio.isfinite() & takes,
-                # Intermediate posteriors are not shared.
+                # Intermediate posteriors are not shared, so their memory may be reused.
                 consume=consume or number > first,
             )
         return after._replace(running=running.view(after.time.shape))
