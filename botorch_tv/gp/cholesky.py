@@ -82,7 +82,7 @@ def _root(matrix: Tensor, checked: bool) -> Tensor:
 
 
 def solved(lower: Tensor, right: Tensor) -> Tensor:
-    """L⁻¹ B; additional batch dimensions of B become columns, so that L is not repeated.
+    """L⁻¹ B; additional batch dimensions of B become columns, so L is not repeated.
 
     Args:
         lower: L, `batch_shape x n x n`.

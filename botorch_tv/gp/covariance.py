@@ -288,7 +288,7 @@ def factor(
 def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     arms = len(covariance)
     most = arms if any_rank else int(RANK_SHARE * arms) + 1
-    # Pivots end after half the arms: with a larger rank, an eigendecomposition is faster.
+    # At most half the arms become pivots: for a larger rank, an eigendecomposition is faster.
     diagonal = covariance.diagonal()
     largest = float(diagonal.max())
     columns, pivots, residual, _ = pivoted_cholesky(

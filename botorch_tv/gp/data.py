@@ -109,8 +109,8 @@ class Data(NamedTuple):
     dropped: int
     """Number of the oldest observations that no trial retains."""
     rule_mask: Tensor | None
-    """Which rows from number ``dropped`` on each trial retains, `batch_shape x (rounds - dropped)`,
-    bool; None if all trials retain all these rows."""
+    """The retained rows of each trial, among rows from number ``dropped`` on,
+    `batch_shape x (rounds - dropped)`, bool; None if all trials retain all these rows."""
     aside: Tensor | None
     """Rows that are set aside temporarily, of the shape of ``rule_mask``; None for none."""
     time: Tensor

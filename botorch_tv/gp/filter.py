@@ -83,9 +83,9 @@ class Filter(RunningPosterior):
         first = min(most, FIRST_ROWS)
         capacity = room_for(min(rounds, most), first)
         if rounds < most:
-            older = capacity // 2 if capacity > first else 0  # while rows are copied
+            older = capacity // 2 if capacity > first else 0  # stays while rows are copied
             return (capacity + older) * size
-        # Memory for rows, weighted rows and their sum; later for two matrices and few rows.
+        # First, rows, weighted rows and their sum are in memory; later, two matrices and few rows.
         absorbing = (capacity + most + size) * size
         return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 

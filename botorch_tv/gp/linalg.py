@@ -95,7 +95,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
 
 
 def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
-    """0 up to ``low``, 1 from ``high`` on and linear between."""
+    """0 up to ``low``, 1 from ``high`` on, and linear in between."""
     return ((values - low) / (high - low)).clamp(0, 1)
 
 

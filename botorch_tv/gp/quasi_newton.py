@@ -170,7 +170,7 @@ class Descent:
         if remaining > len(self._rows) // 2:
             return
         self._write_down()
-        # Select the remaining rows in their order, with their number, which is already on the host.
+        # Select the remaining rows in their order. Their number is already on the host.
         rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:remaining]
         for name in ("_rows", *OF_PROBLEMS):
             setattr(self, name, getattr(self, name).index_select(0, rows))

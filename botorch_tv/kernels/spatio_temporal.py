@@ -112,7 +112,7 @@ class SpatioTemporalKernel(BatchedKernel):
         active_dims: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(active_dims=active_dims)
-        importlib.import_module("botorch_tv.kernels.features")  # registers features; slow
+        importlib.import_module("botorch_tv.kernels.features")  # registers features; slow import
         self.spatial = spatial
         self.temporal = temporal
         self.time_dim = time_dim

@@ -31,10 +31,10 @@ from botorch_tv.learning.refit import Refit
 class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters of b loops.
 
-    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
-    power is a Gaussian of noise variance σ² ρ / w with the normalisation of w observations. Age
-    noise is not noise in the data: if it counted as observation noise, the estimate of σ² would
-    tend to 0.
+    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. This
+    power of the likelihood is a Gaussian of noise variance σ² ρ / w with the normalisation of w
+    observations. Age noise is not noise in the data: if it counted as observation noise, the
+    estimate of σ² would tend to 0.
 
     Args:
         kernel: The spatial kernel.

@@ -178,7 +178,7 @@ def stacked(first: Tensor, second: Tensor, dim: int) -> Tensor:
 def joined(
     old: Tensor | None, new: Tensor | None, rows: int, added: int, like: Tensor
 ) -> Tensor | None:
-    """Noise variances of all rows, NaN for learned variances; None if none is given.
+    """Noise variances of all rows, NaN for learned variances; None if no variances are given.
 
     Args:
         old: Variances of the old rows, `batch_shape x rows`, or None.

@@ -33,8 +33,8 @@ from botorch_tv.validation import require, require_integer, require_number
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
 """The parameters in which members differ."""
 NEAREST = 3
-"""Up to this many coordinates, default lengthscales come from a table. With more coordinates, they
-grow with the root of the dimension, as distances do."""
+"""Up to this many coordinates, default lengthscales come from a table. With more coordinates,
+default lengthscales grow with the root of the dimension, as distances do."""
 SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)}
 MOST_COLUMNS = 20
 """Largest number of coordinates, including the context, for which features were tested."""

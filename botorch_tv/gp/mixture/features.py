@@ -42,7 +42,7 @@ class Products:
     features are a projection, so the kernel minus φ(u)ᵀφ(u') is also a covariance.
 
     Args:
-        number: Indices n of every feature, from 0 on, `r x d`, int64.
+        number: Indices n of every feature, counted from 0, `r x d`, int64.
         nodes: Nodes z, `M`.
         inverse: Weights A, `N x M`.
         lengthscale: Lengthscale ℓ.

@@ -42,14 +42,14 @@ class RunningMixture(NamedTuple):
     covariance: tuple[Tensor, ...]
     """Covariances P in units of s², per lengthscale `batch_shape x K x (r + 1) x (r + 1)`."""
     scale: Tensor
-    """B of the inverse gamma distribution of s², `batch_shape x L x K`."""
+    """Parameter B of the inverse gamma distribution of s², `batch_shape x L x K`."""
     log_weight: Tensor
     """Logarithm of the marginal likelihood times the prior weight, `batch_shape x L x K`."""
     since: Tensor
     """Time of the first observation after the newest jump, -infinity without a jump,
     `batch_shape x L x K`, float64."""
     shape: Tensor
-    """A of the inverse gamma distribution of s², `batch_shape`."""
+    """Parameter A of the inverse gamma distribution of s², `batch_shape`."""
     time: Tensor
     """The time of the newest measurement used, `batch_shape`, float64."""
     units: MixtureUnits
@@ -71,7 +71,9 @@ class RunningMixture(NamedTuple):
 
     @property
     def variances(self) -> Tensor:
-        """E s² of the members, `batch_shape x L x K`; finite, because A exceeds 1."""
+        """The expectation of s² for each member, `batch_shape x L x K`; finite, because A exceeds
+        1.
+        """
         return self.scale / (self.shape[..., None, None] - 1)
 
     def member_weights(self, prior: BankPrior) -> Tensor:
