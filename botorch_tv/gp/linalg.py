@@ -43,7 +43,7 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
 
 
 def random_maximum(score: Tensor, tolerance: float, uniform: Tensor) -> Tensor:
-    """A random index whose score is within ``tolerance`` of the maximum, all equally likely.
+    """A uniformly random index among those whose score is within ``tolerance`` of the maximum.
 
     Args:
         score: The scores, `batch_shape x M`.
@@ -74,7 +74,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
     """Overwrite the entries of some trials in place.
 
     Args:
-        tensor: `batch_shape x event_shape`; modified.
+        tensor: The tensor to modify, `batch_shape x event_shape`.
         trials: The trials to overwrite, `batch_shape`, bool.
         value: New value, broadcastable to the event shape.
 

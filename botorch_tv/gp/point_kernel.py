@@ -91,7 +91,7 @@ class Stationary:
 
 
 class Against:
-    """Covariances of a smooth stationary kernel with fixed points, prepared once.
+    """Covariances of a smooth stationary kernel with fixed points, which are prepared once.
 
     Args:
         kernel: The kernel, of a smoothness above 1.

@@ -107,7 +107,7 @@ class Process:
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
-    """Temporal factors of some rows with all rows so far, `batch_shape x (last - first) x last`.
+    """Temporal factors of rows with the first ``last`` rows, `batch_shape x (last - first) x last`.
 
     Args:
         decay: The decay of a process.

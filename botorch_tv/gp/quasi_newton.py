@@ -68,7 +68,7 @@ def minimize(
 
 
 class Descent:
-    """Problems that descend together, single or in groups; members of groups may be dropped.
+    """Problems that descend together, alone or in groups; members of groups may be dropped.
 
     Args:
         function: As for :func:`minimize`; ``__init__`` evaluates it once.

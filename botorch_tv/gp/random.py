@@ -41,7 +41,7 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
 
     Args:
         first: 64 bits of the key that the trials share, signed.
-        second: The other 64 bits, signed.
+        second: The other 64 bits of the key, signed.
         trials: Numbers of the trials, int64.
 
     Returns:
@@ -60,7 +60,7 @@ def words(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
 
     Args:
         start: Starts from :func:`trial_keys`.
-        step: Steps from :func:`trial_keys`, of the same shape.
+        step: Steps from :func:`trial_keys`, of the shape of ``start``.
         numbers: Numbers of the words, counted from 0, int64, broadcastable with ``start`` and
             ``step``.
     """
@@ -77,7 +77,7 @@ def normals(radius: Tensor, angle: Tensor) -> Tensor:
 
     Args:
         radius: Words for the radius, any shape.
-        angle: Words for the angle, of the same shape.
+        angle: Words for the angle, of the shape of ``radius``.
 
     Returns:
         The variates, float64, `... x 2`. They lie between -8.6 and 8.6; an exact normal variate

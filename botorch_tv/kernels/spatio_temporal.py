@@ -174,7 +174,7 @@ class SpatioTemporalKernel(BatchedKernel):
             last_dim_is_batch: Must be False, because the columns have different meanings.
 
         Raises:
-            RuntimeError: If ``last_dim_is_batch``.
+            RuntimeError: If ``last_dim_is_batch`` is True.
         """
         if last_dim_is_batch:
             raise RuntimeError(

@@ -22,9 +22,9 @@ from botorch_tv.validation import require, require_number
 class DecayKernel(Declared, BatchedKernel):
     """A decay as a kernel over time, with its declared parameters learnable.
 
-    A ``TimeVaryingGP`` learns the parameters in a unit of time of the data, see :meth:`measure`;
-    bounds and priors declared by a decay apply in that unit. A stationary decay of several columns
-    uses their Euclidean distance.
+    A ``TimeVaryingGP`` learns the parameters in a unit of time taken from the data, see
+    :meth:`measure`; bounds and priors declared by a decay apply in that unit. A stationary decay of
+    several columns uses their Euclidean distance.
 
     Args:
         decay: The formula, with the initial values.

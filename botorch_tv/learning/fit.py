@@ -31,10 +31,10 @@ from botorch_tv.learning.refit import Refit
 class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters of b loops.
 
-    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. This
-    power of the likelihood is a Gaussian of noise variance σ² ρ / w with the normalisation of w
-    observations. Age noise is not noise in the data: if it counted as observation noise, the
-    estimate of σ² would tend to 0.
+    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
+    result is a Gaussian of noise variance σ² ρ / w with the normalisation of w observations. Age
+    noise is not noise in the data: if it counted as observation noise, the estimate of σ² would
+    tend to 0.
 
     Args:
         kernel: The spatial kernel.
@@ -227,7 +227,7 @@ def learn(
     The result of a loop does not depend on other loops of the batch, nor on the unit of time.
 
     Args:
-        refit: Which hyperparameters are learned, with their priors.
+        refit: The hyperparameters that are learned, with their priors.
         kernel: The spatial kernel, without batch shape: squared exponential or Matérn, possibly
             scaled. Its parameters are initial values.
         decay: Decay of the covariance with time; its parameters are initial values.

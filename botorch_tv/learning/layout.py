@@ -3,8 +3,8 @@
 The vector contains ln ℓ for every lengthscale ℓ, ln s for the output scale s, ln σ² for the noise
 variance σ², and the decay's declared parameters. A natural value r that grows from 0, such as -ln(1
 - ε) or σ_w², is stored as ln(1 + r / c) with c = :data:`KNEE`; any other natural value is stored as
-r. The transform is linear around 0 and logarithmic above c. Because it is linear there, 0 is
-reachable, with a non-zero gradient.
+r. The transform is linear around 0 and logarithmic above c. Because it is linear around 0, the
+value 0 can be reached, with a non-zero gradient.
 
 A search measures time in the median gap between a loop's observations, so starting values, bounds
 and default priors do not depend on the unit of time. The vector that is stored between searches
@@ -91,7 +91,7 @@ class ParameterLayout:
     Lengthscales come first, then the output scale, the noise and the k parameters of the decay.
 
     Args:
-        refit: Which hyperparameters are learned, with their priors.
+        refit: The hyperparameters that are learned, with their priors.
         kernel: The kernel; its parameters are initial values.
         decay: The decay; its parameters are initial values.
         noise: Initial value of the noise variance.

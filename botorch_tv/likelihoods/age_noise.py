@@ -384,8 +384,8 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         inflation: An inflation; its parameters (γ, or α and κ) are initial values and are learned
             under default priors. Pass an :class:`Aging` for other priors, or a ``FixedAging`` for
             parameters that are not learned.
-        time_dim: Index of the column of time; it must reach the likelihood untransformed.
-        now: Time at lag 0, a number or `batch_shape`; None for the newest of the given inputs.
+        time_dim: Index of the column of time, which input transforms must not change.
+        now: Time at lag 0, a number or `batch_shape`; None for the time of the newest given input.
         noise: Given variance of each training observation at lag 0, `batch_shape x n`, NaN for a
             row with the learned variance λ. If all variances are given, a new observation has their
             mean. If None, all observations have the learned variance λ.
@@ -433,15 +433,15 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     @property
     def now(self) -> Tensor | None:
-        """Time at lag 0; None for the newest input. :meth:`set_now` changes it."""
+        """Time at lag 0; None for the time of the newest input. :meth:`set_now` changes it."""
         return self.noise_covar.now  # type: ignore[no-any-return]
 
     def set_now(self, now: float | Tensor | None) -> None:
         """Set the present. A model with cached predictions must be updated too, by its ``set_now``.
 
         Args:
-            now: Time at lag 0, a number or broadcastable with `batch_shape`; None for the newest of
-                the given inputs.
+            now: Time at lag 0, a number or broadcastable with `batch_shape`; None for the time of
+                the newest given input.
         """
         if isinstance(now, Tensor):
             now = now.clone()  # the caller's tensor may change in place

@@ -1,6 +1,6 @@
 """The candidate processes, their prior on a domain, and their units.
 
-The units are a mean and a scale of y and of the context, and a clock. They come from the first
+The units are a mean and a scale of y and of the context, and a clock. The units come from the first
 measurements of a trial, so y, context and time may have any units. Measurements made at the same
 time are treated together, so their order does not matter.
 """
@@ -51,7 +51,7 @@ of the first measurements also counts towards the units. All measurements are th
 again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, in either
-direction. It equals the ratio of neighbouring rates of a bank."""
+direction. It is about the ratio of neighbouring rates of a bank."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Bank:
         """Lengthscales as fractions of the ranges.
 
         Args:
-            columns: Number of coordinates, with the context.
+            columns: Number of coordinates, including the context.
         """
         if self.lengthscales is not None:
             return self.lengthscales
@@ -128,7 +128,7 @@ class Bank:
         """Features of the unit cube per lengthscale.
 
         Args:
-            columns: Number of coordinates, with the context.
+            columns: Number of coordinates, including the context.
             like: A tensor of the dtype and device of the features, any shape.
         """
         return tuple(
@@ -140,7 +140,7 @@ class Bank:
         """The values of each parameter, with the parameters in the order of the weights' axes.
 
         Args:
-            columns: Number of coordinates, with the context.
+            columns: Number of coordinates, including the context.
         """
         parts = self.lengthscales_of(columns), self.rates, self.hazards, self.noise_ratios
         return dict(zip(PARTS, parts))
@@ -406,7 +406,7 @@ def units_now(
         units: Units before the measurement.
         settled: Whether the units of all trials are final.
         measured: All measurements so far.
-        least: Number of measurements required.
+        least: Number of measurements required to set units.
 
     Returns:
         Three results: the units (the standardisation of y, time and context); whether the units of

@@ -146,9 +146,9 @@ class StackedMoments:
         # w_l C_l among the features of each lengthscale, and between features and the constant.
         self._blocks = tuple(part[:, :-1, :-1].contiguous() for part in shared)
         self._edges = tuple(part[:, -1:, :-1] for part in shared)
-        # Coefficients of quantities linear in the features, `T x r x (L + 2)`: the mean, the
-        # mean of each lengthscale minus the mean, and the covariances with the constant, Σ w_l C_l;
-        # and their values at zero features, `T x 1 x (L + 2)`.
+        # Coefficients of quantities that are linear in the features, `T x r x (L + 2)`: the mean,
+        # the mean of each lengthscale minus the mean, and the covariances with the constant, Σ w_l
+        # C_l; and their values at zero features, `T x 1 x (L + 2)`.
         self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
         self._level = torch.cat([level, levels - level, corner], -1)
 
