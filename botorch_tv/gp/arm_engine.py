@@ -1,13 +1,15 @@
 """The posterior over all arms of a grid, advanced in place by four operations.
 
-Time passes (:meth:`~RunningPosterior.move`), an observation is added (``observe``) or removed
-(``observe`` with ``remove``), and trials are reset to the prior (``clear``). All operations take
-tensors of fixed shape, read no value on the host, and do the same work for every trial. Therefore
-``ask`` and ``tell``, the rounds of a study and a recorded CUDA graph call the same functions.
+The operations are the passage of time (:meth:`~RunningPosterior.move`), the addition of an
+observation (``observe``) or its removal (``observe`` with ``remove``), and the reset of trials to
+the prior (``clear``). All operations take tensors of fixed shape, read no value on the host, and do
+the same work for every trial. Therefore ``ask`` and ``tell``, the rounds of a study and a recorded
+CUDA graph call the same functions.
 
-Let D be the prior covariance minus the posterior covariance. Time multiplies D by a², where a is
-the attenuation; an observation adds the outer product of one step. This file represents D by the
-arms played; :mod:`botorch_tv.gp.filter` represents D in features.
+Let D be the prior covariance minus the posterior covariance. The passage of time multiplies D by
+a², where a is the attenuation of covariances. An observation adds the outer product of one vector,
+the step. This file represents D by the played arms; :mod:`botorch_tv.gp.filter` represents D in
+features.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from botorch_tv.gp.regression import Observations, Trend, whitened
 from botorch_tv.gp.tensors import room_for
 
 FIRST_SLOTS = 16
-"""Number of slots allocated at first."""
+"""Number of slots for played arms that are allocated at first."""
 LOOK = 8
-"""On a CPU, where a reading does not wait, the counts are read every so many rounds."""
+"""A CPU reads the counts of used slots once in this many rounds; on a GPU, reading them would
+wait."""
 
 
 class RunningPosterior(ABC):
@@ -43,7 +46,7 @@ class RunningPosterior(ABC):
         mean: Posterior mean for the prior mean 0, `batch_shape x M`.
         variance: Posterior variance, `batch_shape x M`; rounding may make it slightly negative.
         information_gain: ½ Σ ln(1 + var / noise) of the observations retained, `batch_shape`.
-        trend: Regression that estimates the prior mean; None where the mean is given.
+        trend: Regression that estimates the prior mean; None if the mean is given.
     """
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
@@ -57,11 +60,11 @@ class RunningPosterior(ABC):
     @staticmethod
     @abstractmethod
     def numbers(basis: Basis, rounds: int) -> int:
-        """Numbers per trial in memory after ``rounds`` observations of different arms."""
+        """Number of values per trial in memory after ``rounds`` observations of different arms."""
 
     @abstractmethod
     def at(self, basis: Basis, index: Tensor) -> Tensor:
-        """Coordinates of D between q arms and all arms, `batch_shape x q -> * x q x r`."""
+        """Coordinates of the rows of D for q arms, `batch_shape x q -> * x q x r`."""
 
     @abstractmethod
     def matrix(self, basis: Basis) -> Tensor:
@@ -72,7 +75,8 @@ class RunningPosterior(ABC):
 
         Args:
             basis: The basis of the kernel over the arms.
-            square: Factor on D, `batch_shape`; None for 1.
+            square: Factor on D, the prior minus the posterior covariance, `batch_shape`; None for
+                1.
             prior: Factor on the prior covariance, `batch_shape`; None for 1.
             n: Standard normal variates, `batch_shape x p`.
         """
@@ -117,10 +121,11 @@ class RunningPosterior(ABC):
         *,
         remove: bool = False,
     ) -> None:
-        """Add one observation, [C17] eq. (19)-(21), or remove an earlier one.
+        """Add an observation, [C17] eq. (19)-(21), or remove an earlier observation.
 
-        Precisions add, so a second observation of the same value with noise -n cancels exactly an
-        observation with noise n. An observation of infinite noise changes nothing.
+        An observation with noise variance n is removed exactly by a second observation of the same
+        value with noise variance -n, because precisions add. An observation of infinite noise
+        changes nothing.
 
         Args:
             basis: The basis of the kernel over the arms.
@@ -128,7 +133,7 @@ class RunningPosterior(ABC):
             y: Observation less the prior mean, `batch_shape`.
             noise: Noise variance, positive, `batch_shape`.
             prior: Factor on the prior covariance, `batch_shape`; None for 1.
-            remove: Whether the observation is removed.
+            remove: Whether to remove the observation instead of adding it.
         """
         sign = -1 if remove else 1
         signed, root, step = self._step(basis, index, noise, prior, sign)
@@ -136,7 +141,7 @@ class RunningPosterior(ABC):
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
         self.information_gain.add_((signed / noise).log1p_(), alpha=0.5)
-        if self.trend is not None:  # A⁻¹ grows by the outer product of its innovation
+        if self.trend is not None:  # the same step with 1 as the observation
             ones = (1 - basis.value(self.trend.response, index)).mul_(root)
             self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
             self.trend.cross.addcmul_(ones, residual, value=sign)
@@ -145,7 +150,8 @@ class RunningPosterior(ABC):
     def clear(self, variance: Tensor, trials: Tensor) -> None:
         """Reset some trials, `batch_shape`, to the prior.
 
-        The variance becomes the prior variance at the origin, `M`, where the clock restarts.
+        The time since the origin restarts at 0 in these trials, and their variance becomes
+        ``variance``, the prior variance at the origin, `M`.
         """
         clear_(self.mean, trials)
         clear_(self.variance, trials, variance)
@@ -168,28 +174,27 @@ class RunningPosterior(ABC):
     def _step(
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Add ± the outer product of a step to D.
+        """Add the outer product of a step to D, or subtract it if ``sign`` is -1.
 
         Returns:
-            Three tensors. First, ± the posterior variance v of the arm, `batch_shape`. Second,
-            r = (noise ± v)^(-1/2), `batch_shape`. Third, the step: r times the arm's posterior
-            covariance with all arms, `batch_shape x M`.
+            Three tensors, where ± is the sign. First, ± v with the posterior variance v of the arm,
+            `batch_shape`. Second, r = (noise ± v)^(-1/2), `batch_shape`. Third, the step: r times
+            the arm's posterior covariance with all arms, `batch_shape x M`.
         """
 
 
 class PlayedArms(RunningPosterior):
-    """D = K_·A P K_A· for the arms A played: P = (K_AA + N_A)⁻¹ for a static objective.
+    """D = K_·A P K_A· for the played arms A, with P = (K_AA + N_A)⁻¹ for a static objective.
 
     Each trial fills slots with its own arms, in the order in which it first played them. An
-    observation of the arm in slot j makes the same step whether the arm is new or not:
-    P + z zᵀ / s with z = v e_j - P k_A(x), where v is the factor on the prior covariance and
-    s = var(x) + noise (Sherman-Morrison, or bordering). The step is also valid after D has been
-    attenuated.
+    observation of the arm x in slot j changes P to P + z zᵀ / s, whether the arm is new or not.
+    Here z = v e_j - P k_A(x), v is the factor on the prior covariance, and s = var(x) + noise
+    (Sherman-Morrison, or bordering). The formula also holds after D has been attenuated.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
         inverse: P, `batch_shape x slots x slots`, zero in slots not used.
-        count: Slots used, `batch_shape`, int64; fewer than the slots allocated.
+        count: Number of used slots, `batch_shape`, int64; below the number of allocated slots.
         used: Upper bound of ``count``.
     """
 
@@ -227,7 +232,7 @@ class PlayedArms(RunningPosterior):
     def numbers(basis: Basis, rounds: int) -> int:
         width = min(rounds, basis.arms, basis.size + 1)
         slots = room_for(width + 1, FIRST_SLOTS)
-        older = slots // 2 if slots > FIRST_SLOTS else 0  # while they are copied
+        older = slots // 2 if slots > FIRST_SLOTS else 0  # stays while slots are copied
         return slots**2 + max(older**2, basis.numbers_of_mixture(width))
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -242,8 +247,8 @@ class PlayedArms(RunningPosterior):
     def reserve(self, most: int) -> None:
         """Make sure that every trial has a slot for another arm.
 
-        Reading counts makes the host wait for a device. On a device counts are therefore read only
-        when all slots are used or ``used`` exceeds ``most``.
+        To read the counts of used slots from a GPU, the host must wait. On a GPU, the counts are
+        therefore read only if all slots may be used or ``used`` exceeds ``most``.
         """
         slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1
@@ -272,7 +277,7 @@ class PlayedArms(RunningPosterior):
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         place = index.unsqueeze(-1)
-        if sign > 0:  # into the first free slot, which a new arm takes
+        if sign > 0:  # write the arm into the first free slot, which it takes if it is new
             self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
         trials, width = self.count.numel(), self.used + 1  # unused slots have weight 0
         arms, inverse = self.slots(width)
@@ -286,7 +291,7 @@ class PlayedArms(RunningPosterior):
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
         if sign > 0:  # a removal of an arm without a slot has infinite noise and changes nothing
             torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
-        # The arm's posterior variance is the inner product of z and its prior covariances.
+        # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)
         signed = torch.baddbmm(between[..., :1], between, column, beta=0, alpha=sign).view_as(index)
         root = (signed + noise).rsqrt_()

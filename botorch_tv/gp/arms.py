@@ -28,14 +28,14 @@ from botorch_tv.gp.tensors import room_for
 SMALL_RANK = 64
 """Up to this many features, a step in features is cheaper than a step on the arms played."""
 LEAST_NOISE = 1 / 64
-"""Smallest noise variance, as a share of the largest prior variance k, for which two steps are used
-that amplify rounding errors by (k / noise)²: the removal of an observation from a window, and the
-inverse over the arms played. For smaller noise a window is recomputed in every round, and a filter
-replaces the inverse. The measured errors are at most 500 eps (k / noise)² for windows and
+"""Two steps amplify rounding errors by (k / noise)², with the largest prior variance k: the removal
+of an observation from a window, and the inverse over the played arms. They are used if the noise
+variance is at least this share of k. For smaller noise, a window is recomputed in every round, and
+a filter replaces the inverse. The measured errors are at most 500 eps (k / noise)² for windows and
 1,800 eps (k / noise)² for the inverse."""
 FINEST_SHARE = 128
 """Smallest posterior variance that a recursion may reach, as a multiple of rounding. On a static
-objective, n observations of noise σ² reduce the variance to σ² / n."""
+objective, n observations of noise variance σ² reduce the variance to σ² / n."""
 REFRESH_ROUNDS = 16
 """A window is recomputed at least this often, so that rounding does not accumulate."""
 JOINTLY = 512
@@ -43,7 +43,8 @@ JOINTLY = 512
 AT_ONCE = 8
 """Number of vectors over all arms in memory during a round."""
 DECAYS_AT_ONCE = 4
-"""Number of matrices of all pairs of observations in memory when temporal factors are computed."""
+"""Number of matrices of size observations x observations in memory while temporal factors are
+computed."""
 
 
 class ArmPosterior(NamedTuple):
@@ -52,7 +53,8 @@ class ArmPosterior(NamedTuple):
     Attributes:
         mean: Posterior mean minus the prior mean, `batch_shape x M`.
         sd: Standard deviation, `batch_shape x M`.
-        information_gain: ½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`.
+        information_gain: ½ ln det(I + N^(-½) K N^(-½)) of the observations in use, with prior
+            covariance K and noise covariance N, `batch_shape`.
         offset: The prior mean, given or estimated, a number or `batch_shape`.
         draw: Maps standard normal variates, `batch_shape x p`, to a draw from the posterior
             covariance, `batch_shape x M`.
@@ -84,7 +86,8 @@ class ArmInference(Inference):
     def tight_variance(self, data: Data, present: Present) -> Tensor:
         """σ̃² of :attr:`Candidates.tight_sd`, var(x) - Σ_s (1/n_s) (1 - λ/n_s) cov(x, x_s)².
 
-        n_s is the aged noise variance of observation s, and cov the posterior covariance.
+        Here n_s is the aged noise variance of observation s, λ its noise variance without age, and
+        cov the posterior covariance.
 
         Args:
             data: The observations.
@@ -164,7 +167,7 @@ class ArmRegression(ArmInference):
 
 
 def log_numbers(horizon: int) -> int:
-    """Numbers per trial in a log: choice, observation, noise and time of every round."""
+    """Number of values per trial in a log: choice, observation, noise and time of every round."""
     return 4 * room_for(horizon) + 4 * horizon
 
 
@@ -174,15 +177,16 @@ def per_trial(offset: Tensor | float) -> Tensor | float:
 
 
 class Recursion(Inference):
-    """A rank-one step per round, whose cost does not grow with the number of observations."""
+    """Inference by a rank-one step per round; its cost does not grow with the observations."""
 
     @staticmethod
     def serves(process: Process) -> bool:
         """Whether one rank-one step per round gives the exact posterior of a process.
 
-        Noise that ages changes every row in every round. The newest posterior is sufficient for a
-        Markov process only. If a row is dropped by time, or from a window over a moving prior, the
-        posterior must be recomputed, which is as expensive as a regression.
+        Noise that ages changes every row in every round. Only for a Markov process does the newest
+        posterior contain all information about the past. If a row is dropped by time, or from a
+        window over a moving prior, the posterior must be recomputed, which is as expensive as a
+        regression.
         """
         slides_while_moving = process.slides and process.moves
         enough = not (process.expires or slides_while_moving)
@@ -225,7 +229,7 @@ class Recursion(Inference):
                 among = None if retained is None else retained[..., number - before.dropped]
                 self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
-                # Without data the sums of a window contain rounding only, and their ratios are
+                # Without data, the sums of a window contain rounding errors only; their ratios are
                 # arbitrary.
                 running.clear(basis.variance, after.empty)
         return after._replace(running=running)
@@ -244,7 +248,7 @@ class Recursion(Inference):
         """Representation of posteriors, the same for all trials."""
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
-        """Choices in the form that the basis takes."""
+        """Choices in the form that the methods of the basis expect."""
         return choice
 
     def _anew(self, data: Data) -> Data:
@@ -256,13 +260,13 @@ class Recursion(Inference):
             return data._replace(running=PlayedArms.of_observations(basis, observations))
         running = Filter.of_observations(basis, observations)
         if form is RootFilter and exact:
-            # Otherwise every sample would compute a root.
+            # Computed once here; otherwise every sample would compute a root.
             return data._replace(running=running.as_root(basis))
         return data._replace(running=running)
 
     def _emptied(self, data: Data) -> Data:
         """The posterior without any rows, at the time of the newest observation."""
-        # Rows may be dropped without a reset; the elapsed time then continues.
+        # If rows were dropped without a reset, the elapsed time continues.
         variance = self._variance(basis_of(data), _elapsed(data, data.time))
         return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
 
@@ -304,10 +308,11 @@ class Recursion(Inference):
         """The posterior at time ``now``, of all arms or of some; valid until the next call.
 
         Returns:
-            Five values. The mean minus the estimated constant, `batch_shape x q`. The factor on D,
-            the factor on the prior covariance, and the new part of the prior variance as a share of
-            the kernel's variance, each `batch_shape`, or None for a static objective. The estimated
-            constant, `batch_shape`, or None if the prior mean is given.
+            Five values. First, the mean minus the estimated constant, `batch_shape x q`. Second to
+            fourth, each `batch_shape`, or None for a static objective: the factor on the prior
+            minus the posterior covariance; the factor on the prior covariance; and the new part of
+            the prior variance as a share of the kernel's variance. Fifth, the estimated constant,
+            `batch_shape`, or None if the prior mean is given.
         """
         running = data.running
         assert isinstance(running, RunningPosterior)
@@ -316,7 +321,8 @@ class Recursion(Inference):
         if index is not None:
             mean = mean.gather(-1, index)
         if trend is not None:
-            # Mean and response decay by the same factor, so subtraction may come before the decay.
+            # Mean and response decay by the same factor, so the subtraction may come before the
+            # decay.
             response = trend.response if index is None else trend.response.gather(-1, index)
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * response
@@ -332,9 +338,9 @@ class Recursion(Inference):
         """The change of the prior from ``then`` to ``now``, each result `batch_shape`.
 
         Returns:
-            The factor a on covariances; a²; the prior variance now minus a² times the earlier prior
-            variance, as a share of the kernel's variance; and the factor on the prior variance now,
-            None for 1.
+            Four values: the factor a on covariances; a²; the prior variance now minus a² times the
+            earlier prior variance, as a share of the kernel's variance; and the factor on the prior
+            variance now, None for 1.
         """
         decay, dtype = self.process.decay, basis_of(early).variance.dtype
         if decay.stationary:  # before the first observation there is nothing to attenuate
@@ -351,7 +357,7 @@ class Recursion(Inference):
 
 
 class ArmRecursion(Recursion, ArmInference):
-    """A rank-one step on all arms per round."""
+    """Inference by a rank-one step on all arms per round."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         running, basis = data.running, data.prior
@@ -389,10 +395,10 @@ class ArmRecursion(Recursion, ArmInference):
         basis, process = basis_of(data), self.process
         form, retained = self._form(basis), process.most_retained(horizon)
         rows = retained
-        if process.slides and form is PlayedArms:  # slots stay used until the next regression
+        if process.slides and form is PlayedArms:  # slots are freed only at the next regression
             since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
             rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
-        elif process.slides:  # one row per observation, and one row per removal
+        elif process.slides:  # each observation and each removal adds a row
             rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
         numbers = form.numbers(basis, rows)
         if form is PlayedArms and rows > basis.size:
@@ -410,8 +416,8 @@ class ArmRecursion(Recursion, ArmInference):
         small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
         if small or self.samples:
             return RootFilter if static else Filter
-        # The inverse amplifies rounding too much in single precision, and for a prior that grows
-        # without bound, since the noise becomes small relative to the prior.
+        # The inverse amplifies rounding too much in two cases: in single precision, and for a prior
+        # that grows without bound, because the noise becomes small relative to the prior.
         grows = process.moves and not process.decay.stationary
         return Filter if grows or amplifies(process.noise, basis) else PlayedArms
 
@@ -426,7 +432,8 @@ def amplifies(least_noise: float, basis: Basis) -> bool:
 def precise_rounds(inference: Inference, prior: Prior) -> float:
     """Number of observations up to which rounding is small relative to the posterior variance.
 
-    Infinite for a regression, which recomputes, and for a moving prior, which forgets.
+    Infinite for a regression, which recomputes the posterior in every round, and for a moving
+    prior, which forgets old rounding errors.
     """
     if not isinstance(inference, Recursion) or inference.process.moves:
         return math.inf

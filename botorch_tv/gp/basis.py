@@ -18,27 +18,28 @@ from botorch_tv.gp.linalg import ramp, scaled
 from botorch_tv.gp.tensors import Scratch
 
 DENSE_SHARE = 1 / 12
-"""A weighted sum of more than this share of the rows of a covariance is computed as a product with
-the whole matrix: fetching a number costs as much as ten multiplications of such a product."""
+"""A weighted sum of rows of a covariance is computed as a product with the whole matrix if it
+contains more than this share of the rows. Fetching a number costs as much as ten multiplications of
+such a product."""
 CACHED_NUMBERS = 2**17
-"""Target size of intermediate results in numbers: one megabyte in float64."""
+"""Target number of entries of an intermediate result: one megabyte in float64."""
 
 
 Frame = tuple[Tensor, Tensor]
 """Coordinates of draws: T, `r x p`, and a weight in [0, 1] for each normal variate, `p`.
 
-Draws must be the same on every processor. Eigenvectors differ: those of equal eigenvalues are
-arbitrary, and rounding decides how many eigenvalues are retained. Draws therefore use the columns
-C = Φ T of a pivoted factor, which the matrix determines; the weights of columns that are hardly
-above rounding fade to 0."""
+Draws must be the same on every processor, but eigenvectors differ between processors: if
+eigenvalues are equal, their eigenvectors are arbitrary, and rounding decides how many eigenvalues
+are retained. Draws therefore use the columns C = Φ T of a pivoted factor. The matrix determines
+these columns, and the weights of columns that are hardly above rounding fade to 0."""
 
 
 class Basis(ABC):
-    """A form in which covariances of one point with all arms are stored: r coordinates.
+    """A representation of the covariances of one point with all arms by r coordinates.
 
     Attributes:
         arms: Number M of arms.
-        scale: Largest prior standard deviation, the unit of the tie rule.
+        scale: Largest prior standard deviation; the tolerance for ties is a multiple of it.
         size: Number r of coordinates.
         normals: Number p of normal variates that a draw takes, at most M.
         variance: Prior variance of every arm, `M`.
@@ -63,19 +64,19 @@ class Basis(ABC):
         self.scale = math.sqrt(float(variance.max()))
 
     def unlearned(self) -> Basis:
-        """The prior before hyperparameters were learned: this prior, since a grid learns none."""
+        """The prior before hyperparameters were learned; this prior, because a grid learns none."""
         return self
 
     @abstractmethod
     def row(self, index: Tensor) -> Tensor:
-        """Coordinates of the prior covariance with some arms, `* -> * x r`."""
+        """Coordinates of the prior covariances of some arms with all arms, `* -> * x r`."""
 
     @abstractmethod
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
-        """Covariances with all arms, `* x r -> * x M`.
+        """Convert coordinates to covariances with all arms, `* x r -> * x M`.
 
         Args:
-            coordinates: `* x r`.
+            coordinates: The coordinates, `* x r`.
             out: Memory for the result, contiguous; it may be returned or ignored.
         """
 
@@ -84,11 +85,11 @@ class Basis(ABC):
         """Covariances that rows of coordinates assign to some arms.
 
         Args:
-            rows: `batch_shape x n x r`.
+            rows: The rows of coordinates, `batch_shape x n x r`.
             index: Arms, `batch_shape x q`.
 
         Returns:
-            `batch_shape x q x n`.
+            The covariances, `batch_shape x q x n`.
         """
 
     @abstractmethod
@@ -105,11 +106,11 @@ class Basis(ABC):
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            `batch_shape x r`; mapped to the arms, this is a centred sample.
+            The coordinates, `batch_shape x r`; mapped to the arms, they are a sample with mean 0.
         """
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
-        """Values of functions over the arms, `batch_shape x M`, at an arm each, `batch_shape`."""
+        """Values of functions over the arms, `batch_shape x M`, each at one arm, `batch_shape`."""
         return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
     def alone(self, index: Tensor) -> Tensor:
@@ -120,11 +121,11 @@ class Basis(ABC):
         """Prior covariance of some arms with others.
 
         Args:
-            index: `batch_shape x q`.
-            arms: `batch_shape x n`.
+            index: The arms, `batch_shape x q`.
+            arms: The other arms, `batch_shape x n`.
 
         Returns:
-            `batch_shape x q x n`.
+            The covariances, `batch_shape x q x n`.
         """
         return self.inner(self.row(arms), index)
 
@@ -132,30 +133,30 @@ class Basis(ABC):
         """A weighted sum of prior covariances with some arms, Σ_a w_a K(a, ·).
 
         Args:
-            arms: `batch_shape x n`.
-            weights: `batch_shape x n`.
+            arms: The arms a, `batch_shape x n`.
+            weights: The weights w_a, `batch_shape x n`.
             out: Memory for the result, contiguous; it may be returned or ignored.
 
         Returns:
-            `batch_shape x M`.
+            The sum on all arms, `batch_shape x M`.
         """
         return self.expand((weights.unsqueeze(-2) @ self.row(arms)).squeeze(-2), out=out)
 
     def numbers_of_mixture(self, arms: int) -> int:
-        """Numbers per trial in memory in :meth:`mixture` and :meth:`between`; ``arms`` is n."""
+        """Number of values per trial in memory in :meth:`mixture` and :meth:`between`."""
         return arms * self.size
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
-        """Sum of squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
+        """Sums over some rows of squares on all arms, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
-        # Blocks of trials, because all rows on all arms may exceed the memory.
+        # Computed in blocks of trials, because all rows on all arms may exceed the memory.
         together = max(1, CACHED_NUMBERS // max(1, count * self.arms))
         sums = [self.expand(block).square().sum(-2) for block in torch.split(flat, together)]
         return torch.cat(sums).view(*batch_shape, self.arms)
 
     def numbers_of_squares(self, rows: int, trials: int) -> int:
-        """Numbers in memory in :meth:`sum_of_squares`; ``rows`` is n."""
+        """Number of values in memory in :meth:`sum_of_squares` for n = ``rows``."""
         whole = rows * self.arms
         return 2 * min(trials * whole, max(whole, CACHED_NUMBERS))
 
@@ -199,7 +200,7 @@ class ArmBasis(Basis):
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # The covariance is singular up to rounding. Its symmetric root is continuous in the
-        # covariance, so rounding changes the sample by little.
+        # covariance, so rounding changes the sample only slightly.
         values, vectors = torch.linalg.eigh(scaled(self.covariance, prior_factor) - reduction)
         # The root of an eigenvalue at the level of rounding is far above that level. Such roots
         # fade out gradually; with a threshold, rounding would decide which roots count.
@@ -253,14 +254,14 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # The factor is computed in the frame, since a Cholesky factor depends on coordinates.
+        # A Cholesky factor depends on coordinates, so it is computed in those of the frame.
         identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
         covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
         root: Tensor = torch.linalg.cholesky_ex(covariance).L
         return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
 
     def draw_from_prior(self, normal: Tensor) -> Tensor:
-        """As :meth:`draw`, without observations."""
+        """Coordinates of a draw from the prior, with ``normal`` as for :meth:`draw`."""
         return self._out_of_frame(self._drawn(normal))
 
     def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
@@ -271,12 +272,14 @@ class FeatureBasis(Basis):
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            `batch_shape x r`; equal to :meth:`draw` for the corresponding reduction.
+            The coordinates, `batch_shape x r`; equal to :meth:`draw` for the corresponding
+            reduction.
         """
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)
-        # If T spans the observed directions, (I - Tᵀ D T)⁻¹ = I + Tᵀ (R⁻¹ R⁻ᵀ - I) T. Its factor
-        # U Uᵀ, U upper triangular, gives the lower triangular root U⁻ᵀ of the covariance.
+        # If T spans the observed directions, (I - Tᵀ D T)⁻¹ = I + Tᵀ (R⁻¹ R⁻ᵀ - I) T. The
+        # factorisation U Uᵀ of this matrix, with U upper triangular, gives the lower triangular
+        # root U⁻ᵀ of the covariance.
         precision = self._into_frame(inverse @ inverse.mT - identity)
         precision.diagonal(dim1=-2, dim2=-1).add_(1)
         factor = torch.linalg.cholesky_ex(precision.flip((-2, -1))).L
@@ -285,7 +288,7 @@ class FeatureBasis(Basis):
         return self._out_of_frame(drawn.squeeze(-1).flip(-1))
 
     def _into_frame(self, matrix: Tensor) -> Tensor:
-        """Tᵀ A T."""
+        """Tᵀ A T for a matrix A and the T of the frame."""
         return matrix if self.frame is None else self.frame[0].T @ matrix @ self.frame[0]
 
     def _out_of_frame(self, coordinates: Tensor) -> Tensor:
@@ -303,7 +306,8 @@ class ProductBasis(FeatureBasis):
 
     Args:
         factors: Φ_i, one `n_i x r_i` per dimension.
-        retained: Retained columns among the r_1 ... r_d columns of the product, `r`, int64.
+        retained: Numbers of the retained columns of the product, which has r_1 · ... · r_d columns,
+            `r`, int64.
         frame: Coordinates of draws; None for the coordinates of the features.
     """
 
@@ -342,7 +346,7 @@ class ProductBasis(FeatureBasis):
 
     def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
         shape, count = weights.shape[:-1], weights.shape[-1]
-        if len(self.factors) == 2:  # by Σ_a w_a φ₁(a) φ₂(a)ᵀ
+        if len(self.factors) == 2:  # the sum is Σ_a w_a φ₁(a) φ₂(a)ᵀ
             rows = []
             for dim, table in enumerate(self._arm_factors):
                 rows_out = self.scratch.take(f"row {dim}", (arms.numel(), table.shape[-1]), weights)
@@ -362,10 +366,11 @@ class ProductBasis(FeatureBasis):
         return arms * along + 2 * self.arms
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
-        """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² for two dimensions, Hᵢ the coordinates of row i as an r_1 x r_2 matrix.
+        """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² in two dimensions, with the coordinates of row i as the matrix Hᵢ.
 
-        With T_m = Σ_b Φ₂[m, b] H[:, :, b], `n x r_1`, the sum at arm (n, m) is φ T_mᵀ T_m φᵀ for
-        φ = Φ₁[n]. The rows are therefore summed before the product with Φ₁.
+        The matrix Hᵢ is `r_1 x r_2`. With T_m = Σ_b Φ₂[m, b] H[:, :, b], `n x r_1`, the sum at arm
+        (l, m) is φ T_mᵀ T_m φᵀ for φ = Φ₁[l]. The rows are therefore summed before the product with
+        Φ₁.
         """
         if len(self.factors) != 2:
             return super().sum_of_squares(rows)
@@ -388,7 +393,7 @@ class ProductBasis(FeatureBasis):
     def _along(
         self, tensor: Tensor, factors: list[Tensor], shape: Size, out: Tensor | None
     ) -> Tensor:
-        """One matrix `n_i x m_i` along each dimension, `N x m_1 ... m_d -> shape x M`."""
+        """Multiply each dimension i by its matrix, `n_i x m_i`: `N x m_1 ... m_d -> shape x M`."""
         if out is None:
             out = tensor.new_empty(*shape, self.arms)
         done, rest = tensor.shape
@@ -396,7 +401,7 @@ class ProductBasis(FeatureBasis):
             points, rank = factor.shape
             rest //= rank
             product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
-            # matmul would copy its result into ``out``.
+            # Not matmul, which would copy its result into ``out``.
             wide = factor.expand(done, points, rank)
             tensor = torch.bmm(wide, tensor.view(done, rank, rest), out=product)
             done *= points

@@ -33,10 +33,10 @@ class BoxPrior:
     """A prior over functions on a box.
 
     Attributes:
-        kernel: The spatial covariance, shared by all trials or, if learned, with a batch of one
-            member per trial.
-        variance: Largest prior variance at the centre, two corners and some points of the box,
-            scalar; its dtype and device are those of all computations.
+        kernel: The spatial kernel. All trials share it; a learned kernel is a batch with one member
+            per trial.
+        variance: Largest prior variance among the centre, two corners and some other points of the
+            box, scalar. All computations use its dtype and device.
         decay: Learned decay, which replaces the strategy's decay; None if the decay is given.
         noise_factor: Learned noise variance divided by the strategy's noise variance, `trials`;
             None for 1.
@@ -55,7 +55,7 @@ class BoxPrior:
 
     @cached_property
     def scale(self) -> float:
-        """Prior standard deviation, the unit of the tie rule."""
+        """Prior standard deviation; the tolerance for ties is a multiple of it."""
         return math.sqrt(float(self.variance))
 
     def unlearned(self) -> BoxPrior:
@@ -69,16 +69,16 @@ class BoxPrior:
 
 
 def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
-    """The prior before learning.
+    """The prior on a box for a given kernel, before anything is learned.
 
     Args:
         points: Some points of the box with their context, `q x (d + c)`.
         kernel: The kernel of the strategy.
 
     Raises:
-        InputDataError: If the kernel is a matrix, has a batch shape, cannot be evaluated, is not
-            finite and symmetric, has no positive variance or a negative eigenvalue, or gives other
-            values for a batch of trials or with ``diag=True``.
+        InputDataError: If the kernel is a matrix, has a batch shape or cannot be evaluated; if its
+            covariance matrix is not finite, symmetric and positive semi-definite, or has no
+            positive variance; or if its values differ for a batch of trials or with ``diag=True``.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(
@@ -95,7 +95,7 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
 
 @torch.no_grad()
 def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
-    """Raise if a user's kernel gives other values for batches, part matrices or ``diag=True``."""
+    """Raise if a kernel's values differ in a batch, in a part of its matrix or with ``diag``."""
     asked = point_kernel(copy.deepcopy(kernel).to(points).requires_grad_(False))
     if not isinstance(asked, General):
         return
@@ -115,16 +115,20 @@ def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
 CANDIDATES = 2048
 """Approximate number of points from which nodes are selected and at which errors are measured."""
 PASSES = 6
-"""Number of passes that add nodes where the error exceeds the tolerance."""
+"""Largest number of attempts to find nodes. Each attempt adds candidates at points where the error
+of the previous attempt exceeds the tolerance."""
 
 
 class PointBasis(Basis):
-    """Functions φ on a box, one per node; an index of the basis is the φ of a point, `r`.
+    """Functions φ on a box, one per node.
+
+    Methods with an argument ``index`` expect the values φ(x) of a point x, `r`, instead of the
+    number of an arm.
 
     Args:
         box_prior: The prior with the exact kernel.
         X: The nodes Z, `r x d`.
-        inverse: L⁻¹, lower triangular, `r x r`.
+        inverse: L⁻¹, lower triangular, `r x r`, where L Lᵀ = k(Z, Z) and φ(x) = L⁻¹ k(Z, x).
         error: Largest measured k(x, x) - |φ(x)|², as a share of the largest k(x, x).
         least_noise: Smallest noise variance of an observation for which ``error`` is small enough.
     """
@@ -151,7 +155,7 @@ class PointBasis(Basis):
         return self.points.covariance(X, self.X.expand(len(X), -1, -1))
 
     def at(self, X: Tensor) -> Tensor:
-        """φ, `* x d -> * x r`; differentiable."""
+        """φ at points, `* x d -> * x r`; differentiable."""
         flat = self.covariance(X.reshape(1, -1, X.shape[-1])) @ self.inverse.mT
         return flat.view(*X.shape[:-1], self.size)
 
@@ -177,10 +181,10 @@ class PointBasis(Basis):
         return (self.root(reduction, prior_factor) @ normal.unsqueeze(-1)).squeeze(-1)
 
     def root(self, reduction: Tensor, prior_factor: Tensor | None) -> Tensor:
-        """R, lower triangular, with R Rᵀ the posterior covariance of the coordinates.
+        """Lower triangular root R of the posterior covariance R Rᵀ of the coordinates.
 
-        Arguments are as for :meth:`draw`. The smallest noise variance of a basis keeps the
-        eigenvalues of the covariance far above rounding errors.
+        The arguments are those of :meth:`draw`. Noise variances are at least ``least_noise``, so
+        the eigenvalues of the covariance are far above rounding errors.
         """
         posterior = -reduction
         posterior.diagonal(dim1=-2, dim2=-1).add_(
@@ -199,11 +203,11 @@ def point_basis(
         box_prior: The prior with the exact kernel.
         corners: Corners of the box, `2 x d`.
         tolerance: Largest error, as a share of the largest variance.
-        least_noise: See :class:`PointBasis`.
+        least_noise: Smallest noise variance of an observation that the basis must support.
         most: Largest number of nodes.
 
     Returns:
-        The basis, or ``most`` if the tolerance requires more nodes.
+        The basis, or the number ``most`` if the tolerance requires more than ``most`` nodes.
     """
     lower, upper = corners
     kernel, dim = box_prior.points, corners.shape[1]
@@ -215,7 +219,7 @@ def point_basis(
 
     few = in_box(scattered(dim, PASSES))[: 2 * most]
     if len(_pivoted(kernel, few, most + 1, limit)[1]) > most:
-        return most  # few points suffice to show that the tolerance requires more nodes
+        return most  # a few points suffice to show that the tolerance requires more nodes
     some = in_box(regular(dim))
     for number in range(PASSES):
         columns, places = _pivoted(kernel, some, most + 1, limit)
@@ -237,7 +241,7 @@ def point_basis(
 
 @functools.lru_cache(maxsize=16)
 def regular(dim: int) -> DeviceCopies:
-    """Chebyshev points of the unit cube with its boundary, `M x d`; scattered points if d > 4."""
+    """Chebyshev points of the unit cube and its boundary, `M x d`; scattered points if d > 4."""
     per_axis = min(512, round(CANDIDATES ** (1 / dim)))
     if per_axis < 6:
         return scattered(dim, PASSES)
@@ -257,13 +261,13 @@ def scattered(dim: int, number: int) -> DeviceCopies:
     """
     drawn = even_points(CANDIDATES, dim + 1, seed=1 + number)
     points, share = drawn[:, :dim], 2 * drawn[:, dim:]
-    # Coordinates closer to an end than a share, which differs by point, are moved to that end.
+    # Each point has its own threshold: coordinates closer than this to 0 or 1 are moved there.
     near = (points - 0.5).abs() >= 0.5 * share
     return DeviceCopies(torch.where(near, points.round(), points))
 
 
 def _pivoted(kernel: PointKernel, X: Tensor, most: int, limit: float) -> tuple[Tensor, list[int]]:
-    """Columns and indices of pivots among points `M x d`, without all M² covariances."""
+    """Pivoted Cholesky columns for points `M x d` and pivot indices, without all M² covariances."""
     whole = X.unsqueeze(0)
 
     def row(place: int) -> Tensor:

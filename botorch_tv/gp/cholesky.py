@@ -1,12 +1,13 @@
 """The Cholesky factor of I + S (K ∘ D) S for a growing log, and a pivoted factor of a kernel.
 
-With S = N^(-1/2), eigenvalues are at least 1 for any noise and any points, so no jitter is needed.
-A row with S = 0 has no effect.
+With S = N^(-1/2), all eigenvalues of I + S (K ∘ D) S are at least 1, so no jitter is needed. A row
+with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
-Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). The
-same operations, forward substitution in the factor, compute a block for a growing log and for a
-long stored log. They are backward stable. The result depends on the log only.
+Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). A block
+is computed by the same operations for a growing log and for a long stored log: forward
+substitutions in the factor, which are backward stable. The result therefore depends on the log
+only.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Gram = Callable[[int, int], Tensor]
 """Returns rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``, `trials x q x last`."""
 
 PIVOT_TIE = 1 / 16
-"""Pivots that differ by less than this share of the largest are equal."""
+"""Pivots that differ by less than this share of the largest pivot count as equal."""
 
 
 def cholesky(covariance: Tensor, root: Tensor, *, checked: bool = False) -> Tensor:
@@ -42,7 +43,7 @@ def cholesky(covariance: Tensor, root: Tensor, *, checked: bool = False) -> Tens
     Args:
         covariance: C, `... x n x n`.
         root: S, `... x n`.
-        checked: Whether to check that C is a covariance, which waits for a device.
+        checked: Whether to check that C is a covariance; the check waits for a device.
     """
     return _root(correlation(covariance, root), checked)
 
@@ -61,8 +62,8 @@ def further_rows(
 
     Args:
         lower: L, `... x n x n`.
-        beside: The factored matrix between new rows and old, `... x q x n`.
-        own: The factored matrix among the new rows, `... x q x q`.
+        beside: The matrix to factor, between new and old rows, `... x q x n`.
+        own: The matrix to factor, among new rows, `... x q x q`.
         checked: As for :func:`cholesky`.
     """
     if lower.shape[-1]:
@@ -81,7 +82,7 @@ def _root(matrix: Tensor, checked: bool) -> Tensor:
 
 
 def solved(lower: Tensor, right: Tensor) -> Tensor:
-    """L⁻¹ B; additional batch dimensions of B become columns, so that L is not repeated.
+    """L⁻¹ B; additional batch dimensions of B become columns, so L is not repeated.
 
     Args:
         lower: L, `batch_shape x n x n`.
@@ -115,8 +116,8 @@ class Factor(OfTrials):
     """The Cholesky factor L of I + S (K ∘ D) S, `trials x n x n`, stored as its inverse.
 
     Attributes:
-        base: L⁻¹ of the first b rows, whole blocks, `trials x b x b`.
-        rows: L⁻¹ of the other m rows, `trials x m x n`.
+        base: The first b rows of L⁻¹, which are whole blocks, `trials x b x b`.
+        rows: The other m rows of L⁻¹, `trials x m x n`.
         diagonal: The diagonal of L, `trials x n`.
     """
 
@@ -176,7 +177,7 @@ class GrowingFactor:
             prior: The prior, compared by identity.
             root: S, `trials x n`.
             beside: The other inputs of each row, such as point and time, `trials x n x c`.
-            gram: The matrix S (K ∘ D) S by rows.
+            gram: A function that returns rows of S (K ∘ D) S.
         """
         trials, n = root.shape
         whole = n - n % FACTOR_BLOCK
@@ -232,7 +233,7 @@ def factor_of(gram: Gram, like: Tensor) -> Factor:
 
 
 def numbers_of_factor(rows: int) -> int:
-    """Upper bound of the numbers per trial in a factor, except for its last block."""
+    """Upper bound of the number of values per trial in a factor, except for its last block."""
     whole = rows - rows % FACTOR_BLOCK
     if not whole:
         return 0
@@ -240,12 +241,15 @@ def numbers_of_factor(rows: int) -> int:
     needed = [
         rows for rows in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _capacity(rows) < capacity
     ]
-    # Two triangles, and either two smaller triangles while they grow, or a copy for a solve.
+    # Two triangles; in addition, two smaller triangles while they grow, or a copy for a solve.
     return 2 * capacity**2 + max(2 * _capacity(needed[-1]) ** 2 if needed else 0, whole**2)
 
 
 def _capacity(whole: int) -> int:
-    """Capacity for ``whole`` rows; it depends on ``whole`` only, since rounding depends on it."""
+    """Capacity for ``whole`` rows; it is a function of ``whole`` alone.
+
+    The rounding errors of a factor depend on its capacity.
+    """
     capacity = FACTOR_BLOCK
     while capacity < whole:
         capacity += FACTOR_BLOCK * max(1, int((FACTOR_GROWTH - 1) * capacity / FACTOR_BLOCK))
@@ -272,9 +276,10 @@ def pivoted_cholesky(
 ) -> tuple[Tensor, Tensor, Tensor, list[int]]:
     """Partial Cholesky factor C of a matrix with complete pivoting.
 
-    A pivot is the first residual within :data:`PIVOT_TIE` of the largest. Symmetries make many
-    residuals equal up to rounding, and rounding differs between processors. Columns are the same on
-    all processors while rounding, relative to the pivot, stays far below the tie.
+    A pivot is the first diagonal entry of the residual within :data:`PIVOT_TIE` of the largest.
+    Symmetries make many entries equal up to rounding, and rounding differs between processors.
+    Columns are the same on all processors as long as rounding errors, relative to the pivot, stay
+    far below :data:`PIVOT_TIE`.
 
     Args:
         diagonal: Diagonal of a symmetric positive semi-definite matrix K, `M`.
@@ -283,9 +288,9 @@ def pivoted_cholesky(
         tolerance: Stop when no diagonal entry of the residual exceeds this.
 
     Returns:
-        Four tensors. C, `M x r`, with columns in the order of their pivots. The residual at each
-        pivot before its column was added, `r`. The diagonal of K - C Cᵀ, `M`. The indices of
-        pivots, `r`.
+        Four results: C, `M x r`, with columns in the order of their pivots; the pivots, which are
+        residuals before their columns were added, `r`; the diagonal of K - C Cᵀ, `M`; and the
+        indices of the pivots, a list of r numbers.
     """
     residual = diagonal.clone()
     factor = residual.new_empty(max_rank, len(residual))

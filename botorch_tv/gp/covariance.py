@@ -1,4 +1,4 @@
-"""A kernel over the arms of a domain: its checked matrix and the cheapest basis.
+"""A kernel over the arms of a domain: its covariance matrix, checks, and the cheapest basis.
 
 A kernel is factored once for all trials and rounds.
 """
@@ -22,15 +22,16 @@ from botorch_tv.gp.linalg import ramp
 from botorch_tv.memory import bytes_text, free_bytes
 
 RANK_SHARE = 0.25
-"""Largest rank, as a share of the arms, for which features are cheaper than the arms.
+"""Features are used if their number r is at most this share of the number M of arms.
 
-In features a term costs r numbers from memory and M r multiplications; over the arms it costs M
-numbers from memory. At least four multiplications take as long as fetching a number.
+In features, a term of a posterior costs r numbers from memory and M r multiplications. Over the
+arms, it costs M numbers from memory. Fetching a number takes at least as long as four
+multiplications.
 """
 
 
 def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
-    """The kernel on all pairs of arms.
+    """The covariances of all pairs of arms.
 
     Args:
         kernel: A GPyTorch kernel without batch shape, or the matrix itself, `M x M`.
@@ -42,7 +43,8 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
     Raises:
         InputDataError: If the matrix does not fit the arms, the kernel cannot be evaluated on them,
             memory is too small, or the matrix is not finite or not symmetric.
-            :func:`~botorch_tv.gp.covariance.factor` refuses an indefinite matrix.
+            An indefinite matrix is not detected here, but in
+            :func:`~botorch_tv.gp.covariance.factor`.
     """
     arms = len(X)
     if isinstance(kernel, Tensor):
@@ -54,7 +56,7 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         matrix = kernel.detach().to(device=X.device, dtype=torch.float64)
         require_symmetric(matrix)
         return matrix
-    # Memory for the matrix, an intermediate matrix of its size, and its symmetric part.
+    # Bytes of three matrices: the covariance, an intermediate result and the symmetric part.
     needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
     if needed > free:
         raise InputDataError(
@@ -68,24 +70,24 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
 
 
 def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
-    """A GPyTorch kernel on all pairs of points.
+    """The covariances of all pairs of points, by a GPyTorch kernel.
 
     Args:
-        kernel: In any dtype, on any device.
-        points: `q x d`.
+        kernel: The kernel, in any dtype and on any device.
+        points: The points, `q x d`.
 
     Returns:
-        `q x q`.
+        The covariances, `q x q`.
 
     Raises:
         InputDataError: If the kernel has a batch shape, several outputs or a wrong number of
-            lengthscales, or fails.
+            lengthscales, or if its evaluation fails.
     """
     name, columns, number = describe_kernel(kernel), points.shape[-1], len(points)
     _require_columns(kernel, columns)
     try:
         with torch.no_grad():
-            # Copies: moving a module changes it in place, and a kernel may change its inputs.
+            # Copies, because ``to`` changes a module in place and a kernel may change its inputs.
             matrix: Tensor = copy.deepcopy(kernel).to(points)(points.clone()).to_dense()
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputDataError(
@@ -94,8 +96,8 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
         ) from error
     if matrix.numel() != number**2:
         raise InputDataError(
-            f"the kernel {name} returns shape {tuple(matrix.shape)} for {number} points; give a "
-            "kernel with one output and without batch shape, which all trials share."
+            f"the kernel {name} returns shape {tuple(matrix.shape)} for {number} points; all "
+            "trials share one kernel, so give a kernel with one output and without batch shape."
         )
     return matrix.reshape(number, number)
 
@@ -104,7 +106,7 @@ def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
     """Raise unless every ARD kernel has one lengthscale per column.
 
     Args:
-        kernel: The kernel with its parts.
+        kernel: The kernel; its parts are also checked.
         columns: Number of columns.
         picks: Whether the kernel selects its ``active_dims`` from these columns.
     """
@@ -129,7 +131,7 @@ def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> N
     if dtype == torch.float64 and any(tensor.dtype == torch.float32 for tensor in tensors):
         warnings.warn(
             "the kernel's parameters are float32 in a float64 run: a lengthscale of 0.2 becomes "
-            "0.20000000298. Call torch.set_default_dtype(torch.float64) before you create it.",
+            "0.20000000298. Call torch.set_default_dtype(torch.float64) before creating a kernel.",
             InputDataWarning,
             stacklevel=5,
         )
@@ -154,21 +156,22 @@ def describe_kernel(kernel: Kernel | Tensor) -> str:
 
 
 INDEFINITE_TOLERANCE = 1e-8
-"""Largest negative eigenvalue that is accepted, as a share of the largest eigenvalue."""
+"""An eigenvalue is accepted if it is at least minus this share of the largest eigenvalue."""
 EVALUATED_TOLERANCE = 1e-6
-"""Largest asymmetry of an evaluated kernel, as a share of its largest entry. A distance is computed
-as the root of its square: for equal points, an error δ in the square is an error √δ."""
+"""Largest asymmetry of an evaluated kernel, as a share of its largest entry. Kernels compute a
+distance as the root of its square. For equal points, an error δ of the square becomes an error √δ
+of the distance."""
 
 
 def checked(covariance: Tensor) -> Tensor:
-    """The matrix, checked to be a covariance up to rounding.
+    """Check that a matrix is a covariance up to rounding, and return it.
 
     Args:
-        covariance: `M x M`.
+        covariance: The matrix, `M x M`.
 
     Raises:
-        InputDataError: If it is not square, not finite, not symmetric, or indefinite beyond -1e-8
-            of its largest eigenvalue.
+        InputDataError: If the matrix is not finite or not symmetric, or has an eigenvalue below
+            -1e-8 times its largest.
     """
     require_symmetric(covariance)
     require_semidefinite(covariance)
@@ -179,7 +182,7 @@ def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANC
     """Raise an ``InputDataError`` unless a square matrix, `M x M`, is finite and symmetric.
 
     Args:
-        covariance: The matrix.
+        covariance: The matrix, `M x M`.
         tolerance: Largest difference between mirrored entries, as a share of the largest entry.
     """
     wrong = (~covariance.isfinite()).nonzero()
@@ -192,22 +195,23 @@ def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANC
     limit = tolerance * float(covariance.abs().max())
     if asymmetry > limit:
         raise InputDataError(
-            f"the kernel matrix is not symmetric: entries differ by {asymmetry:.3g}, the limit is "
-            f"{limit:.3g}; pass (K + K.T) / 2."
+            f"the kernel matrix is not symmetric: mirrored entries differ by {asymmetry:.3g}, more "
+            f"than {limit:.3g}; pass (K + K.T) / 2."
         )
 
 
 def require_semidefinite(covariance: Tensor) -> None:
-    """Raise if a symmetric matrix has a negative eigenvalue.
+    """Raise if a symmetric matrix has an eigenvalue below zero by more than a tolerance.
 
-    A Cholesky factorisation of the matrix plus slightly less than the tolerance is four times as
-    fast as an eigendecomposition. Eigenvalues decide only if the factorisation fails.
+    A matrix passes if its Cholesky factorisation succeeds after slightly less than the tolerance
+    was added to its diagonal. This test is four times as fast as an eigendecomposition. If the
+    factorisation fails, the eigenvalues are computed and decide.
 
     Args:
-        covariance: `M x M`, finite.
+        covariance: The matrix, `M x M`, finite.
 
     Raises:
-        InputDataError: As :func:`require_spectrum`.
+        InputDataError: If the eigenvalues fail :func:`require_spectrum`.
     """
     largest = float(covariance.diagonal().max())  # at most the largest eigenvalue
     if largest > 0:
@@ -222,34 +226,36 @@ def require_spectrum(eigenvalues: Tensor) -> None:
     """Raise unless eigenvalues belong to a covariance up to rounding.
 
     Args:
-        eigenvalues: `M`.
+        eigenvalues: The eigenvalues, `M`.
 
     Raises:
-        InputDataError: If none is positive, or the lowest is below -1e-8 of the largest.
+        InputDataError: If no eigenvalue is positive, or the lowest is below -1e-8 times the
+            largest.
     """
     lowest, largest = float(eigenvalues.min()), float(eigenvalues.max())
     if largest <= 0 or lowest < -INDEFINITE_TOLERANCE * largest:
         raise InputDataError(
             f"the kernel matrix is indefinite: its eigenvalues run from {lowest:.3g} to "
-            f"{largest:.3g}, the limit is -1e-8 of the largest; clip negative eigenvalues at zero."
+            f"{largest:.3g}, but may not be below -1e-8 of that; clip negative eigenvalues at zero."
         )
 
 
 Inference = Literal["auto", "exact", "features"]
 
 RANK_TOLERANCE = 1e-13
-"""Smallest eigenvalue of a feature, as a share of the largest.
+"""A feature is dropped if its eigenvalue is below this share of the largest eigenvalue.
 
-A larger cut changes the mean visibly for data far outside the model.
+A larger share would visibly change the mean for data that are very improbable under the model.
 """
 DRAWN_PIVOTS = (1e-10, 4e-10)
-"""Shares of the largest variance between which the direction of a pivot fades out of draws.
+"""The direction of a pivot fades out of draws between these two shares of the largest variance.
 
-Rounding changes a pivot by about 1e-15, far too little to change the choice of a pivot. Directions
-that are not drawn contribute at most the second number to a covariance.
+Rounding changes a pivot by about 1e-15, which is far too little to change the order of pivots.
+Directions that are missing in a draw contribute at most the second share to a covariance.
 """
 DRAWN_EIGENVALUES = (1e-12, 1e-11)
-"""The same for eigenvalues, as shares of the largest; far above :data:`RANK_TOLERANCE`."""
+"""Between these eigenvalues, as shares of the largest, the direction of an eigenvalue fades out of
+draws. Both shares are far above :data:`RANK_TOLERANCE`."""
 
 
 def factor(
@@ -259,9 +265,9 @@ def factor(
 
     Args:
         covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
-        grid_shape: Points per dimension where the arms are a regular grid.
+        grid_shape: Number of points per dimension if the arms are a regular grid; else empty.
         inference: ``"exact"`` uses the arms, ``"features"`` uses features of any rank, and
-            ``"auto"`` uses features where they are cheaper.
+            ``"auto"`` uses features if they are cheaper.
 
     Returns:
         A basis in the dtype and on the device of ``covariance``.
@@ -282,7 +288,7 @@ def factor(
 def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     arms = len(covariance)
     most = arms if any_rank else int(RANK_SHARE * arms) + 1
-    # More pivots than half the arms mean full rank; an ordinary factorisation is then faster.
+    # At most half the arms become pivots: for a larger rank, an eigendecomposition is faster.
     diagonal = covariance.diagonal()
     largest = float(diagonal.max())
     columns, pivots, residual, _ = pivoted_cholesky(
@@ -295,7 +301,7 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
             require_semidefinite(covariance)
         features, rotation = compressed(columns, RANK_TOLERANCE)
         if any_rank or features.shape[-1] <= RANK_SHARE * arms:
-            # C = Φ Vᵀ for features Φ = C V.
+            # The columns are C = Φ Vᵀ, with features Φ = C V and the rotation V.
             eigenvalues = features.square().sum(0)
             return FeatureBasis(features, _pivot_frame(rotation.T, eigenvalues, pivots / largest))
     if not any_rank:
@@ -307,19 +313,19 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     eigenvalues, vectors = eigenvalues[retained], vectors[:, retained]
     root = eigenvalues.sqrt()
     if eigenvalues[0] >= DRAWN_EIGENVALUES[1] * eigenvalues[-1] and len(eigenvalues) == arms:
-        # The symmetric root does not depend on the choice of eigenvectors.
+        # Features are the symmetric root, which does not depend on the choice of eigenvectors.
         return FeatureBasis((vectors * root) @ vectors.T)
     if float(residual.max()) <= DRAWN_PIVOTS[0] * largest:
         rotation = (vectors.T @ columns) / root.unsqueeze(-1)
         frame = _pivot_frame(rotation, eigenvalues, pivots / largest)
     else:
-        # The symmetric root, in which small eigenvalues fade out.
+        # Draws use the symmetric root, in which small eigenvalues fade out.
         frame = _faded(vectors.T, eigenvalues), root.new_ones(arms)
     return FeatureBasis(vectors * root, frame)
 
 
 def _faded(rotation: Tensor, eigenvalues: Tensor) -> Tensor:
-    """Rows, one per eigenvalue, faded out for small eigenvalues."""
+    """Multiply each row by a weight that fades to 0 if the eigenvalue of the row is small."""
     return rotation * ramp(eigenvalues / eigenvalues.max(), *DRAWN_EIGENVALUES).unsqueeze(-1)
 
 
@@ -332,14 +338,14 @@ def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame
         pivots: Pivots as shares of the largest variance, `p`.
     """
     weights = ramp(pivots, *DRAWN_PIVOTS)
-    # Ties may make a pivot slightly larger than its predecessor.
+    # Find the last pivot of positive weight: pivots may increase slightly where they tie.
     used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
     return _faded(rotation[:, :used], eigenvalues), weights[:used]
 
 
 def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBasis | None:
     """Features per dimension, or None if the kernel is not a product over dimensions."""
-    # The covariances along the axes through the first point determine a product kernel.
+    # A product kernel is determined by the covariances along the axes through the first point.
     corner, axes, stride = covariance[0, 0], [], len(covariance)
     for points in grid_shape:
         stride //= points
@@ -359,7 +365,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     retained = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
     if int(retained.sum()) > RANK_SHARE * len(covariance):
         return None
-    # Per dimension, only the columns that a retained product uses.
+    # In each dimension, retain only the columns that occur in a retained product.
     used = [
         retained.view(grid_shape).transpose(0, dim).flatten(1).any(1)
         for dim in range(len(grid_shape))
@@ -375,7 +381,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     columns, pivots, _, _ = pivoted_cholesky(
         diagonal, covariance.__getitem__, len(covariance), least
     )
-    # Φᵀ C, one dimension at a time; every product moves a dimension to the end.
+    # Compute Φᵀ C one dimension at a time; each product moves its dimension to the end.
     turned = columns.reshape(*grid_shape, len(pivots))
     for along in factors:
         turned = torch.tensordot(turned, along, dims=([0], [0]))
@@ -385,14 +391,15 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
 
 
 def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
-    """A factor of the same matrix with orthogonal columns and eigenvalues above a cut.
+    """Rotate a factor F of a matrix F Fᵀ to orthogonal columns, and drop small eigenvalues.
 
     Args:
         factor: F, `M x r`.
         tolerance: Eigenvalues of F Fᵀ below this share of the largest are dropped.
 
     Returns:
-        F V, `M x r'` with r' <= r, and its rotation V, `r x r'`, whose columns are orthonormal.
+        Two tensors: the new factor F V, `M x r'` with r' <= r; and the rotation V, `r x r'`, with
+        orthonormal columns.
     """
     eigenvalues, vectors = torch.linalg.eigh(factor.T @ factor)
     rotation = vectors[:, eigenvalues > tolerance * eigenvalues[-1]]
@@ -400,14 +407,14 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues and eigenvectors, even or odd if the matrix is its own mirror image.
+    """Ascending eigenvalues, and eigenvectors; they are even or odd if the matrix mirrors itself.
 
     A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
     points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately. They
-    are therefore exactly even or odd, although eigenvalues may be equal up to rounding.
+    are therefore exactly even or odd, even if some eigenvalues are equal up to rounding.
 
     Args:
-        matrix: `n x n`.
+        matrix: The matrix, symmetric, `n x n`.
     """
     rounding = 64 * torch.finfo(matrix.dtype).eps * matrix.abs().max()
     if bool((matrix - matrix.flip(0, 1)).abs().max() > rounding):

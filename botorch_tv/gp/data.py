@@ -1,4 +1,4 @@
-"""The log of observations and the decision which rows are retained."""
+"""The log of observations, and the decision about which of its rows are retained."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Prior = Basis | BoxPrior | BankPrior
 
 
 def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
-    """A checked answer of a retention rule.
+    """Check the answer of a retention rule, and return it as a ``Retained``.
 
     Args:
         answer: The result of ``keep``.
         time: Time of the newest observation, `batch_shape`.
-        rows: Number n of rows in the question.
+        rows: Number n of rows in the log that the rule received.
 
     Raises:
-        InputDataError: If the answer has another shape or contradicts itself.
+        InputDataError: If the answer has a wrong type or shape, or contradicts itself.
     """
     retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
     if not isinstance(retained, Retained):
@@ -63,7 +63,7 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
     if (where is not None and newest is None) or (newest is not None and retained.rows is not None):
         raise InputDataError(
             "a retention answered with rows= and newest=, or with where= but no newest=; return "
-            "either rows= or newest=, and with where= also newest=, such as newest=0 to forget all."
+            "only one of rows= and newest=, and add newest= to where=; newest=0 forgets all rows."
         )
     return retained
 
@@ -74,11 +74,12 @@ class Present(NamedTuple):
     now: Tensor
     """The present, `batch_shape`."""
     reference: Tensor
-    """Time from which lags count: now or the time of the newest observation, `batch_shape`."""
+    """Time from which the lags of observations count back: now, or the time of the newest
+    observation, `batch_shape`."""
 
 
 class History(NamedTuple):
-    """The log of choices, n rounds long."""
+    """The log of n rounds."""
 
     choice: Rows
     """Choices: arms, `batch_shape x n`, int64; on a box points, `batch_shape x n x d`, with the
@@ -86,7 +87,7 @@ class History(NamedTuple):
     y: Rows
     """Observations, `batch_shape x n`; 0 for a failed observation."""
     noise: Rows
-    """Their noise variances, `batch_shape x n`; infinite for a failed observation."""
+    """Noise variances of the observations, `batch_shape x n`; infinite for a failed observation."""
     time: Rows
     """Times of the observations, `batch_shape x n`, float64."""
 
@@ -99,7 +100,7 @@ while older rows are retained."""
 
 
 class Data(NamedTuple):
-    """The inputs of a posterior other than the process: the log and its retained rows."""
+    """The inputs of a posterior, except the process: the prior, the log and its retained rows."""
 
     prior: Prior
     """The kernel factored over the arms of a grid, or the prior on a box."""
@@ -108,22 +109,25 @@ class Data(NamedTuple):
     dropped: int
     """Number of the oldest observations that no trial retains."""
     rule_mask: Tensor | None
-    """The other rows that each trial retains, `batch_shape x (rounds - dropped)`, bool; None if all
-    trials retain all rows."""
+    """The retained rows of each trial, among rows from number ``dropped`` on,
+    `batch_shape x (rounds - dropped)`, bool; None if all trials retain all these rows."""
     aside: Tensor | None
-    """Rows that are set aside temporarily, of the same shape; None for none."""
+    """Rows that are set aside temporarily, of the shape of ``rule_mask``; None for none."""
     time: Tensor
     """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
     first_time: Tensor
     """Time of the first observation ever, `batch_shape`, float64."""
     origin: Tensor
-    """Time of the first observation after the last reset; infinite without one; `batch_shape`."""
+    """Time of the first observation after the last reset; infinite before that observation;
+    `batch_shape`."""
     began: Tensor
-    """Rounds before the last reset, 0 without a reset, `batch_shape`, int64."""
+    """Number of rounds before the last reset, 0 without a reset, `batch_shape`, int64."""
     least_noise: float
-    """Lower bound of the noise variances of all observations; 0 if they were not checked."""
+    """Lower bound of the noise variances of all observations; 0 if the variances were not
+    checked."""
     empty: Tensor | None
-    """Trials that retain no good observation, `batch_shape`, bool; None if there are none."""
+    """Which trials retain no successful observation, `batch_shape`, bool; None if every trial
+    retains one."""
     history: History
     running: RunningPosterior | RunningMixture | GrowingFactor | None = None
     """The running posterior over the arms, or the cached factor of regressions on a box; None if
@@ -175,7 +179,7 @@ class Data(NamedTuple):
 
     @property
     def retained(self) -> Tensor:
-        """As :attr:`mask`, but a tensor even if all rows are in use."""
+        """Rows in use as in :attr:`mask`, but as a tensor even if all rows are in use."""
         mask = self.mask
         if mask is not None:
             return mask
@@ -202,9 +206,9 @@ class Data(NamedTuple):
         Args:
             choice: Arms, `batch_shape`, or points, `batch_shape x (d + c)`.
             y: Measurements, `batch_shape`; 0 for a failed measurement.
-            noise: Variances, `batch_shape`; infinite for a failed measurement.
-            time: Times, `batch_shape`.
-            least_noise: A lower bound of the variances.
+            noise: Noise variances, `batch_shape`; infinite for a failed measurement.
+            time: Times of the measurements, `batch_shape`.
+            least_noise: A lower bound of the noise variances.
             all_good: Whether the caller is certain that no measurement failed.
         """
         log, rule_mask, aside = self.history, self.rule_mask, self.aside
@@ -213,7 +217,7 @@ class Data(NamedTuple):
         if aside is not None:
             aside = torch.nn.functional.pad(aside, (0, 1))
         origin, empty = self.origin, self.empty
-        if empty is not None:  # otherwise the origin is set
+        if empty is not None:  # else every trial has its origin
             started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
             origin = torch.minimum(origin, started)
             empty = None if all_good else empty & noise.isinf()
@@ -235,7 +239,7 @@ class Data(NamedTuple):
     def keep(
         self, answers: Sequence[Retained], *, all_good: bool | None = None
     ) -> tuple[Data, Change, Tensor | None]:
-        """Apply the answers of retention rules: the rows that all rules retain, and resets.
+        """Apply answers of retention rules: retain rows that all rules retain, and reset trials.
 
         On a CPU, masks are read to detect that nothing changed. On another device they are not
         read, because the CPU would wait for the device; the reported change may then be larger than
@@ -243,8 +247,8 @@ class Data(NamedTuple):
 
         Args:
             answers: The answer of each rule; answers of users' rules must be :func:`checked`.
-            all_good: After an observation, whether it certainly failed in no trial; None before a
-                choice.
+            all_good: After an observation, whether it certainly succeeded in all trials; None
+                before a choice.
 
         Returns:
             Three results: the data, in which the running posterior is not yet updated; the change;
@@ -282,9 +286,9 @@ class Data(NamedTuple):
             reset, aside = _either(reset, resets), _either(aside, answer.aside)
         aside = None if aside is None else some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
-        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row: good, and retained
+        fresh = bool(all_good) and newest > 0 and not any_rows  # newest row is good and retained
         if leaving or any_rows or cleared is not None:
-            if looks and rule_mask is not None:  # rows that no trial retains any more
+            if looks and rule_mask is not None:  # drop rows that no trial retains
                 used = rule_mask.reshape(-1, length).any(0)
                 oldest = int(used.to(torch.uint8).argmax()) if bool(used.any()) else length
                 newest = min(newest, length - oldest)

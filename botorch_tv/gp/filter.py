@@ -1,8 +1,8 @@
-"""The posterior over all arms, or in functions on a box, by a filter in features of the kernel.
+"""The posterior over arms, or in basis functions on a box, by a filter in features of the kernel.
 
-It has the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over the arms
-played in five cases: in single precision, for noise so small that the inverse amplifies rounding,
-if more arms are played than there are features, on a box, and for samples.
+The filter has the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over the
+played arms in five cases: in single precision, for noise so small that the inverse amplifies
+rounding, if more arms are played than there are features, on a box, and for samples.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from botorch_tv.gp.regression import Observations, regress
 from botorch_tv.gp.tensors import Rows, room_for
 
 FEWEST_ROWS = 32
-"""Smallest number of rows that are absorbed, so that products with all of B stay rare."""
+"""Smallest number of rows that are absorbed together: each absorption reads all of the matrix B."""
 FIRST_ROWS = 128
 """Number of rows allocated at first, unless rows are absorbed earlier."""
 
 
 class Filter(RunningPosterior):
-    """D = Σᵢ wᵢ hᵢ hᵢᵀ + w B: steps in coordinates of the basis, and a matrix of older steps.
+    """D = Σᵢ wᵢ hᵢ hᵢᵀ + w B: steps hᵢ in coordinates of the basis, and a matrix B of older steps.
 
-    The matrix absorbs steps once reading the matrix costs less than reading the steps. Few
-    observations in many coordinates therefore stay cheap.
+    B absorbs the steps once reading B costs less than reading the steps. A few observations in many
+    coordinates therefore stay cheap.
 
     Attributes:
-        rows: h, `batch_shape x n x r`.
-        weights: w, `batch_shape x n`.
+        rows: Steps hᵢ, `batch_shape x n x r`.
+        weights: Weights wᵢ of the steps, `batch_shape x n`.
         absorbed: B, `batch_shape x r x r`; None before the first absorption.
-        absorbed_weight: w, `batch_shape`.
+        absorbed_weight: Weight w of B, `batch_shape`.
     """
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
@@ -50,7 +50,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> Filter:
-        """The posterior by one regression, without accumulated rounding."""
+        """The posterior by one regression, in which rounding errors do not accumulate."""
         posterior, root, prior = regress(basis, observations), observations.precision_root, None
         made = cls(basis, root.shape[:-1], basis.variance, trend=False)
         if posterior.is_posterior:
@@ -70,7 +70,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_arms(cls, basis: Basis, of: PlayedArms) -> Filter:
-        """Convert a posterior in terms of the arms played, which are more than the coordinates."""
+        """Convert a posterior over the played arms, once the arms outnumber the coordinates."""
         made = cls(basis, of.count.shape, basis.variance, trend=False)
         made.mean, made.variance, made.trend = of.mean, of.variance, of.trend
         made.information_gain = of.information_gain
@@ -83,9 +83,9 @@ class Filter(RunningPosterior):
         first = min(most, FIRST_ROWS)
         capacity = room_for(min(rounds, most), first)
         if rounds < most:
-            older = capacity // 2 if capacity > first else 0  # while they are copied
+            older = capacity // 2 if capacity > first else 0  # stays while rows are copied
             return (capacity + older) * size
-        # Memory for rows, weighted rows and their sum; later for two matrices and few rows.
+        # First, rows, weighted rows and their sum are in memory; later, two matrices and few rows.
         absorbing = (capacity + most + size) * size
         return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 
@@ -106,7 +106,7 @@ class Filter(RunningPosterior):
         return reduction
 
     def as_root(self, basis: Basis) -> RootFilter:
-        """The posterior of a static objective by the Cholesky factor of I - D."""
+        """The posterior of a static objective, represented by the Cholesky factor of I - D."""
         matrix = self.matrix(basis)
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
         root = torch.linalg.cholesky_ex(identity - matrix).L
@@ -140,7 +140,7 @@ class Filter(RunningPosterior):
         return signed, root, step
 
     def _compact(self, basis: Basis) -> None:
-        # The form depends on the number of rows only, so all trials share it.
+        # Absorption depends on the number of rows only, so it happens in all trials together.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
             return
         self._begin(basis, FEWEST_ROWS, self.matrix(basis))
@@ -149,9 +149,10 @@ class Filter(RunningPosterior):
 class RootFilter(RunningPosterior):
     """D = I - L Lᵀ in features of the kernel, for any static objective: Potter's square root.
 
-    With v = Lᵀ φ(x) and s = |v|² + n, an observation of noise n changes L to
-    L (I - v vᵀ / s)^(1/2). This root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. L Lᵀ
-    is a covariance despite rounding. A sample of the objective is L times a sample of the prior.
+    With v = Lᵀ φ(x) and s = |v|² + n, an observation at x of noise variance n changes L to
+    L (I - v vᵀ / s)^(1/2). The root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. Even
+    with rounding errors, L Lᵀ is a covariance. A sample of the objective is L times a sample of the
+    prior.
 
     Attributes:
         root: L, `batch_shape x r x r`.
@@ -192,7 +193,7 @@ class RootFilter(RunningPosterior):
         root = (signed + noise).rsqrt_()
         direction.mul_(root.unsqueeze(-1))
         coordinates = (self.root @ direction.unsqueeze(-1)).squeeze(-1)
-        # Noise / (variance + noise); more than 1 for a removal.
+        # The share is noise / (variance + noise); it exceeds 1 for a removal.
         share = torch.rsub(direction.square().sum(-1, keepdim=True), 1, alpha=sign)
         shortened = direction / share.sqrt_().add_(1)
         self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)
@@ -201,9 +202,9 @@ class RootFilter(RunningPosterior):
 
 
 def most_rows(basis: Basis) -> int:
-    """Number of rows at the first absorption.
+    """Number of rows at which the matrix B absorbs them for the first time.
 
-    A step reads the rows twice, 2 n r numbers, or B once, r² numbers. From n = r / 2 on, the matrix
-    is cheaper.
+    A step reads n rows twice, which are 2 n r numbers, or it reads B once, which has r² numbers.
+    From n = r / 2 on, B is cheaper.
     """
     return max(FEWEST_ROWS, basis.size // 2)

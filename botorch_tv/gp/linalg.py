@@ -8,7 +8,7 @@ from torch import Tensor
 from botorch_tv.gp.tensors import Scratch
 
 FEW_NUMBERS = 2**15
-"""Number of scores up to which an argmax of bytes is faster than a maximum of ranks."""
+"""Up to this number of scores, an argmax of bytes is faster than a maximum of ranks."""
 
 TIE_TOLERANCE = 1e-7
 """Scores this close, in units of the largest prior standard deviation, are equal."""
@@ -17,16 +17,16 @@ TIE_TOLERANCE = 1e-7
 def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     """The lowest index whose score is within ``tolerance`` of the maximum.
 
-    Grid symmetries and the plateau after a reset make many arms equal up to rounding. With this
-    rule, two correct programs select the same arm.
+    The scores of many arms are equal up to rounding on symmetric grids and after a reset. With this
+    rule, programs with different rounding errors select the same arm.
 
     Args:
-        score: `batch_shape x M`.
+        score: The scores, `batch_shape x M`.
         tolerance: Largest difference that counts as a tie, in units of the score.
         scratch: Memory for intermediate results.
 
     Returns:
-        `batch_shape`, int64.
+        The index, `batch_shape`, int64.
     """
     arms = score.shape[-1]
     if score.device.type != "cpu" or score.numel() < FEW_NUMBERS:
@@ -43,19 +43,19 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
 
 
 def random_maximum(score: Tensor, tolerance: float, uniform: Tensor) -> Tensor:
-    """A random index whose score is within ``tolerance`` of the maximum, all equally likely.
+    """A uniformly random index among those whose score is within ``tolerance`` of the maximum.
 
     Args:
-        score: `batch_shape x M`.
+        score: The scores, `batch_shape x M`.
         tolerance: Largest difference that counts as a tie, in units of the score.
         uniform: Random numbers in [0, 1), `batch_shape`.
 
     Returns:
-        `batch_shape`, int64.
+        The index, `batch_shape`, int64.
     """
     count = (score >= score.amax(-1, keepdim=True) - tolerance).cumsum(-1)
     number = count[..., -1:]
-    # In single precision the product may round a number just below 1 up to 1.
+    # In single precision, the product may be rounded up to ``number``.
     place = torch.minimum((uniform.unsqueeze(-1) * number).long(), number - 1)
     return (count <= place).sum(-1)
 
@@ -74,7 +74,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
     """Overwrite the entries of some trials in place.
 
     Args:
-        tensor: `batch_shape x event_shape`; modified.
+        tensor: The tensor to modify, `batch_shape x event_shape`.
         trials: The trials to overwrite, `batch_shape`, bool.
         value: New value, broadcastable to the event shape.
 
@@ -87,7 +87,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         whole = tensor if trials.dim() > 0 else tensor.unsqueeze(0)
         whole[some] = torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)
         return tensor
-    # Indices of trials would require waiting for the device.
+    # On another device, a mask is used, because indices would have to wait for the device.
     mask = leading(trials, tensor.dim())
     if isinstance(value, Tensor):
         return torch.where(mask, value, tensor, out=tensor)
@@ -95,7 +95,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
 
 
 def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
-    """0 up to ``low``, 1 from ``high`` on and linear between."""
+    """0 up to ``low``, 1 from ``high`` on, and linear in between."""
     return ((values - low) / (high - low)).clamp(0, 1)
 
 

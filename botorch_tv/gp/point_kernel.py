@@ -20,7 +20,7 @@ from botorch_tv.kernels.stationary import SMALLEST_SQUARE, profile, profile_slop
 from botorch_tv.validation import require
 
 Covariance = Callable[[Tensor], Tensor]
-"""Maps points, `trials x q x d`, to their covariances with n others, `trials x q x n`."""
+"""Maps points, `trials x q x d`, to their covariances with n fixed points, `trials x q x n`."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,14 @@ class Stationary:
     columns: Tensor | None = None
 
     def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
-        """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
+        """Covariances of points `trials x q x d` with points `trials x n x d`: `trials x q x n`."""
         return self.against(X2)(X1)
 
     def against(self, X2: Tensor) -> Covariance:
-        """Covariances with fixed points, `trials x n x d`, prepared once.
+        """A function for covariances with fixed points, `trials x n x d`, which are prepared once.
 
-        For a smooth kernel the result is :class:`Against`, with derivatives.
+        If the smoothness of the kernel exceeds 1, the result is an :class:`Against`, which also
+        computes derivatives.
         """
         if self.smoothness > 1:
             return Against(self, X2)
@@ -68,8 +69,8 @@ class Stationary:
         """Random features φ with E[φ(x) φ(x')ᵀ] = k(x, x'), `trials x q x 2F`.
 
         Args:
-            X: `trials x q x d`.
-            frequency: `trials x F x d`, in units of the lengthscale.
+            X: Points, `trials x q x d`.
+            frequency: Frequencies, `trials x F x d`, for coordinates in units of the lengthscale.
         """
         phase = self.scaled(X) @ frequency.mT
         amplitude = (self.outputscale / frequency.shape[-2]).sqrt()
@@ -90,7 +91,7 @@ class Stationary:
 
 
 class Against:
-    """Covariances of a smooth stationary kernel with fixed points, prepared once.
+    """Covariances of a smooth stationary kernel with fixed points, which are prepared once.
 
     Args:
         kernel: The kernel, of a smoothness above 1.
@@ -105,14 +106,16 @@ class Against:
         self._squares = self._around.square().sum(-1).unsqueeze(-2)
 
     def __call__(self, X1: Tensor) -> Tensor:
-        """`trials x q x d` to `trials x q x n`."""
+        """Covariances of points, `trials x q x d`, with the fixed points: `trials x q x n`."""
         square = self._square(self._kernel.scaled(X1) - self._centre)
         return self._kernel.outputscale * profile(square, self._kernel.smoothness)
 
     def slopes(self, X1: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """Covariances, `trials x q x n`, and a function that maps derivatives by them to X1.
+        """Covariances, `trials x q x n`, and a function for their derivatives.
 
-        Explicit derivatives are faster than automatic differentiation.
+        The function maps derivatives with respect to the covariances, `trials x q x n`, to
+        derivatives with respect to X1, `trials x q x d`. This is faster than automatic
+        differentiation.
 
         Args:
             X1: Points, `trials x q x d`.
@@ -149,12 +152,12 @@ class General:
     kernel: Kernel
 
     def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
-        """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
+        """Covariances of points `trials x q x d` with points `trials x n x d`: `trials x q x n`."""
         covariance: Tensor = self.kernel(X1, X2).to_dense()
         return covariance.to(X1)  # a user's kernel may return another dtype
 
     def against(self, X2: Tensor) -> Covariance:
-        """Covariances with fixed points, `trials x n x d`."""
+        """A function for covariances with fixed points, `trials x n x d`."""
         return lambda X1: self.covariance(X1, X2)
 
     def variance(self, X: Tensor) -> Tensor:
@@ -181,7 +184,7 @@ def point_kernel(kernel: Kernel) -> PointKernel:
         :class:`General` for others.
 
     Raises:
-        ValueError: If another kernel has a batch shape.
+        ValueError: If a kernel of another type has a batch shape.
     """
     plain = _stationary(kernel)
     if plain is not None:
@@ -233,11 +236,12 @@ def _selected(parameter: Tensor, trials: Tensor) -> Tensor:
 
 
 FREQUENCIES = 512
-"""Waves per function; the error of the covariance is about 1 / sqrt(FREQUENCIES)."""
+"""Number of waves in a sampled function; the error of the covariance is about 1 /
+sqrt(FREQUENCIES)."""
 
 
 def spectral_normals(kernel: PointKernel) -> int:
-    """Number of standard normal variates that a frequency needs besides one per coordinate.
+    """Number of standard normal variates per frequency in addition to one per coordinate.
 
     Raises:
         ValueError: If the spectrum of the kernel is not available.

@@ -27,19 +27,19 @@ from botorch_tv.gp.regression import numbers_of_regression
 from botorch_tv.validation import settle_number
 
 KERNEL_SHARE = 1 / 100
-"""The error of the approximated kernel is at most this share of the product of tolerance and noise
-standard deviation, in units of the prior. Measured errors of means are at most 15 times the error
-of the kernel divided by the noise standard deviation, and errors of standard deviations at most 4
-times this ratio."""
+"""Largest error of the approximated kernel, as a share of the product of the tolerance and the
+noise standard deviation, in units of the prior. If e is the error of the kernel divided by the
+noise standard deviation, measured errors are at most 15 e for means and 4 e for standard
+deviations."""
 NOISE_SHARE = 1 / 16
-"""Smallest noise variance of an observation that the functions support, as a share of the
+"""Smallest noise variance of an observation that the basis functions support, as a share of the
 strategy's noise variance."""
 LEAST_SHARE = 1e-13
-"""Smallest error of a kernel above rounding."""
+"""Smallest error of an approximated kernel that is above rounding, as a share of its variance."""
 ROOT_MATRICES = 5
-"""Number of matrices of all pairs of functions in memory while a posterior is computed."""
+"""Number of matrices of size functions x functions in memory while a posterior is computed."""
 FEATURE_SCORING = 3
-"""Number of matrices of points against functions in memory while a score is computed."""
+"""Number of matrices of size points x functions in memory while a score is computed."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
         context: Number of context coordinates.
     """
     if dtype != torch.float64:
-        return f"{dtype} is too coarse for them; use float64."
+        return f"{dtype} is too coarse for features; use float64."
     if context:
-        return "a context has no bounds; if yours has bounds, make it coordinates of the box."
+        return "the context has no bounds; if yours is bounded, make it coordinates of the box."
     if not Recursion.serves(process):
         return (
             "noise that ages, a decay that is not Markovian, rows dropped by time, and rows "
@@ -93,13 +93,13 @@ def in_features(
 
     Args:
         process: The process.
-        box_prior: Its kernel on the box.
+        box_prior: The prior with the kernel of the process on the box.
         corners: Corners of the box, `2 x d`.
-        tolerance: Error of means and standard deviations, see :class:`Features`.
+        tolerance: Largest error of means and standard deviations, see :class:`Features`.
         most: Largest number of functions.
 
     Returns:
-        The prior, or the reason why more functions would be required.
+        The basis, or a text with the reason why ``most`` functions do not suffice.
     """
     share = (
         tolerance * KERNEL_SHARE * math.sqrt(min(1.0, process.noise / float(box_prior.variance)))
@@ -107,7 +107,7 @@ def in_features(
     if share < LEAST_SHARE:
         return (
             f"an error of {tolerance:g} of the prior standard deviation requires a kernel accurate "
-            f"to {share:.1g}, since the noise is so small; increase Features(tolerance=...)."
+            f"to {share:.1g}, because the noise is so small; increase Features(tolerance=...)."
         )
     least = process.noise * NOISE_SHARE
     basis = point_basis(box_prior, corners, tolerance=share, least_noise=least, most=most)
@@ -120,12 +120,12 @@ def in_features(
 
 
 class PointRecursion(Recursion, PointInference):
-    """A rank-one step per round; its prior is a :class:`PointBasis`."""
+    """Inference by a rank-one step per round, with a :class:`PointBasis` as prior."""
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         basis = point_basis_of(after)
         if after.least_noise < basis.least_noise:
-            # The observation is too exact for this basis, so regression takes over.
+            # The noise of the observation is too small for this basis, so regression takes over.
             return after._replace(prior=basis.box_prior, running=GrowingFactor())
         return super().observe(before, after, change, consume=consume)
 

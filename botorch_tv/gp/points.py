@@ -44,23 +44,24 @@ from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
 FAMILIAR = 256
-"""A search of a box starts from this many observations: the newest if the cost per round must be
-constant, otherwise the observations with the best means."""
+"""A search of a box starts from at most this many observations: the newest observations if the cost
+per round must be constant, otherwise the observations with the best means."""
 POSTERIOR_MATRICES = 6
-"""Number of matrices of a block of observations against all observations in memory while a
-posterior is computed."""
+"""Number of matrices of size block x observations in memory while a posterior is computed."""
 DECAY_MATRICES = 2
-"""Number of further matrices if covariances decay with time."""
+"""Number of further matrices of size block x observations if covariances decay with time."""
 WAVES = 4
-"""Number of stored numbers per frequency while a sample is evaluated."""
+"""Number of values per point and frequency in memory while a sample is evaluated."""
 
 SMALLEST_VARIANCE = 1e-18
-"""Smallest variance, as a share of the prior variance, so that its root has a derivative."""
+"""Lower limit of variances, as a share of the prior variance; roots of positive variances have a
+derivative."""
 
 
 Pull = Callable[[Tensor | float, Tensor | float], Tensor]
-"""Maps derivatives by mean and standard deviation, numbers or broadcastable to `trials x q`, to
-derivatives by the chosen coordinates, `trials x q x d`; further coordinates may follow."""
+"""Maps derivatives with respect to mean and standard deviation, numbers or broadcastable to
+`trials x q`, to derivatives with respect to the chosen coordinates, `trials x q x d`; derivatives
+with respect to the context may follow."""
 
 
 class PointPosterior(OfTrials, ABC):
@@ -87,11 +88,11 @@ class PointPosterior(OfTrials, ABC):
 
     @property
     def compared(self) -> int:
-        """Number of points or functions that every evaluated point is compared with."""
+        """Number of points or basis functions with which covariances of a point are computed."""
         return self.X.shape[-2]
 
     def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Observations from which a search starts, `trials x m x d`, and which are in use.
+        """Observations from which a search starts, `trials x m x d`, and which of them are in use.
 
         Args:
             sign: 1 to maximise, -1 to minimise.
@@ -100,7 +101,7 @@ class PointPosterior(OfTrials, ABC):
         return self.X, self.live
 
     def here(self, context: Tensor | None) -> Tensor:
-        """Points measured, with the present context, `trials x n x d`."""
+        """The measured points with the present context instead of their own, `trials x n x d`."""
         if context is None:
             return self.X
         return with_context(self.X[..., : self.X.shape[-1] - context.shape[-1]], context)
@@ -110,7 +111,7 @@ class PointPosterior(OfTrials, ABC):
         """Mean minus the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        """As :meth:`at`, with derivatives; by automatic differentiation unless overridden."""
+        """As :meth:`at`, with a function for derivatives, here by automatic differentiation."""
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             mean, sd = self.at(X)
@@ -123,7 +124,7 @@ class PointPosterior(OfTrials, ABC):
         return mean.detach(), sd.detach(), pull
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`at`, for predictions; they may differ from the moments used for choices."""
+        """As :meth:`at`, but for predictions, whose moments may differ from those for choices."""
         return self.at(X)
 
     @abstractmethod
@@ -136,10 +137,10 @@ class PointPosterior(OfTrials, ABC):
 
 
 class GaussianPosterior(PointPosterior):
-    """Posteriors at x from its prior covariances with n points; the mean is their weighted sum.
+    """Posteriors by prior covariances with n points; the mean is a weighted sum of covariances.
 
     Attributes:
-        weights: Weights of this sum, `trials x n`.
+        weights: Weights of the covariances in the mean, `trials x n`.
     """
 
     weights: Tensor
@@ -151,7 +152,7 @@ class GaussianPosterior(PointPosterior):
 
     @abstractmethod
     def _rows(self, cross: Tensor) -> Tensor:
-        """Vectors whose inner products give variances, `trials x q x m`, from covariances."""
+        """Map covariances to vectors, `trials x q x m`, whose inner products give variances."""
 
     @abstractmethod
     def _by_cross(self, by: Tensor) -> Tensor:
@@ -203,16 +204,16 @@ class GaussianPosterior(PointPosterior):
 
 @dataclass(frozen=True)
 class RegressionPosterior(GaussianPosterior):
-    """Posteriors of regressions, `trials` in number, on n observations each.
+    """Posteriors of one regression per trial, each on n observations.
 
     Attributes:
         kernel: The spatial covariance.
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
-        weights: S L⁻ᵀ L⁻¹ S y, each times its temporal factor, `trials x n`.
-        factor: L.
-        scale: S with temporal factors, `trials x n`.
-        prior_factor: v, `trials`; None where it is 1.
+        weights: S L⁻ᵀ L⁻¹ S y, each entry times its temporal factor, `trials x n`.
+        factor: The Cholesky factor L.
+        scale: S times the temporal factors, `trials x n`.
+        prior_factor: Factor v on the prior variance, `trials`; None for 1.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
         path: A sample of the posterior, if requested: frequencies of features of the prior,
@@ -336,7 +337,7 @@ def point_posterior(
 
 
 def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> Gram:
-    """The rows of S (K ∘ D) S, for a factor.
+    """A function that computes rows of S (K ∘ D) S, for a Cholesky factor.
 
     Args:
         kernel: The spatial covariance.
@@ -359,13 +360,14 @@ def _path(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A sample of the posterior, by Matheron's rule.
 
-    A sample f of the prior becomes f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e) with e a sample of the
-    noise. With d the temporal factors between rows and now, and v the temporal factor of now, the
-    past is
+    A sample f of the prior at present becomes f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e), where
+    f_past is the sample at the times of the observations and e is a sample of the noise. With the
+    temporal factors d between rows and now, and the temporal factor v of now,
 
-        f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)),
+        f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)).
 
-    Only r depends on the times, and it is drawn together with the noise.
+    Only r requires the temporal factors D between pairs of rows. It is drawn together with the
+    noise.
     """
     (frequency, weight, errors), present = draw, None
     assert isinstance(kernel, Stationary)
@@ -411,7 +413,8 @@ class PointInference(Inference):
             data: The observations.
             present: The time of the decision.
             normal: Random numbers for a sample; None for no sample.
-            most: Number of rows if a trial retained all of them.
+            most: Number of rows of a trial that retains all rows; it fixes the count of random
+                numbers.
         """
 
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
@@ -432,11 +435,11 @@ class PointInference(Inference):
 class PointRegression(PointInference):
     """Regression at points of a box, for any process.
 
-    While rows are only added to the log, a round on n observations costs O(n²) for any decay, since
-    the factor grows too; see :class:`GrowingFactor`. A change of old rows requires a new factor
-    from the first changed row on, which costs O(n³). Old rows change in every round if noise ages,
-    or if rows are dropped by relevance or from a window. They change once at a reset or with new
-    hyperparameters. A sample of a moving objective also costs O(n³).
+    As long as rows are only added to the log, a round on n observations costs O(n²) for any decay,
+    because the factor is only extended; see :class:`GrowingFactor`. A change of old rows requires a
+    new factor from the first changed row on, which costs O(n³). Old rows change in every round if
+    noise ages, or if rows are dropped by their relevance or from a window. They change once at a
+    reset or with new hyperparameters. A sample of a moving objective also costs O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
@@ -507,8 +510,8 @@ def _path_draw(
 ) -> PathDraw:
     """Random numbers for a sample per trial.
 
-    Their number depends on the number of rounds only, not on the rows retained by other trials. A
-    trial therefore draws the same numbers in any batch.
+    The count of random numbers depends on the number of rounds only, not on the rows that other
+    trials retain. A trial therefore draws the same numbers in any batch.
     """
     trials, n, columns = observations.choice.shape
     picked = kernel.columns if isinstance(kernel, Stationary) else None

@@ -31,10 +31,10 @@ from botorch_tv.gp.mixture.filter import RunningMixture
 from botorch_tv.gp.regression import Observations
 
 SCORING = 4
-"""Number of matrices of points against observations in memory while a score is computed."""
+"""Number of matrices of size points x observations in memory while a score is computed."""
 
 BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
-"""Rules that do not depend on observed values."""
+"""Retention rules that do not depend on observed values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,10 @@ class Process:
     """A Gaussian process with rules for forgetting its observations.
 
     Attributes:
-        kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`.
+        kernel: Spatial covariance: a GPyTorch kernel, or the matrix of all pairs of arms, `M x M`.
         noise: Noise variance σ² of a new observation.
-        mean: Prior mean; ``"estimated"`` for the constant of generalised least squares.
+        mean: Prior mean, a number; ``"estimated"`` estimates a constant by generalised least
+            squares.
         decay: How the covariance falls with the time between observations.
         inflation: How the noise of an observation grows with its age.
         retention: The rules of retention; an observation is retained if every rule retains it.
@@ -85,12 +86,12 @@ class Process:
 
     @cached_property
     def returns(self) -> bool:
-        """Whether rows may be set aside, which requires a recomputation."""
+        """Whether a rule may set rows aside, after which the posterior must be recomputed."""
         return any(isinstance(rule, ConfirmedTrigger) for rule in self.retention)
 
     @cached_property
     def expires(self) -> bool:
-        """Whether rows are dropped by time, at moments that differ by trial."""
+        """Whether a rule drops rows by time, so that trials may drop rows in different rounds."""
         timed = [
             rule for rule in self.retention if isinstance(rule, (PeriodicReset, SlidingWindow))
         ]
@@ -106,7 +107,7 @@ class Process:
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
-    """Temporal factors of some rows with all earlier rows, `batch_shape x (last - first) x last`.
+    """Temporal factors of rows with the first ``last`` rows, `batch_shape x (last - first) x last`.
 
     Args:
         decay: The decay of a process.
@@ -123,9 +124,10 @@ Normal = Callable[..., Tensor]
 
 
 Joint = tuple[Tensor, Tensor, Tensor]
-"""The joint posterior of f_now within each of e groups of q arms or points: the mean, `batch_shape
-x e x q`; the covariance, `batch_shape x e x q x q`; and the information gain of the data in use, ½
-ln det(I + N^(-½) K N^(-½)), `batch_shape`."""
+"""The joint posterior of f_now within each of e groups of q arms or points, as three tensors: the
+mean, `batch_shape x e x q`; the covariance, `batch_shape x e x q x q`; and the information gain ½
+ln det(I + N^(-½) K N^(-½)) of the observations in use, with prior covariance K and noise covariance
+N, `batch_shape`."""
 
 
 class Looks(NamedTuple):
@@ -134,23 +136,24 @@ class Looks(NamedTuple):
     familiar: int
     """Number of observations from which the search starts."""
     compared: int
-    """Number of observations, or functions, that a point is compared with."""
+    """Number of observations, or basis functions, with which a point's covariances are computed."""
     matrices: int = SCORING
-    """Number of matrices of points against observations or functions in memory during a score."""
+    """Number of matrices of size points x ``compared`` in memory while a score is computed."""
     besides: int = 0
-    """Further numbers in memory per point."""
+    """Number of further values in memory per point."""
 
 
 class Inference(ABC):
     """Computation of the posterior of a process from its data.
 
-    By default, every round computes from the log alone. :meth:`ArmInference.predict` returns the
-    posterior at all arms, and :meth:`PointRegression.predict` returns a posterior for any points.
+    By default, every round computes the posterior from the log alone. :meth:`ArmInference.predict`
+    returns the posterior at all arms, and :meth:`PointRegression.predict` returns a posterior for
+    any points.
 
     Args:
         process: The kernel, its noise and mean, and the rules of forgetting.
-        samples: Whether every round draws samples; this affects how the posterior is represented,
-            not its values.
+        samples: Whether every round draws samples; samples change the representation of the
+            posterior, but not its values.
     """
 
     def __init__(self, process: Process, *, samples: bool = False) -> None:
@@ -159,7 +162,7 @@ class Inference(ABC):
     def start(
         self, prior: Prior, batch_shape: Size
     ) -> RunningPosterior | RunningMixture | GrowingFactor | None:
-        """The running posterior or cache before any observation; None for neither."""
+        """The running posterior or the cache before any observation; None if there is neither."""
         return None
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
@@ -177,7 +180,7 @@ class Inference(ABC):
         return after
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
-        """Drop rows as time passes, without an observation; see :meth:`observe`.
+        """Drop rows when time passes without an observation; arguments are as for :meth:`observe`.
 
         The tensors of ``change`` may be read-only.
         """
@@ -197,17 +200,17 @@ class Inference(ABC):
 
     @abstractmethod
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        """The information gain if the factor on the noise is squared, `batch_shape`."""
+        """The information gain if the growth factor of aged noise is squared, `batch_shape`."""
 
     @abstractmethod
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        """Upper bound of the numbers per trial in memory by round ``horizon``.
+        """Upper bound of the number of values per trial in memory in the first ``horizon`` rounds.
 
         Args:
             data: The data before any observation.
             horizon: Number of rounds.
             trials: Number of trials computed together.
-            search: Numbers per trial in memory during the search of a box.
+            search: Number of values per trial in memory during the search of a box.
         """
 
     def looks(self, data: Data, horizon: int) -> Looks:
@@ -222,12 +225,12 @@ class Inference(ABC):
     def unit(self, data: Data) -> Tensor | None:
         """The unit of predictions, `batch_shape`; None for 1.
 
-        :meth:`joint` is in the units of y.
+        The results of :meth:`joint` are in the units of y instead.
         """
         return None
 
     def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
-        """The prior mean: the given number, or the estimate, `batch_shape`."""
+        """The prior mean: the given number, or else ``estimate``, `batch_shape`."""
         given = self.process.given_mean
         if given is not None:
             return given
@@ -237,12 +240,13 @@ class Inference(ABC):
     def observations(
         self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = True
     ) -> Observations:
-        """The rows that some trial retains, prepared for regression.
+        """The rows that at least one trial retains, prepared for regression.
 
         Args:
             data: The log and its retained rows.
             present: The time of the decision.
-            inflation_power: 2 squares the factor on the noise, for the doubly weighted gain.
+            inflation_power: Power of the factor by which noise grows with age: 1, or 2 for the
+                doubly weighted gain.
             pairs: Whether to compute temporal factors among all rows.
         """
         process, log, first, prior = self.process, data.history, data.dropped, data.prior
@@ -250,7 +254,7 @@ class Inference(ABC):
         if process.given_mean:
             y = y - process.given_mean
         decay, factor = process.decay, None
-        if isinstance(prior, BoxPrior):  # on a box, both may have been learned
+        if isinstance(prior, BoxPrior):  # decay and noise may be learned
             decay, factor = decay if prior.decay is None else prior.decay, prior.noise_factor
         if factor is not None:
             noise = noise * factor.view_as(present.now).unsqueeze(-1)
@@ -275,6 +279,6 @@ class Inference(ABC):
 
 
 def basis_of(data: Data) -> Basis:
-    """Coordinates of the kernel."""
+    """The basis of the kernel."""
     assert isinstance(data.prior, Basis)
     return data.prior

@@ -1,7 +1,7 @@
 """Batched minimisation of many small problems within bounds.
 
-A projected BFGS method. Coordinates that the gradient pushes against a bound are fixed, and the
-other coordinates move by the current inverse Hessian. The step is shortened until the function
+The method is projected BFGS. Coordinates that the gradient pushes against a bound are fixed, and
+the other coordinates move by the current inverse Hessian. The step is shortened until the function
 falls enough (Armijo). Every problem has its own matrix and step length, so the result of a problem
 does not depend on the batch. All problems are evaluated together, and finished problems are
 removed. The method waits for a GPU only to detect finished problems.
@@ -16,19 +16,22 @@ import torch
 from torch import Tensor
 
 Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Maps points, `m x p`, or `m x k x p` for groups of k, and the numbers of their problems or
-groups, `m`, to values, `m` or `m x k`, and gradients of the shape of the points."""
+"""A function of points, `m x p`, and of the numbers of their problems, `m`. It returns values, `m`,
+and gradients, `m x p`. If problems form groups of k, points and gradients are `m x k x p`, values
+are `m x k`, and the numbers are those of the groups, `m`."""
 
 SUFFICIENT_DECREASE = 1e-4
 CURVATURE = 1e-10
-"""The matrix is updated if the cosine of a step and its change of gradient is at least this."""
+"""The inverse Hessian is updated only if the cosine of the angle between a step and the resulting
+change of the gradient exceeds this."""
 FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
-"""On a GPU there are at least this many evaluations between two checks for finished problems, and
-later a third of the evaluations so far."""
+"""On a GPU, the number of evaluations between two checks for finished problems is this, or a third
+of the evaluations so far if that is more."""
 SHORTEST_STEP = 1e-12
-"""A line search that has shortened a step to this share of its length ends the problem."""
+"""A problem ends if its line search has shortened a step to less than this share of the first
+length."""
 
 
 def minimize(
@@ -46,18 +49,18 @@ def minimize(
     Coordinates should be scaled such that a step of 0.1 is moderate.
 
     Args:
-        function: Value and gradient; a result that is not finite counts as infinitely bad.
+        function: Computes value and gradient; a result that is not finite counts as infinitely bad.
         start: Starting points, `n x p`; clamped to the bounds.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
         evaluations: Largest number of evaluations of the function.
         value_tolerance: A problem ends when a step changes its value by no more than this,
             relative to max(|value|, 1).
-        gradient_tolerance: A problem also ends when no coordinate of the projected gradient
-            exceeds this.
+        gradient_tolerance: A problem also ends when no coordinate of the projected gradient exceeds
+            this in absolute value.
 
     Returns:
-        The descent, with the best points.
+        The finished descent; its attribute ``x`` contains the best points.
     """
     descent = Descent(function, start, lower, upper, value_tolerance, gradient_tolerance)
     descent.go(evaluations)
@@ -65,18 +68,18 @@ def minimize(
 
 
 class Descent:
-    """Problems that descend together, single or in groups; members of groups may be dropped.
+    """Problems that descend together, alone or in groups; members of groups may be dropped.
 
     Args:
         function: As for :func:`minimize`; ``__init__`` evaluates it once.
-        start: Starting points, `n x p`, or `n x k x p` for groups of k, which are evaluated until
-            all their members have ended; clamped to the bounds.
+        start: Starting points, `n x p`, or `n x k x p` for groups of k; clamped to the bounds. A
+            group is evaluated until all its members have ended.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
         value_tolerance: As for :func:`minimize`.
         gradient_tolerance: As for :func:`minimize`.
-        futile: A member also ends if its value exceeds the best of its group by more than
-            ``futile`` times the decrease that its next step promises.
+        futile: A member also ends if its value exceeds the best value of its group by more than
+            ``futile`` times the decrease that the member's next step promises.
 
     Attributes:
         x: The best points, of the shape of ``start``.
@@ -145,7 +148,7 @@ class Descent:
         self._write_down()
 
     def go_on_with(self, some: Tensor) -> None:
-        """Retain some members of every group, `n x j`, in this order; ``x``, ``value`` follow."""
+        """Retain members of every group, `n x j`, in this order, also in ``x`` and ``value``."""
         self._write_down()
         self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
         own = some.index_select(0, self._rows)
@@ -167,7 +170,7 @@ class Descent:
         if remaining > len(self._rows) // 2:
             return
         self._write_down()
-        # The remaining rows in their order; their number is already on the host.
+        # Select the remaining rows in their order. Their number is already on the host.
         rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:remaining]
         for name in ("_rows", *OF_PROBLEMS):
             setattr(self, name, getattr(self, name).index_select(0, rows))
@@ -192,7 +195,7 @@ class Descent:
         accepted = enough & self._going
         # The minimum of the parabola through both values and the first slope.
         shorter = (0.5 * promised).div_(promised + gained)
-        # 0 / 0 for a finished problem, which does not move.
+        # A finished problem does not move, so its quotient is 0 / 0.
         shorter = shorter.nan_to_num_(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
         self._step = shorter.mul_(self._step).masked_fill_(accepted, 1.0)
         gradient = torch.where(accepted.unsqueeze(-1), gradient, self._gradient)
@@ -245,6 +248,6 @@ def _next_look(evaluations: int) -> int:
 
 
 def _of_groups(part: Tensor, some: Tensor) -> Tensor:
-    """Some members of every group, `n x k x *` and `n x j` to `n x j x *`."""
+    """Select members, numbers `n x j`, of every group, `n x k x *`: `n x j x *`."""
     index = some.view(*some.shape, *[1] * (part.dim() - 2)).expand(*some.shape, *part.shape[2:])
     return part.gather(1, index)

@@ -1,10 +1,10 @@
-"""Counter-based random numbers: number i of a key is a hash, equal on every device.
+"""Counter-based random numbers: number i of a key is a hash of key and i on every device.
 
 The generator is SplittableRandom of Steele, Lea and Flood, "Fast splittable pseudorandom number
-generators" (OOPSLA 2014): word i of a pair (start, step) is ``mix(start + (i + 1) * step)`` with
-the finaliser of SplitMix64 (Stafford's variant 13), which passes BigCrush of TestU01. Each pair has
-its own step, so no two sequences overlap. Words are int64 with intended overflow; a batch of keys
-of any size takes a fixed number of operations.
+generators" (OOPSLA 2014): word i of a pair (start, step) is ``mix(start + (i + 1) * step)``, where
+``mix`` is the finaliser of SplitMix64 (Stafford's variant 13). SplitMix64 passes the test battery
+BigCrush of TestU01. Each pair has its own step, so no two sequences overlap. Words are int64 with
+intended overflow; a batch of keys takes the same number of tensor operations as one key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def signed(word: int) -> int:
 
 
 GOLDEN = signed(0x9E3779B97F4A7C15)
-"""The odd integer nearest to 2^64 over the golden ratio, the usual step."""
+"""The usual step: the odd integer nearest to 2^64 divided by the golden ratio."""
 _STAFFORD_13 = ((30, signed(0xBF58476D1CE4E5B9)), (27, signed(0x94D049BB133111EB)), (31, 1))
 _MURMUR_3 = ((33, signed(0xFF51AFD7ED558CCD)), (33, signed(0xC4CEB9FE1A85EC53)), (33, 1))
 _ALTERNATING = signed(0xAAAAAAAAAAAAAAAA)
@@ -41,15 +41,16 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
 
     Args:
         first: 64 bits of the key that the trials share, signed.
-        second: The other 64 bits, signed.
+        second: The other 64 bits of the key, signed.
         trials: Numbers of the trials, int64.
 
     Returns:
-        Starts, different for all trials, and odd steps, of the shape of ``trials``.
+        Two tensors of the shape of ``trials``: starts, which differ between all trials; and odd
+        steps.
     """
     count = (trials + 1) * GOLDEN
     step = _finalised(count + second, _MURMUR_3) | 1
-    # A step with few changes between neighbouring bits mixes slowly (mixGamma of the paper).
+    # Replace steps whose neighbouring bits seldom differ, because they mix slowly (``mixGamma``).
     monotonous = _set_bits(step ^ shifted(step, 1)) < _FEWEST_CHANGES
     return mixed(count + first), torch.where(monotonous, step ^ _ALTERNATING, step)
 
@@ -59,8 +60,9 @@ def words(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
 
     Args:
         start: Starts from :func:`trial_keys`.
-        step: Steps from :func:`trial_keys`, of the same shape.
-        numbers: Numbers of the words from 0, int64, broadcastable with both.
+        step: Steps from :func:`trial_keys`, of the shape of ``start``.
+        numbers: Numbers of the words, counted from 0, int64, broadcastable with ``start`` and
+            ``step``.
     """
     return _finalised(((numbers + 1) * step).add_(start), _STAFFORD_13)
 
@@ -71,16 +73,17 @@ def uniforms(word: Tensor) -> Tensor:
 
 
 def normals(radius: Tensor, angle: Tensor) -> Tensor:
-    """Two words as two standard normal variates (Box and Muller 1958).
+    """Convert two words to two standard normal variates (Box and Muller, 1958).
 
     Args:
         radius: Words for the radius, any shape.
-        angle: Words for the angle, of the same shape.
+        angle: Words for the angle, of the shape of ``radius``.
 
     Returns:
-        float64, `... x 2`, within ±8.6; an exact normal variate is outside with probability 10^-17.
+        The variates, float64, `... x 2`. They lie between -8.6 and 8.6; an exact normal variate
+        lies outside this interval with probability 10^-17.
     """
-    # In (0, 1]: the smallest value is 2^-53, and 1 + 2^-53 rounds to 1.
+    # A uniform number in (0, 1]: the smallest value is 2^-53, and 1 + 2^-53 rounds to 1.
     length = radius.double().mul_(2.0**-64).add_(0.5 + 2.0**-53)
     length.log_().mul_(-2).sqrt_()
     turn = angle.double().mul_(2 * math.pi * 2.0**-64)
@@ -101,7 +104,7 @@ def _finalised(word: Tensor, rounds: tuple[tuple[int, int], ...]) -> Tensor:
 
 
 def shifted(word: Tensor, by: int, out: Tensor | None = None) -> Tensor:
-    """A right shift that fills with zeros; PyTorch's fills with the sign."""
+    """A right shift that fills with zeros; PyTorch's shift fills with the sign bit."""
     shifted = torch.bitwise_right_shift(word, by, out=out)
     return shifted.bitwise_and_(2 ** (64 - by) - 1)
 
@@ -143,8 +146,8 @@ class NumberedDraws(Draws, Protocol):
 def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
     """The first variates among a fixed number of standard normal variates.
 
-    The required number may differ by 1 between processors. Consuming a fixed number makes later
-    draws equal.
+    The number of required variates may differ by 1 between processors. A fixed number is consumed,
+    so all later draws are equal on all processors.
 
     Args:
         draws: The source.
@@ -160,7 +163,7 @@ def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
 
 
 class _Drawn:
-    """Random numbers of a generator for all trials, or of a generator per trial.
+    """Random numbers from one generator for all trials, or from one generator per trial.
 
     Args:
         generators: One generator for all trials, or one per trial.

@@ -1,7 +1,7 @@
 """Gaussian-process regression on a log of observations: any decay, inflation and retention.
 
-With S = diag(noise_i^(-1/2)) the posterior uses I + S K S, whose eigenvalues are at least 1. A
-dropped row has S_i = 0 and does not change the likelihood; infinite noise also has S_i = 0.
+With S = diag(noise_i^(-1/2)) the posterior uses I + S K S, whose eigenvalues are at least 1. A row
+i that is dropped or has infinite noise has S_i = 0 and does not change the likelihood.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from botorch_tv.gp.basis import ArmBasis, Basis, FeatureBasis
 from botorch_tv.gp.cholesky import cholesky, inverted, log_diagonal
 
 BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
-"""Number of entries in the largest matrix of a block of trials, for the size of cache or memory."""
+"""Number of entries in the largest matrix of a block of trials, by type of device. Such a matrix
+fits into the cache of a CPU or the memory of a GPU."""
 GROWTH_STEPS = 64
-"""Number of points at which a maximum over the number of observations is evaluated."""
+"""A maximum over the number of observations is evaluated at about this many numbers."""
 
 
 class Observations(NamedTuple):
@@ -46,10 +47,11 @@ class Observations(NamedTuple):
 
 
 class Trend(NamedTuple):
-    """The regression with every observation 1, which estimates the prior mean."""
+    """The regression in which every observation is 1; it is used to estimate the prior mean."""
 
     response: Tensor
-    """k~ᵀ A⁻¹ 1 with A = K ∘ D + N, `batch_shape x M`, or in coordinates, `batch_shape x r`."""
+    """k~ᵀ A⁻¹ 1 with the covariance A = K ∘ D + N of observations, `batch_shape x M`, or in
+    coordinates, `batch_shape x r`."""
     cross: Tensor
     """1ᵀ A⁻¹ y, `batch_shape`."""
     weight: Tensor
@@ -71,7 +73,7 @@ class Regression(NamedTuple):
     information_gain: Tensor
     """½ ln det(I + S K S), `batch_shape`."""
     is_posterior: bool = False
-    """Whether ΣᵢHᵢHᵢᵀ is the posterior covariance."""
+    """Whether ΣᵢHᵢHᵢᵀ, with H = ``rows``, is the posterior covariance itself."""
     trend: Trend | None = None
     """The regression that estimated the prior mean, in coordinates; None for a given mean."""
 
@@ -90,7 +92,7 @@ class Regression(NamedTuple):
         """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
 
         Args:
-            basis: Coordinates of the kernel.
+            basis: The basis of the kernel.
             prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
             normal: Standard normal variates, `batch_shape x p`.
         """
@@ -103,7 +105,7 @@ class Regression(NamedTuple):
 def regress_on_arms(
     basis: Basis, observations: Observations, normal: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Posterior on all arms of a batch of regressions, by blocks of trials.
+    """The posterior of a batch of regressions on all arms, computed in blocks of trials.
 
     Args:
         basis: The basis of the kernel over the arms.
@@ -139,16 +141,17 @@ def regress_on_arms(
 
 
 def _together(basis: Basis, rows: int) -> int:
-    """Number of trials in a block, each with ``rows`` observations."""
+    """Number of trials in a block if each trial has ``rows`` observations."""
     per_trial = max(1, rows * max(rows, basis.size))
     return max(1, BLOCK_NUMBERS.get(basis.variance.device.type, 2**18) // per_trial)
 
 
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """Upper bound of the numbers in memory in :func:`regress_on_arms`, without its results.
+    """Upper bound of the number of values in memory in :func:`regress_on_arms`, without results.
 
-    The bound is a maximum over the number of observations, since blocks with more observations
-    have fewer trials, and more observations than coordinates need less memory.
+    The bound is a maximum over numbers of observations up to ``rows``. More observations can
+    need less memory: blocks then have fewer trials, and regressions with more observations than
+    coordinates use smaller matrices.
 
     Args:
         basis: The basis of the kernel over the arms.
@@ -159,7 +162,7 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
     step, most = max(1, rows // GROWTH_STEPS), 0
     for n in {*range(step, rows, step), min(rows, basis.size), min(rows, basis.size + 1), rows}:
         together = min(trials, _together(basis, n))
-        # The posterior of a block stays until the next block is done.
+        # The posterior of a block stays in memory until the next block is done.
         held = min(n, basis.size) * basis.size if trials > together else 0
         size = basis.size if _is_few(basis, n) and not moves else n
         scoring = size * basis.size + basis.numbers_of_squares(size, together) // together
@@ -168,12 +171,11 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 
 
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
-    """Numbers per trial in memory in :func:`regress`; arguments as in :func:`numbers_of_block`."""
+    """Number of values per trial in memory in :func:`regress`, for ``rows`` observations."""
     if _is_few(basis, rows) and not moves:
-        # The features of the rows, and either scaled features or a product, its factor and its
-        # root.
+        # The features of the rows, plus the larger of scaled features and three r x r matrices.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
-    # The Cholesky factor, and either the kernel or three matrices of the columns.
+    # The Cholesky factor, plus the larger of three n x n matrices and three matrices of columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 
@@ -189,8 +191,8 @@ def _blocks(basis: Basis, observations: Observations) -> Iterator[tuple[slice, O
 def regress(basis: Basis, observations: Observations) -> Regression:
     """Posterior of a batch of regressions.
 
-    For a static covariance with more rows than coordinates of the basis, the r x r form is used,
-    whose cost is linear in the number of rows.
+    If the covariance is static and there are more rows than the r coordinates of the basis, an
+    `r x r` matrix is factored. The cost is then linear in the number of rows.
 
     Args:
         basis: The basis of the kernel over the arms.
@@ -214,7 +216,7 @@ def _is_few(basis: Basis, rows: int) -> bool:
 
 
 def _covariance_form(basis: Basis, observations: Observations) -> Regression:
-    """Factor I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
+    """Posterior by the factor L of I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
     at = basis.row(observations.choice)
     factor, rows, targets, ones = whitened(basis, observations, lambda s: s.unsqueeze(-1) * at)
     trend = None
@@ -229,7 +231,7 @@ def _covariance_form(basis: Basis, observations: Observations) -> Regression:
 def whitened(
     basis: Basis, observations: Observations, scale: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The factor L of I + S (K ∘ D) S, and whitened columns for a posterior.
+    """The Cholesky factor L of I + S (K ∘ D) S, and L⁻¹ times the columns that a posterior needs.
 
     Args:
         basis: The basis of the kernel over the arms.
@@ -237,7 +239,8 @@ def whitened(
         scale: Multiplies the rows of a matrix by the given factors, `batch_shape x n`.
 
     Returns:
-        L; L⁻¹ times the scaled matrix; L⁻¹ S y; and L⁻¹ S 1 if the mean is estimated, else None.
+        Four results: L; L⁻¹ times the scaled matrix; L⁻¹ S y; and L⁻¹ S 1 if the mean is estimated,
+        else None.
     """
     root, present = observations.precision_root, observations.present_decay
     columns = [
@@ -254,7 +257,7 @@ def whitened(
 
 
 def _information_form(basis: Basis, observations: Observations) -> Regression:
-    """Factor A = I + Φ_Xᵀ S² Φ_X, `r x r`: posterior covariance Φ A⁻¹ Φᵀ, mean Φ A⁻¹ Φ_Xᵀ S² y."""
+    """Posterior by A = I + Φ_Xᵀ S² Φ_X, `r x r`: covariance Φ A⁻¹ Φᵀ, mean Φ A⁻¹ Φ_Xᵀ S² y."""
     scaled, factor = _information_factor(basis, observations)
     rows = inverted(factor)
     targets = observations.precision_root * observations.y
@@ -279,7 +282,7 @@ def _information_factor(basis: Basis, observations: Observations) -> tuple[Tenso
 
 
 def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
-    """Generalised least squares, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N; 0 without data.
+    """The generalised least squares mean 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N; 0 without data.
 
     Args:
         cross: 1ᵀA⁻¹y, `batch_shape`.

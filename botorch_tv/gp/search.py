@@ -21,14 +21,14 @@ from botorch_tv.gp.tensors import DeviceCopies, Scratch
 from botorch_tv.validation import settle_integer
 
 SEARCH_NUMBERS = 2**22
-"""Number of entries in the largest matrix of a block of raw samples."""
+"""Raw samples are scored in blocks, whose largest matrix has at most this number of entries."""
 CLIMBING = 12
-"""Number of matrices of points against observations in memory while a score is differentiated."""
+"""Number of matrices of size points x observations in memory while a score is differentiated."""
 
 AROUND = 4
-"""Number of candidates for the nearest points, as a multiple of the points required."""
+"""Number of candidates for nearest neighbours, as a multiple of the neighbours required."""
 MOST_COLUMNS = 6
-"""Largest number of coordinates for which candidates are faster than a search of all points."""
+"""Up to this many coordinates, a search of candidates is faster than a search of all points."""
 
 
 def raw_points(number: int, dim: int, rounds: int, like: Tensor) -> Tensor:
@@ -52,11 +52,13 @@ def spread(number: int, dim: int) -> DeviceCopies:
 
 
 def peaks_of(raw: Tensor, values: Tensor) -> Tensor:
-    """Values of raw points that are at least those of their 2 d + 2 neighbours; else -infinity.
+    """Values of raw points, `trials x M`; -infinity for points with a better neighbour.
+
+    The neighbours of a point are the 2 d + 2 nearest raw points.
 
     Args:
         raw: Points from :func:`raw_points`, `M x d`.
-        values: Their values, `trials x M`.
+        values: Values of the raw points, `trials x M`.
     """
     near = nearest(raw, min(2 * raw.shape[-1] + 2, len(raw) - 1))
     if not near.shape[-1]:
@@ -67,10 +69,10 @@ def peaks_of(raw: Tensor, values: Tensor) -> Tensor:
 def nearest(raw: Tensor, wanted: int) -> Tensor:
     """The nearest neighbours of each raw point, in any order, `M x wanted`, int64.
 
-    On a torus, the raw points of all rounds are translations of each other, and neighbours in the
-    cube are also close on the torus. The candidates are the neighbours on the torus. If the
-    neighbours of a point may not be among its candidates, or the device is not a CPU, all points
-    are searched.
+    The candidates are the nearest neighbours on a torus. On the torus, the raw points of different
+    rounds are translations of each other, so all rounds have the same candidates. Points that are
+    close in the cube are also close on the torus. If candidates of a point may lack one of its
+    neighbours, or the device is not a CPU, all points are searched.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -80,7 +82,7 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
     apart = (raw[around] - raw.unsqueeze(1)).square().sum(-1)
     least, place = apart.topk(wanted, largest=False)
     found = around.gather(-1, place)
-    sure = 1 - torch.finfo(raw.dtype).eps ** 0.5  # closer distances may differ by rounding only
+    sure = 1 - torch.finfo(raw.dtype).eps ** 0.5  # near 1: smaller gaps may be rounding
     beyond = (least[:, -1] >= sure * reach).nonzero().squeeze(-1)
     if len(beyond):
         found[beyond] = _among_all(raw, beyond, wanted)
@@ -88,15 +90,15 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
 
 
 def _among_all(raw: Tensor, rows: Tensor | slice, wanted: int) -> Tensor:
-    """The nearest neighbours of some points, among all points."""
+    """Indices of the nearest neighbours of some points, searched among all points."""
     return torch.cdist(raw[rows], raw).topk(wanted + 1, largest=False).indices[:, 1:]
 
 
 @functools.lru_cache(maxsize=16)
 def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
-    """Nearest neighbours on a torus, `number x some`, and the squared distance of the last.
+    """Nearest neighbours on a torus, `number x some`, and the squared distance of the farthest.
 
-    A distance in the cube is at least the distance on the torus.
+    The distance of two points in the cube is at least their distance on the torus.
     """
     points = even_points(number, dim)
     apart = points.new_zeros(number, number)
@@ -109,14 +111,16 @@ def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
 
 
 Score = Callable[[Tensor, Tensor | None], Tensor]
-"""Scores points, `trials x q x d -> trials x q`, differentiably if gradients are recorded. Without
-gradients, points are processed in blocks, and points expanded over the trials are evaluated once
-where possible. The second argument gives the trials of the points, None for all."""
+"""A function that maps points, `trials x q x d`, to their scores, `trials x q`. Its second argument
+contains the numbers of the trials that the points belong to, None for all trials. If gradients are
+recorded, the scores are differentiable. Otherwise points are processed in blocks, and points that
+all trials share are evaluated only once if possible."""
 
 
 Climbed = Callable[[Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
-"""A factor times the score, `trials x q`, and its gradient by the points, `trials x q x d`; the
-first two arguments are those of a score."""
+"""A function with the arguments of a :data:`Score` and a factor. It returns the score times the
+factor, `trials x q`, and the gradient of this product with respect to the points,
+`trials x q x d`."""
 
 
 class Sought(NamedTuple):
@@ -126,11 +130,12 @@ class Sought(NamedTuple):
     observed: Tensor
     """Measured points from which a search may start, `trials x n x d`."""
     live: Tensor
-    """Which of these are in use, `trials x n`, bool."""
+    """Which of the measured points are in use, `trials x n`, bool."""
     rounds: int
-    """Number of rounds so far, so that different rounds try different points."""
+    """Number of past rounds; it changes the raw points, so different rounds try different
+    points."""
     unit: float
-    """Unit of scores, for ties and progress."""
+    """Unit of the scores, in which ties and progress are measured."""
     whole: bool = False
     """Whether the score must be evaluated for all trials at once."""
     climbed: Climbed | None = None
@@ -142,7 +147,7 @@ class Region(Protocol):
 
     @property
     def dim(self) -> int:
-        """Dimension d of its points."""
+        """Dimension d of the box."""
 
     def from_unit(self, U: Tensor) -> Tensor:
         """Map points of the unit cube to the box, `* x d`."""
@@ -151,20 +156,20 @@ class Region(Protocol):
         """Map points of the box to the unit cube, `* x d`."""
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Derivatives by points of the unit cube, from those by points of the box, `* x d`."""
+        """Convert derivatives in coordinates of the box to those of the unit cube, `* x d`."""
 
     def center(self, like: Tensor) -> Tensor:
-        """The centre, `d`."""
+        """The centre of the box, `d`, in the dtype and on the device of ``like``."""
 
     def require_inside(self, X: Tensor, name: str = "X") -> None:
         """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""
 
 
 SCOUTING = 12
-"""Evaluations after which only the best ascents of a trial continue."""
+"""Number of evaluations after which only the best ascents of a trial continue."""
 FUTILE = 100.0
-"""An ascent ends if the best ascent of its trial leads by more than this many times the increase
-that its next step promises."""
+"""An ascent ends if it is far behind the best ascent of its trial: by more than this multiple of
+the increase that its own next step promises."""
 TOLERANCES = 1e-8, 1e-6
 """Tolerances of value and gradient at which an ascent ends."""
 
@@ -181,7 +186,7 @@ class Search(ABC):
 
     @property
     def fills(self) -> int:
-        """Number of space-filling measurements before a model without prior knowledge chooses."""
+        """Number of measurements that first fill the space if the model has no prior knowledge."""
         return 0
 
     @abstractmethod
@@ -192,7 +197,7 @@ class Search(ABC):
             box: The box.
 
         Raises:
-            InputDataError: If it does not fit.
+            InputDataError: If the search does not fit the box.
         """
 
     @abstractmethod
@@ -201,11 +206,11 @@ class Search(ABC):
 
         Args:
             box: The box to search.
-            sought: The score, the observations and their units.
+            sought: The score to maximise, the observations, and the unit of scores.
         """
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
-        """Numbers in memory in :meth:`best`.
+        """Number of values in memory during :meth:`best`.
 
         Args:
             dim: Dimension of the box.
@@ -215,15 +220,16 @@ class Search(ABC):
         return _numbers_of_scores(512 + looks.familiar, looks, trials)
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor] | None:
-        """Points of the unit cube that fill the feasible set, each `number x dim`, float64.
+        """Points of the unit cube that fill the feasible set.
 
         Args:
             number: Number of points.
             dim: Dimension of the cube.
 
         Returns:
-            A sequence whose first points also fill the set evenly, and points that reach its
-            boundary; None if the whole cube is feasible.
+            Two tensors, each `number x dim`, float64: a sequence of points, whose first points
+            alone also fill the set evenly; and points that reach the boundary of the set. None if
+            the whole cube is feasible.
         """
         return None
 
@@ -285,7 +291,7 @@ class DiscreteSearch(Search):
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
         uniform = draws.uniform()
-        # In single precision the number may be rounded to 1.
+        # In single precision the uniform number may be rounded to 1.
         number = (uniform * len(self.X)).long().clamp_max(len(self.X) - 1)
         return self._points.like(uniform)[number]
 
@@ -296,8 +302,8 @@ class MultiStart(Search):
 
     Raw samples fill the box evenly and differ between rounds. Projected quasi-Newton ascents start
     from samples that are better than their neighbours, and from the best observations. All ascents
-    of all trials run together; after a few steps only the best third of each trial continues. The
-    search uses no random numbers.
+    of all trials run together; after a few steps only the best third of the ascents of each trial
+    continues. The search uses no random numbers.
 
     Args:
         raw_samples: Number of points scored first, at least 1.
@@ -352,12 +358,12 @@ class MultiStart(Search):
         peaks = peaks_of(raw, values)
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
         heights, number = peaks.topk(min(restarts, len(raw)))
-        # With fewer peaks than starts, the lowest peak is repeated.
+        # If there are fewer peaks than starts, the lowest peak is repeated.
         lowest = (heights > -math.inf).sum(-1, keepdim=True) - 1
         number = torch.where(heights > -math.inf, number, number.gather(-1, lowest))
         familiar = min(restarts // 3, seen.shape[1], number.shape[1])
         fresh, last = torch.split(number, [number.shape[1] - familiar, familiar], -1)
-        # Observations replace the last peaks, if the trial has enough observations.
+        # The best observations replace the lowest peaks, as far as the trial has observations.
         heights, rows = seen.topk(familiar)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
         return _at(points, torch.cat([fresh, last], -1))
@@ -370,19 +376,20 @@ class MultiStart(Search):
 
 
 def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
-    """The end of the best of several ascents, `trials x starts x d -> trials x d`.
+    """The end point of the best of several ascents of each trial, `trials x d`.
 
-    After a few evaluations only the best third of a trial's ascents continues.
+    After a few evaluations, only the best third of the ascents of a trial continues.
 
     Args:
-        climb: Minus the score in its unit, and its gradient, at points of the unit cube.
+        climb: Computes minus the score, in the unit of scores, and its gradient at points of the
+            unit cube.
         start: Starting points, `trials x starts x d`.
         evaluations: Largest number of steps per ascent.
     """
     starts = start.shape[1]
     ascent = Descent(climb, start, 0.0, 1.0, *TOLERANCES, FUTILE)
     ascent.go(min(SCOUTING, evaluations), blindly=True)
-    # Mirror images tie up to rounding; the first, from the better raw sample, wins.
+    # Ascents that mirror each other tie up to rounding; the one from the better raw sample wins.
     rank = (ascent.value / TIE_TOLERANCE).round().argsort(stable=True)
     ascent.go_on_with(rank[:, : math.ceil(starts / 3)])
     ascent.go(evaluations)
@@ -391,18 +398,18 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
 
 
 def _at(points: Tensor, number: Tensor) -> Tensor:
-    """Some points of each trial, `trials x M x d` and `trials x k` to `trials x k x d`."""
+    """Select points, `trials x M x d`, by their numbers, `trials x k`: `trials x k x d`."""
     return points.gather(1, number.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
 
 
 def slopes_of(sought: Sought) -> Climbed:
-    """Score and gradient, by automatic differentiation without explicit derivatives."""
+    """A function for score and gradient: the explicit function of a search, or else autograd."""
 
     def recorded(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             values = sought.score(X, trials)
-            # A sum, because a tensor of weights would make autograd import SymPy.
+            # Differentiate a sum, because a tensor of weights would make autograd import SymPy.
             (gradient,) = torch.autograd.grad(factor * values.sum(), X)
         return values.detach() * factor, gradient
 
@@ -410,7 +417,7 @@ def slopes_of(sought: Sought) -> Climbed:
 
 
 def _climb(box: Region, sought: Sought) -> Objective:
-    """Minus the score in its unit, and its gradient, at points of the unit cube."""
+    """A function for minus the score, in the unit of scores, and its gradient in the unit cube."""
     every, slopes = len(sought.observed), slopes_of(sought)
 
     def objective(x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:
@@ -427,7 +434,7 @@ def _climb(box: Region, sought: Sought) -> Objective:
 
 
 def _numbers_of_scores(points: int, looks: Looks, trials: int) -> int:
-    """Numbers in memory while ``points`` points of every trial are scored."""
+    """Number of values in memory while ``points`` points of every trial are scored."""
     whole = trials * max(1, looks.compared)
     block = min(points, max(1, SEARCH_NUMBERS // whole))
     return block * (looks.matrices * whole + trials * looks.besides)

@@ -1,7 +1,8 @@
-"""Tensors that are reused, copied once per device, grown by rows, or indexed by trial.
+"""Containers of tensors: buffers for reuse, one copy per device, growing rows, data of trials.
 
-A round passes over vectors of all arms a dozen times. With new memory in each pass, the operating
-system zeroes pages, which takes several times as long as the arithmetic on a CPU.
+A round reads and writes vectors of all arms a dozen times. If every pass allocated new memory, the
+operating system would zero its pages first. On a CPU, this takes several times as long as the
+arithmetic. Buffers are therefore reused.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from torch import Size, Tensor
 
 
 class Scratch:
-    """Named buffers, one set per thread; a buffer is valid until its name is taken again.
+    """Named buffers, one set per thread; the next :meth:`take` of a name overwrites its buffer.
 
-    Buffers are not part of a value: saving or copying a scratch gives an empty scratch.
+    Buffers are never saved or copied: a saved or copied ``Scratch`` is empty.
     """
 
     __slots__ = ("_local",)
@@ -41,7 +42,7 @@ class Scratch:
             name: Name of the buffer.
             shape: Shape of the tensor.
             like: A tensor on the required device, and of the required dtype if ``dtype`` is None.
-            dtype: Dtype of the entries.
+            dtype: Dtype of the tensor; None for the dtype of ``like``.
         """
         dtype = like.dtype if dtype is None else dtype
         views: dict[str, Tensor] = self._local.__dict__
@@ -65,8 +66,8 @@ class Scratch:
 class DeviceCopies:
     """A tensor that is copied once per dtype and device.
 
-    A copy to a GPU waits for its running work, and constants of a domain, such as its arms, are
-    required in every round.
+    Constants of a domain, such as its arms, are required in every round. A new copy in every round
+    would wait until the GPU has finished its work.
 
     Args:
         value: The tensor, which must not change afterwards.
@@ -95,8 +96,8 @@ class DeviceCopies:
 def repeated(value: float, shape: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A read-only tensor of one repeated number.
 
-    Several entries share one place in memory, and PyTorch refuses to write to them. Such tensors
-    are cached; a tensor with a single entry is new.
+    All entries share one cached number in memory, so PyTorch refuses to write to them. Only a
+    tensor with at most one entry is new and can be written to.
     """
     if shape.numel() <= 1:
         return torch.full(shape, value, dtype=dtype, device=device)
@@ -105,37 +106,38 @@ def repeated(value: float, shape: Size, dtype: torch.dtype, device: torch.device
 
 @functools.lru_cache(maxsize=256)
 def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    # A cached tensor must serve callers with and without gradients.
+    # Created outside inference mode, because callers that record gradients also use this tensor.
     with torch.inference_mode(False):
         return torch.full((), value, dtype=dtype, device=device)
 
 
 FIRST_ROWS = 16
-"""Number of rows allocated at first by default."""
+"""Default number of rows for which memory is allocated at first."""
 
 
 def room_for(rows: int, first: int = FIRST_ROWS) -> int:
-    """Number of rows allocated after ``rows`` rows were appended one by one.
+    """Number of rows for which memory is allocated after ``rows`` rows were appended one by one.
 
     Args:
         rows: Number of appended rows.
-        first: Number of rows allocated at first.
+        first: Number of rows for which memory is allocated at first.
     """
     return first << max(0, -(-rows // first) - 1).bit_length()
 
 
 class Rows:
-    """An immutable sequence of rows, `batch_shape x n x event_shape`, that appends in O(1).
+    """An immutable sequence of rows, `batch_shape x n x event_shape`; an append takes time O(1).
 
-    An append writes after the visible rows, in memory shared with the result. The visible rows of
-    an object never change, and a second append to the same object copies. The interface is
-    therefore purely functional.
+    An append returns a new object with one more row. The row is written after the visible rows, in
+    memory that both objects share. A second append to the same object copies all rows first. The
+    visible rows of an object therefore never change.
 
     Args:
         room: Memory for rows, `batch_shape x capacity x event_shape`.
         length: Number of visible rows.
         batch_dim: Number of dimensions of the batch shape.
-        written: Number of written rows, in a list shared by all objects with this memory.
+        written: A list with one entry, the number of written rows. All objects with this memory
+            share the list.
     """
 
     __slots__ = ("_batch_dim", "_length", "_room", "_written")
@@ -156,7 +158,7 @@ class Rows:
         device: torch.device,
         capacity: int = FIRST_ROWS,
     ) -> Rows:
-        """No rows; each appended row has shape `batch_shape x event_shape`."""
+        """A sequence without rows; each appended row has shape `batch_shape x event_shape`."""
         shape = (*batch_shape, capacity, *event_shape)
         return cls(torch.zeros(shape, dtype=dtype, device=device), 0, len(batch_shape))
 
@@ -166,7 +168,7 @@ class Rows:
         return cls(tensor, tensor.shape[batch_dim], batch_dim)
 
     def replaced(self, tensor: Tensor) -> Rows:
-        """A view of other rows, `batch_shape x n x event_shape`, with the same batch shape."""
+        """A sequence of other rows, `batch_shape x n x event_shape`, with the same batch shape."""
         return Rows.of(tensor, self._batch_dim)
 
     def __len__(self) -> int:
@@ -181,7 +183,7 @@ class Rows:
         return self._room.select(self._batch_dim, number)
 
     def append(self, row: Tensor) -> Rows:
-        """These rows and another row, `batch_shape x event_shape`."""
+        """A sequence with one more row, `batch_shape x event_shape`."""
         return append_together((self,), (row,))[0]
 
     def __reduce__(self) -> tuple[object, tuple[Tensor, int]]:
@@ -209,13 +211,14 @@ def append_together(
 
 
 class OfTrials:
-    """A dataclass of tensors with a leading dimension of trials, and of tuples and lists of these.
+    """Base class of dataclasses whose tensors have trials as their first dimension.
 
-    Other parts, such as a kernel with parameters per trial, have a method ``select``.
+    A field is such a tensor, a tuple or list of such tensors, None, or an object with its own
+    method ``select``, such as a kernel with parameters per trial.
     """
 
     shared: ClassVar[tuple[str, ...]] = ()
-    """Names of the parts that all trials share."""
+    """Names of the fields that all trials share; :meth:`select` does not change these fields."""
 
     def select(self, trials: Tensor) -> Self:
         """The data of some trials.
@@ -241,7 +244,7 @@ R = TypeVar("R")
 
 
 def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function outside any inference mode, with the caller's gradient mode."""
+    """Run a function outside inference mode; it records gradients only if its caller does."""
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -254,5 +257,5 @@ def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function under ``no_grad``, outside any inference mode."""
+    """Run a function under ``no_grad`` and outside inference mode."""
     return outside_inference_mode(torch.no_grad()(function))

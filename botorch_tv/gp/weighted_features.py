@@ -16,15 +16,17 @@ __all__ = ["WeightedFeatures"]
 class WeightedFeatures:
     """Recursive weighted regression on φ(x), the model of WGP-UCB in m features, [W22] §5.
 
-    After every observation A <- γ A + φφᵀ, b <- γ b + φ y, and the doubly weighted D <- γ² D + φφᵀ.
-    The result equals a regression in which an observation of age s has the noise variance λ γ^(-s).
+    An observation y with features φ changes A to γ A + φφᵀ, b to γ b + φ y, and the doubly weighted
+    D to γ² D + φφᵀ. The result equals a regression in which an observation of age s has the noise
+    variance λ γ^(-s).
 
     Args:
         size: Number m of features, at least 1.
         gamma: Discount γ per observation, in (0, 1].
-        noise: λ, positive.
+        noise: Noise variance λ of a new observation, positive.
         batch_shape: Shape of independent regressions, such as trials.
-        like: A tensor of any shape for dtype and device; by default float64 on the processor.
+        like: A tensor of any shape, with the dtype and device to use; by default float64 on the
+            CPU.
 
     Raises:
         ValueError: If ``size``, ``gamma`` or ``noise`` is out of range.
@@ -78,7 +80,7 @@ class WeightedFeatures:
         return coefficients @ features.mT, variance
 
     def double_gain(self) -> Tensor:
-        """Gain ½ ln det(I + D / λ) in nats under the noise λ γ^(-2s), [W22] (5), `batch_shape`."""
+        """Gain ½ ln det(I + D / λ) in nats, noise λ γ^(-2s) at age s, [W22] (5), `batch_shape`."""
         root = torch.linalg.cholesky(self._identity + self._double / self.noise)
         gain: Tensor = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return gain

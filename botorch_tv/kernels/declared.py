@@ -21,7 +21,8 @@ from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.validation import require
 
 LARGEST_CHANGE = 13.0
-"""Largest -ln(1 - ε) or -ln γ per unit of time; e^(-13) exceeds 1e-6."""
+"""Largest -ln(1 - ε) or -ln γ per unit of time; e^(-13) exceeds 1e-6, the lower bound of 1 - ε and
+γ."""
 
 Priors = Mapping[str, Prior | _DefaultType | None]
 
@@ -29,7 +30,8 @@ Priors = Mapping[str, Prior | _DefaultType | None]
 class OutOfBoundsError(ValueError, RuntimeError):
     """A parameter is set to a value outside its bounds.
 
-    BoTorch catches a RuntimeError, the base class, and draws from the prior again.
+    The error is also a RuntimeError, because BoTorch catches a RuntimeError and then draws from the
+    prior again.
     """
 
 
@@ -63,9 +65,10 @@ class Declared(Module):  # type: ignore[misc]
             part: The formula, with the initial values.
             batch_shape: Batch shape of the parameters.
             trailing: Number of dimensions of size 1 after the batch shape.
-            priors: Priors of values per unit of the input, None for no prior; declared priors
-                apply by default.
-            bounds: Bounds of values per unit of the input; declared bounds apply by default.
+            priors: Priors of values per unit of the input, by parameter name, None for no prior;
+                parameters without an entry have their declared priors.
+            bounds: Bounds of values per unit of the input, by parameter name; parameters without an
+                entry have their declared bounds.
             unit: Initial unit of time, as for :meth:`measure`; required if initial values are
                 within the bounds only in this unit.
             learn: Whether to register parameters; otherwise the formula is fixed.
@@ -129,9 +132,10 @@ class Declared(Module):  # type: ignore[misc]
         return self._declared[name].counted(learned[name], 1 / self.unit, learned)
 
     def natural(self, name: str) -> Tensor:
-        """A parameter proportional to a power of the unit, `batch_shape x 1 (x 1)`.
+        """The natural value of a parameter, `batch_shape x 1 (x 1)`.
 
-        It is -ln(1 - ε), -ln γ, or the value.
+        Natural values are proportional to a power of the unit. They are -ln(1 - ε) for a fraction
+        lost, such as ε; -ln γ for a fraction retained, such as γ; and the value itself otherwise.
 
         Args:
             name: Name of the parameter.
@@ -182,7 +186,7 @@ class Declared(Module):  # type: ignore[misc]
         self._set_over(name, torch.ones_like(self.unit), like(value, self.unit))
 
     def measure(self, unit: Tensor) -> None:
-        """Change the unit of time of learning; values stay if they are within its bounds.
+        """Change the unit of time of learning; only values outside the bounds in this unit change.
 
         Args:
             unit: New unit in units of the input, positive, `batch_shape`; see ``median_gap``. A
@@ -192,9 +196,9 @@ class Declared(Module):  # type: ignore[misc]
             self._move(self._fitting(unit))
 
     def listen(self, unit: Tensor) -> None:
-        """Replace values without a gradient by the declared fast start, and change the unit.
+        """Set values that have no gradient to their declared fast start, and change the unit.
 
-        For such values, consecutive observations are uncorrelated and gradients vanish.
+        A value has no gradient if it makes consecutive observations uncorrelated.
 
         Args:
             unit: The time between observations, `batch_shape`, as for :meth:`measure`.
@@ -229,7 +233,10 @@ class Declared(Module):  # type: ignore[misc]
         return unit[(..., *[None] * self._trailing)].expand(self.unit.shape).clone()
 
     def _move(self, unit: Tensor, but: str = "") -> None:
-        """Change the unit of time, to a shorter unit if a share except ``but`` would round to 1."""
+        """Change the unit of time, or choose a shorter unit if a share would round to 1.
+
+        The parameter ``but`` is not considered.
+        """
         for name in self._declared:
             if name != but and self._declared[name].share is not None:
                 unit = _no_longer(unit, self.natural(name).detach())
@@ -245,7 +252,8 @@ class Declared(Module):  # type: ignore[misc]
         checked, held = value, self.unit.median()
         if parameter.share is None:
             checked = parameter.counted(value, self.unit / duration, learned)
-        # In single precision, since bounds are created before a module is moved to float64.
+        # Compared in single precision, because bounds are created before a module is moved to
+        # float64.
         low, high, single = bounds.lower_bound.float(), bounds.upper_bound.float(), checked.float()
         good = (single >= low) & (single <= high) & checked.isfinite()
         if not bool(good.all()):
@@ -283,7 +291,7 @@ def declared(name: str, doc: str) -> Any:
 
 
 def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
-    # A limit over -0 would be negative.
+    # The absolute value, because a limit divided by -0 would be negative.
     return torch.minimum(unit, LARGEST_CHANGE / natural.abs()).expand_as(unit)
 
 

@@ -1,7 +1,8 @@
 """Fourier features: random for the product kernel, by quadrature for the squared exponential.
 
-Importing this module registers the random features with BoTorch's ``gen_kernel_features``, which
-does not support products, for pathwise sampling. The first ``SpatioTemporalKernel`` imports it.
+BoTorch's ``gen_kernel_features``, used for pathwise sampling, does not support products. Importing
+this module registers the random features with it. The first ``SpatioTemporalKernel`` imports this
+module.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["quadrature_fourier_features"]
 
 
 class _ArmsAndTime(nn.Module):
-    """Transforms the columns of the arms for the spatial features; time comes last."""
+    """Transforms the columns of the arms for the spatial features, and moves time to the end."""
 
     def __init__(
         self, kernel: SpatioTemporalKernel, transform: Callable[[Tensor], Tensor] | None
@@ -50,7 +51,7 @@ def _gen_kernel_features_spatio_temporal(
 
     The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2. This is the
     characteristic function of a Cauchy distribution of scale c, from which frequencies in time are
-    drawn. A random walk has no such distribution.
+    drawn. A random walk is not stationary, so it has no such distribution.
     """
     if kernel.active_dims is not None:
         num_inputs = len(kernel.active_dims)
@@ -93,20 +94,20 @@ def quadrature_fourier_features(
 
     Let ρ be the nodes and v the weights of the product of Gauss-Hermite rules, where the weights
     add up to 1. Then φ(x)ᵀφ(x') = Σ v cos(√2 ρᵀ(x - x') / l) approximates exp(-|x - x'|² / (2 l²)).
-    A node and its negative have the same cosine, so that half of the nodes suffice. The v printed
-    in the paper are m̄ times too large for one dimension: the denominator must have the square of
-    m̄.
+    A node and its negative have the same cosine, so half of the nodes suffice. The weights v
+    printed in [W22] are m̄ times too large in one dimension: their denominator must contain m̄².
 
     Args:
         X: Points, `batch_shape x d`.
-        points: Nodes m̄ per dimension, at least 1.
+        points: Number m̄ of nodes per dimension, at least 1.
         lengthscale: l, positive, in the units of ``X``.
         dropped: Largest total weight of the omitted nodes, in [0, 1); it bounds the additional
             error of the kernel. In two or more dimensions most weights are tiny.
 
     Returns:
-        `batch_shape x m`, with m = ``points`` to the power d unless nodes are omitted. For X in
-        [0, 1]^d :func:`botorch_tv.theory.quadrature_error` bounds the error of the kernel.
+        The features φ of X, `batch_shape x m`, with m = ``points`` to the power d unless nodes are
+        omitted. For X in [0, 1]^d :func:`botorch_tv.theory.quadrature_error` bounds the error of
+        the kernel.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -123,7 +124,7 @@ def quadrature_fourier_features(
     half, odd = divmod(len(nodes), 2)  # node i and node -1 - i are opposite
     nodes, weights = nodes[: half + odd], 2 * weights[: half + odd]
     if odd:
-        weights[-1] /= 2  # the origin
+        weights[-1] /= 2  # the origin has no opposite
     ascending = np.argsort(weights)
     retained = ascending[np.cumsum(weights[ascending]) > dropped]
     frequency = torch.as_tensor(nodes[retained], dtype=X.dtype, device=X.device)

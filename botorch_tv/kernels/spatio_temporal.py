@@ -22,7 +22,7 @@ from botorch_tv.forgetting import Inflation
 
 
 def _own(kernel: nn.Module) -> list[tuple[Kernel, Tensor, int]]:
-    """The tensors of every kernel of the tree, with their numbers of batch dimensions."""
+    """Every tensor in a tree of kernels, with its kernel and its number of batch dimensions."""
     found = []
     for module in kernel.modules():
         if isinstance(module, Kernel):
@@ -36,9 +36,9 @@ def _own(kernel: nn.Module) -> list[tuple[Kernel, Tensor, int]]:
 
 
 def like(value: Tensor | float, other: Tensor) -> Tensor:
-    """A number as a new tensor with the dtype and device of another, without float32 rounding.
+    """A number as a new tensor of the dtype and device of ``other``, without float32 rounding.
 
-    The result is a copy, since a caller's tensor, such as a clock, may change in place.
+    The result is a copy, because a caller's tensor, such as a clock, may change in place.
     """
     made = torch.as_tensor(value, dtype=other.dtype, device=other.device)
     return made if isinstance(value, float) else made.clone()
@@ -82,7 +82,7 @@ class BatchedKernel(Kernel):  # type: ignore[misc]
 
 
 FEWEST_SHARED = 64
-"""Smallest number of points for which a check for a common time pays off."""
+"""Smallest number of points for which it pays to check whether they share a time."""
 
 
 class SpatioTemporalKernel(BatchedKernel):
@@ -90,8 +90,8 @@ class SpatioTemporalKernel(BatchedKernel):
 
     .. math:: k((x, t), (x', t')) = k_{space}(x, x')\, k_{time}(t, t')
 
-    Unlike a ``ProductKernel`` of two kernels with ``active_dims``, its batches can be expanded and
-    indexed, and BoTorch's pathwise sampling supports it.
+    Unlike a ``ProductKernel`` of two kernels with ``active_dims``, this kernel has batches that can
+    be expanded and indexed, and BoTorch's pathwise sampling supports this kernel.
 
     Args:
         spatial: Kernel over the columns other than time; its ``active_dims`` count these columns.
@@ -112,7 +112,7 @@ class SpatioTemporalKernel(BatchedKernel):
         active_dims: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(active_dims=active_dims)
-        importlib.import_module("botorch_tv.kernels.features")  # registers them; slow to import
+        importlib.import_module("botorch_tv.kernels.features")  # registers features; slow import
         self.spatial = spatial
         self.temporal = temporal
         self.time_dim = time_dim
@@ -171,10 +171,10 @@ class SpatioTemporalKernel(BatchedKernel):
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
             diag: Whether to compute only pairs of the same index.
-            last_dim_is_batch: Must be False, since the columns have different meanings.
+            last_dim_is_batch: Must be False, because the columns have different meanings.
 
         Raises:
-            RuntimeError: If ``last_dim_is_batch``.
+            RuntimeError: If ``last_dim_is_batch`` is True.
         """
         if last_dim_is_batch:
             raise RuntimeError(
@@ -192,7 +192,7 @@ class SpatioTemporalKernel(BatchedKernel):
 
 
 def _share_time(times: Tensor) -> bool:
-    """Whether many points share a time, such as candidates of the present."""
+    """Whether there are many points and all share a time, such as candidates at the present."""
     return times.shape[-2] >= FEWEST_SHARED and bool((times == times[..., :1, :]).all())
 
 
@@ -245,8 +245,8 @@ class WeightedKernel(BatchedKernel):
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
             diag: Whether to compute only pairs of the same index.
-            last_dim_is_batch: Passed to the base kernel; the weights use all columns and are
-                the same for each.
+            last_dim_is_batch: Passed to the base kernel. The weights use all columns, so they are
+                the same for each column.
         """
         base: Tensor = to_dense(
             self.base_kernel(x1, x2, diag=diag, last_dim_is_batch=last_dim_is_batch)
@@ -260,10 +260,10 @@ class WeightedKernel(BatchedKernel):
 
 
 class AgeWeight(nn.Module):
-    """The weight of an observation by its age: the inverse of an inflation of its noise.
+    """The weight of an observation of some age: the inverse of the factor by which its noise grows.
 
-    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t): 1 at ``now``, and γ^(-t) of [W22]
-    up to a factor that cancels.
+    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t). This is 1 at ``now``, and it equals
+    γ^(-t) of [W22] up to a constant factor that cancels.
 
     Args:
         inflation: How noise grows with the lag.

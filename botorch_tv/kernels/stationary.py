@@ -17,13 +17,13 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 SMALLEST_SQUARE = 1e-30
-"""Smallest squared distance, so that its root has a derivative."""
+"""Lower limit of squared distances; roots of positive numbers have a derivative."""
 
 
 def smoothness_of(kernel: Kernel) -> float | None:
     """ν of a ``MaternKernel``, infinity for an ``RBFKernel``, None for other kernels.
 
-    Subclasses count as other kernels, since they may be other functions.
+    Subclasses count as other kernels, because they may be other functions.
     """
     if type(kernel) is RBFKernel:
         return math.inf
@@ -48,12 +48,12 @@ def profile(square: Tensor, smoothness: float) -> Tensor:
 
 
 def profile_slope(square: Tensor, smoothness: float) -> Tensor:
-    """Derivative of :func:`profile` by the squared distance; arguments are the same."""
+    """Derivative of :func:`profile` with respect to ``square``; the arguments are the same."""
     if smoothness == math.inf:
         return -0.5 * profile(square, smoothness)
     distance, decay = _decayed(square, smoothness)
     if smoothness == 0.5:
-        # The derivative is infinite at distance 0; 0 is returned, since a factor of it is 0.
+        # At distance 0 the derivative is infinite, but is only multiplied by 0; return 0.
         return torch.where(square > 0, -0.5 * decay / distance, 0.0)
     return -1.5 * decay if smoothness == 1.5 else (-5 / 6) * (1 + distance) * decay
 
@@ -71,10 +71,10 @@ class LearnableKernel:
         kernel: The kernel of the user, without batch shape.
 
     Attributes:
-        base: The kernel inside a scale, or the kernel itself.
+        base: The kernel inside a ``ScaleKernel``, or the kernel itself.
         scaled: Whether there is an output scale to learn.
         smoothness: ν, see :func:`profile`.
-        lengthscales: Number of lengthscales: 1, or 1 per column.
+        lengthscales: Number of lengthscales: 1, or the number of columns.
 
     Raises:
         InputDataError: If the kernel has another type or a batch shape.
@@ -109,7 +109,7 @@ class LearnableKernel:
         """The columns of an input that the kernel uses, `... x n x d -> ... x n x d'`.
 
         Raises:
-            InputDataError: If their number does not match the lengthscales.
+            InputDataError: If the number of columns does not match the number of lengthscales.
         """
         if self.kernel.active_dims is not None:
             X = X.index_select(-1, self.kernel.active_dims.to(X.device))

@@ -22,9 +22,9 @@ from botorch_tv.validation import require, require_number
 class DecayKernel(Declared, BatchedKernel):
     """A decay as a kernel over time, with its declared parameters learnable.
 
-    A ``TimeVaryingGP`` learns the parameters in a unit of time of the data, see :meth:`measure`;
-    bounds and priors declared by a decay apply in that unit. A stationary decay of several columns
-    uses their Euclidean distance.
+    A ``TimeVaryingGP`` learns the parameters in a unit of time taken from the data, see
+    :meth:`measure`; bounds and priors declared by a decay apply in that unit. A stationary decay of
+    several columns uses their Euclidean distance.
 
     Args:
         decay: The formula, with the initial values.
@@ -33,10 +33,11 @@ class DecayKernel(Declared, BatchedKernel):
             origin.
         batch_shape: Batch shape of the parameters.
         active_dims: Columns of the input to use; None for all.
-        priors: Priors of parameters per unit of the input, by name, None for no prior; declared
-            priors apply by default.
-        bounds: Bounds of parameters per unit of the input, by name; declared bounds apply by
-            default. If bounds are given here, parameters are learned per unit of the input.
+        priors: Priors of values per unit of the input, by parameter name, None for no prior;
+            parameters without an entry have their declared priors.
+        bounds: Bounds of values per unit of the input, by parameter name; parameters without an
+            entry have their declared bounds. If bounds are given here, parameters are learned per
+            unit of the input.
         unit: Initial unit of time of learning, `batch_shape`, see :meth:`measure`.
         learn: Whether to learn the parameters; otherwise the decay is fixed.
 
@@ -101,7 +102,8 @@ class DecayKernel(Declared, BatchedKernel):
 
     def _covariance(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
         """Correlations of times `... x d` that broadcast."""
-        # Differences come first: divided by the unit, they do not depend on the unit of the input.
+        # Subtract times first, then divide by the unit of learning: the quotient does not depend on
+        # the unit of the input.
         if self.is_stationary:
             apart = x1 - x2
             distance = apart.abs().squeeze(-1) if apart.shape[-1] == 1 else apart.norm(dim=-1)
@@ -119,16 +121,16 @@ class MarkovKernel(DecayKernel):
 
     .. math:: k(t, t') = (1 - \varepsilon)^{|t - t'| / 2}
 
-    The formula is exp(log1p(-ε) |t - t'| / 2), and ε is its own raw parameter. The formula is exact
-    at ε = 0, where its derivative by ε is -|t - t'| / 2. Formula and derivative are finite up to
-    the upper bound of ε. Optimisers with bounds, such as BoTorch's fitting, stay within the bounds
-    of ε.
+    The kernel is computed as exp(log1p(-ε) |t - t'| / 2), and ε is its own raw parameter. The
+    formula is exact at ε = 0, with the derivative -|t - t'| / 2 with respect to ε. Formula and
+    derivative are finite up to the upper bound of ε. Optimisers with bounds, such as BoTorch's
+    fitting, stay within the bounds of ε.
 
-    ``epsilon`` is per unit of the input, for any unit of learning. If the unit of the input is
-    long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter duration.
+    ``epsilon`` is per unit of the input, whatever the unit of learning is. If the unit of the input
+    is long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter duration.
 
-    ε = 1 redraws the objective at every instant: k is 1 at Δt = 0 and 0 elsewhere. Its gradient is
-    0, so ε is then fixed and has no prior.
+    With ε = 1 the objective is redrawn at every instant: k is 1 at t = t' and 0 elsewhere. The
+    gradient with respect to ε is then 0, so ε is fixed and has no prior.
 
     Args:
         epsilon: Initial rate of change per unit of time, in [0, 1 - 1e-6], or 1.
@@ -136,8 +138,9 @@ class MarkovKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         epsilon_prior: Prior of ε per unit of the input, None for no prior. By default a
             ``RatePrior`` of ε in the unit of learning.
-        epsilon_constraint: Bounds of ε per unit of the input, which is then the unit of learning.
-            None for [0, 1 - 1e-6], without a transform, in a unit of the data.
+        epsilon_constraint: Bounds of ε per unit of the input; if they are given, ε is learned in
+            this unit. None for the bounds [0, 1 - 1e-6], without a transform, in a unit of the
+            data.
 
     Raises:
         ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6] and is not 1.
@@ -177,7 +180,7 @@ class MarkovKernel(DecayKernel):
 
     @property
     def log_retained(self) -> Tensor:
-        """ln(1 - ε) per unit of time, `batch_shape x 1 x 1`; exact where ε rounds to 1."""
+        """ln(1 - ε) per unit of time, `batch_shape x 1 x 1`; accurate even if ε rounds to 1."""
         return -self.natural("epsilon")
 
     def epsilon_per(self, duration: float) -> Tensor:
@@ -218,8 +221,8 @@ class WienerKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         sigma_w2_prior: Prior of σ_w² per unit of the input, None for no prior. By default a
             ``RatePrior`` of σ_w² in the unit of learning, see :meth:`measure`.
-        sigma_w2_constraint: Bounds of σ_w² per unit of the input, which is then the unit of
-            learning. None for at least 0, without a transform.
+        sigma_w2_constraint: Bounds of σ_w² per unit of the input; if they are given, σ_w² is
+            learned in this unit. None for the lower bound 0, without a transform.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.

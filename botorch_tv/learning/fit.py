@@ -31,9 +31,9 @@ from botorch_tv.learning.refit import Refit
 class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters of b loops.
 
-    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w.
-    This is a Gaussian of noise variance σ² ρ / w with the normalisation of w observations. The data
-    do not contain age noise: if age noise counted as observation noise, the estimate of σ² would
+    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
+    result is a Gaussian of noise variance σ² ρ / w with the normalisation of w observations. Age
+    noise is not noise in the data: if it counted as observation noise, the estimate of σ² would
     tend to 0.
 
     Args:
@@ -46,8 +46,8 @@ class NegativeLogPosterior:
         live: Which rows are in use, `b x n`, bool; other rows may contain any values.
         relative_noise: ρ, variances of observations relative to σ², positive, `b x n`.
         inflation: Factor 1 / w >= 1 by which age inflates the noise of each row, `b x n`.
-        unit: Unit of time of the vectors, `b`; the user's by default.
-        searches: Number of consecutive problems per loop.
+        unit: Unit of time of the vectors, `b`; the user's unit by default.
+        searches: Number of searches per loop; problems of the same loop are consecutive.
         estimates_mean: Whether to use the generalised least squares estimate of a constant prior
             mean, 1ᵀA⁻¹y / 1ᵀA⁻¹1, at every vector.
     """
@@ -103,7 +103,7 @@ class NegativeLogPosterior:
             The value, `m`, infinite where the covariance has no Cholesky factor, and the gradient,
             `m x p`.
         """
-        if rows is not self._rows:  # the search rarely removes problems
+        if rows is not self._rows:  # only after a search removed problems, which is rare
             loops = rows // self._searches
             self._rows, self._selected = rows, tuple(part[loops] for part in self._data)
         value, gradient = self._negative_log_likelihood(vector)
@@ -113,7 +113,7 @@ class NegativeLogPosterior:
         return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
 
     def _negative_log_likelihood(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """The value -ln p(y) and its derivatives by the vector."""
+        """The value -ln p(y) and its derivatives with respect to the vector."""
         squares, times, y, relative_root, weight, constant, _ = self._selected
         lengthscale, variance, noise, of_decay, decay_slope = self._layout.values(vector)
         m, lengthscales, n = squares.shape[:3]
@@ -138,7 +138,7 @@ class NegativeLogPosterior:
         inverse = torch.cholesky_inverse(factor).mT  # symmetric; transposed to be row-major
         observed = (root * y).unsqueeze(-1)
         if self._estimates_mean:
-            # S (y - μ 1) with the generalised least squares estimate of μ; 0 without data.
+            # S (y - μ 1) with the generalised least squares estimate of μ, which is 0 without data.
             weights = inverse @ root.unsqueeze(-1)
             information = (root.unsqueeze(-1) * weights).sum(-2, keepdim=True).clamp_min(1e-300)
             mean = (observed * weights).sum(-2, keepdim=True) / information
@@ -149,7 +149,7 @@ class NegativeLogPosterior:
         value = 0.5 * (log_det + quadratic + weight * noise.log()) + constant
         value = torch.where(failed == 0, value, math.inf)
 
-        half = 0.5 * (inverse - fitted @ fitted.mT)  # derivative of -ln p(y) by M
+        half = 0.5 * (inverse - fitted @ fitted.mT)  # d(-ln p(y)) / dM
         trace = inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
         size = fitted.square().sum((-2, -1))
         by_noise = 0.5 * (trace - n + weight - size)
@@ -163,7 +163,7 @@ class NegativeLogPosterior:
         return value, torch.cat([by_lengthscale, gradient, by_decay * decay_slope], -1)
 
     def _decayed(self, natural: Tensor, times: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Natural values of the decay's parameters, `m x k`, and D, `m x n x n`; None if static."""
+        """Natural values of the decay's parameters, `m x k`, and D, `m x n x n`; None for 1."""
         if is_static(self._decay):
             return natural, None
         first, second = times.unsqueeze(-1), times.unsqueeze(-2)
@@ -178,7 +178,7 @@ class NegativeLogPosterior:
 
 NUMBERS = 2**25
 """Maximum number of matrix entries at a time (256 MB); larger batches are processed in pieces."""
-_MATRICES = 10  # n x n matrices of an evaluation, without the squared differences
+_MATRICES = 10  # n x n matrices in memory during an evaluation, without squared differences
 _VALUE_TOLERANCE = 1e-7
 _GRADIENT_TOLERANCE = 1e-3
 
@@ -187,7 +187,8 @@ class Learned(NamedTuple):
     """Hyperparameters of every loop, in the dtype of its observations.
 
     Attributes:
-        vector: All hyperparameters, as a start of the next search, `batch_shape x p`, float64.
+        vector: All hyperparameters as one vector, from which the next search may start,
+            `batch_shape x p`, float64.
         kernel: The spatial kernel with learned parameters, of batch shape `batch_shape`.
         noise: Variance σ² of a new observation, `batch_shape`.
         decay: The decay with learned values of every loop.
@@ -226,7 +227,7 @@ def learn(
     The result of a loop does not depend on other loops of the batch, nor on the unit of time.
 
     Args:
-        refit: Which hyperparameters are learned, with their priors.
+        refit: The hyperparameters that are learned, with their priors.
         kernel: The spatial kernel, without batch shape: squared exponential or Matérn, possibly
             scaled. Its parameters are initial values.
         decay: Decay of the covariance with time; its parameters are initial values.
@@ -237,15 +238,15 @@ def learn(
         live: Which rows are in use, bool, `batch_shape x n`; other rows may contain any values.
         relative_noise: Variances of the observations relative to σ², `batch_shape x n`, infinite
             for failed measurements; 1 by default.
-        start: The vector of the last result, `batch_shape x p`; the user's values by default.
+        start: The vector of the last result, `batch_shape x p`; by default the user's values.
         inflation: Factor by which age inflates the noise of each observation, at least 1,
-            `batch_shape x n`; a row has the weight 1 / inflation. See ``prepare``.
+            `batch_shape x n`; a row has the weight 1 / inflation.
         estimates_mean: Whether to estimate a constant prior mean by generalised least squares.
-        extent: Ranges of the domain, `d`, which are the unit of the default priors of
-            lengthscales; the unit cube by default.
+        extent: Ranges of the domain, `d`; default priors of lengthscales are relative to these
+            ranges. The unit cube by default.
 
     Raises:
-        InputDataError: If the kernel is of another class.
+        InputDataError: If the kernel is of another class or has a batch shape.
         ValueError: If an initial value lies outside the bounds of ``refit``, or the decay is not a
             function of its declared parameters.
     """
@@ -264,8 +265,8 @@ def learn(
     # A fixed decay uses the user's unit.
     unit = gap if layout.learns_decay else torch.ones_like(gap)
     given = layout.given.expand(len(unit), -1)
-    # A few observations often fit both slow and fast change. Without a last result, the second
-    # search starts from a high rate of change.
+    # A few observations are often consistent both with slow and with fast change. Without a last
+    # result, the second search starts from a high rate of change.
     if start is None:
         first, second = given, layout.fast_start(unit)
     else:
@@ -306,7 +307,8 @@ def _search(
     """The best result of every loop's searches from ``starts``, `b x s x p`.
 
     Returns:
-        The best vector of a search, `b x p`, its value, `b`, and the number of evaluations.
+        Three results: the best vector of each loop, `b x p`; its value, `b`; and the number of
+        evaluations.
     """
     b, s, p = starts.shape
     objective = NegativeLogPosterior(
@@ -334,7 +336,7 @@ def _search(
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Flat loops with their rows in use first, truncated to the largest number of such rows."""
+    """Flattened loops with the rows in use first, cut to the largest number of rows in use."""
     loops, (n, d) = X.shape[:-2].numel(), X.shape[-2:]
     flat = {name: value.reshape(loops, n) for name, value in rows.items()}
     live = flat["live"]

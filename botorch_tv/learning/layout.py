@@ -1,13 +1,14 @@
 """Hyperparameters as one vector per loop, with bounds and priors.
 
-The vector contains ln ℓ for every lengthscale, ln s of the output scale, ln σ² and the decay's
-declared parameters. A natural value r that grows from 0, such as -ln(1 - ε) or σ_w², is stored as
-ln(1 + r / c); any other natural value is stored as r. The transform is linear around 0, so 0 is
-reachable with a non-zero gradient, and logarithmic above c.
+The vector contains ln ℓ for every lengthscale ℓ, ln s for the output scale s, ln σ² for the noise
+variance σ², and the decay's declared parameters. A natural value r that grows from 0, such as -ln(1
+- ε) or σ_w², is stored as ln(1 + r / c) with c = :data:`KNEE`; any other natural value is stored as
+r. The transform is linear around 0 and logarithmic above c. Because it is linear around 0, the
+value 0 can be reached, with a non-zero gradient.
 
 A search measures time in the median gap between a loop's observations, so starting values, bounds
 and default priors do not depend on the unit of time. The vector that is stored between searches
-uses the user's unit, because the median gap changes with the data.
+uses the user's unit of time, because the median gap changes with the data.
 
 Default priors have densities and derivatives in closed form; other priors use ``log_prob`` and
 automatic differentiation, which is slower.
@@ -33,11 +34,11 @@ from botorch_tv.validation import require
 
 
 def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
-    """The logarithm of a prior's density, `m`, and its derivatives by the values, `m x k`.
+    """The logarithm of a prior's density, `m`, and its derivatives, `m x k`.
 
     Args:
         prior: Prior of each coordinate independently, or of all k coordinates jointly.
-        value: Values, positive, or zero where the prior is defined there, `m x k`.
+        value: Values, `m x k`: positive, or 0 if the prior is defined at 0.
     """
     # GPyTorch's priors are subclasses of PyTorch's distributions.
     if isinstance(prior, LogNormal | HalfNormal) and getattr(prior, "_transform", None) is None:
@@ -55,7 +56,8 @@ def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
             slope = -value / scale.square()
         return log.expand_as(value).sum(-1), slope.expand_as(value)
     with torch.enable_grad():
-        # At 0 the densities of gamma and beta contain 0 ln 0, whose derivative is NaN.
+        # 0 is replaced, because at 0 the densities of gamma and beta contain 0 ln 0, whose
+        # derivative is NaN.
         value = torch.where(value == 0, 1e-300, value).detach().requires_grad_(True)
         log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
         slope = torch.zeros_like(value)
@@ -67,8 +69,8 @@ def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
 def on_device(prior: Any, device: torch.device) -> Any:
     """A copy of a prior on a device, in float64.
 
-    PyTorch's distributions have no ``to``, and some of GPyTorch's do not move their bounds. Saving
-    and loading moves all tensors.
+    PyTorch's distributions have no method ``to``, and some of GPyTorch's priors do not move their
+    bounds. Saving and loading moves all tensors.
     """
     file = io.BytesIO()
     torch.save(prior, file)
@@ -80,7 +82,7 @@ def on_device(prior: Any, device: torch.device) -> Any:
 KNEE = 1e-3
 """The natural value c below which the transform is approximately linear."""
 _LENGTHSCALES = (0.025, 100.0)
-"""Bounds as fractions of the range; the lower bound is BoTorch's."""
+"""Bounds of lengthscales as fractions of the domain's range; the lower bound is BoTorch's."""
 
 
 class ParameterLayout:
@@ -89,12 +91,12 @@ class ParameterLayout:
     Lengthscales come first, then the output scale, the noise and the k parameters of the decay.
 
     Args:
-        refit: Which hyperparameters are learned, with their priors.
+        refit: The hyperparameters that are learned, with their priors.
         kernel: The kernel; its parameters are initial values.
         decay: The decay; its parameters are initial values.
         noise: Initial value of the noise variance.
-        extent: Ranges of the kernel's columns in the domain, `d`; unit of the default
-            lengthscales.
+        extent: Ranges of the kernel's columns in the domain, `d`; default bounds and priors of
+            lengthscales are relative to these ranges.
         device: Device of the vectors; the CPU by default.
 
     Attributes:
@@ -148,7 +150,8 @@ class ParameterLayout:
             ),
         }
         for name, parameter in self._declared.items():
-            # Declared bounds refer to the unit of a search, so here only the domain is bounded.
+            # Declared bounds refer to the unit of a search, so these bounds are only those of the
+            # values' domain.
             least = 0.0 if parameter.grows_from_zero else -math.inf
             most = math.inf if parameter.share is None else 1.0
             ends = _numbers(getattr(decay, name), least, most)
@@ -234,9 +237,9 @@ class ParameterLayout:
 
         Returns:
             Five tensors: lengthscales, `m x lengthscales`; the kernel's output scale, `m`, or 1 for
-                a kernel without; noise, `m`; natural values of the decay's parameters in the
-                vector's unit of time, `m x k`; and the derivative of each of these values by its
-                entry of the vector, `m x k`.
+                a kernel without an output scale; the noise variance, `m`; natural values of the
+                decay's parameters in the vector's unit of time, `m x k`; and the derivatives of
+                these natural values with respect to their entries of the vector, `m x k`.
         """
         natural, slope = self._natural(vector)
         n, head = self._lengthscales, self._head
@@ -252,7 +255,7 @@ class ParameterLayout:
 
         Args:
             vector: Vectors of a search, `m x p`.
-            unit: Unit of time of the vectors, `m`; the user's by default.
+            unit: Unit of time of the vectors, `m`; the user's unit by default.
         """
         unit = torch.ones_like(vector[:, 0]) if unit is None else unit
         log, slopes = torch.zeros_like(vector[:, 0]), torch.zeros_like(vector)
@@ -271,7 +274,7 @@ class ParameterLayout:
         return log, slopes
 
     def _natural(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """The natural value that each entry of vectors `... x p` encodes, and its derivative."""
+        """The natural values that entries of vectors `... x p` encode, and their derivatives."""
         scales, rates = vector[..., : self._head].exp(), vector[..., self._head :]
         natural = torch.where(self._grows, KNEE * torch.expm1(rates), rates)
         slope = torch.where(self._grows, KNEE * rates.exp(), 1.0)

@@ -41,7 +41,7 @@ class Free:
         require(
             0 <= lower < upper,
             f"Free: bounds are {self.lower} and {self.upper}, but they must satisfy 0 <= lower < "
-            "upper, since hyperparameters cannot be negative.",
+            "upper, because hyperparameters cannot be negative.",
         )
 
 
@@ -49,38 +49,40 @@ class Free:
 class Refit:
     """Refit hyperparameters every few rounds, separately for each loop of a batch.
 
-    Maximises the posterior density of the hyperparameters: the marginal likelihood of the
+    A fit maximises the posterior density of the hyperparameters: the marginal likelihood of the
     observations that a loop retains, [B16] (24), times the priors. One search starts from the last
     result and another from the given values; the better optimum is used.
 
     Guarantees assume true hyperparameters and do not hold for learned hyperparameters. Confidence
-    bands may cover less than 1 - delta. The event trigger may reset more often than delta_B allows,
-    or never if noise is overestimated. Regret bounds do not hold.
+    bands may cover the objective with a probability below 1 - delta. The event trigger may reset
+    more often than delta_B allows or, if noise is overestimated, never. Regret bounds do not hold.
 
     Default priors are relative to the extent of the domain, or assume the unit cube:
 
-    - lengthscale: the kernel's prior, else log-normal with median 0.2 √d and standard deviation
-      0.75 of the logarithm. The median is shorter than BoTorch's 4.1 √d, because a bandit's data
-      cluster around the optimum and cannot rule out a long lengthscale, and a long lengthscale
-      stops exploration;
-    - output scale, for a ``ScaleKernel``: the kernel's prior, else log-normal with the given value
-      as median and standard deviation 1 of the logarithm, because outcomes are not standardised;
+    - lengthscale: the kernel's prior if it has one, otherwise log-normal with median 0.2 √d and
+      standard deviation 0.75 of the logarithm. The median is shorter than BoTorch's 4.1 √d for two
+      reasons: a bandit's data cluster around the optimum and cannot rule out a long lengthscale,
+      and a long lengthscale stops exploration;
+    - output scale, for a ``ScaleKernel``: the kernel's prior if it has one, otherwise log-normal
+      with the given value as median and standard deviation 1 of the logarithm, because outcomes are
+      not standardised;
     - noise: BoTorch's prior, log-normal with median e⁻⁴ times the kernel's variance and standard
       deviation 1 of the logarithm;
     - parameters of a decay: their declared priors. For ε and σ_w² the prior is half-normal with
-      scale 0.25, which is flat near 0 and includes 0. Default priors refer to the median time
-      between a loop's observations; a prior that you give is per unit of time.
+      scale 0.25, which is flat near 0 and includes 0. Default priors refer to values per median
+      time between a loop's observations; a prior that you give refers to values per unit of time.
       ``Free(prior=None)`` fits ε by maximum likelihood.
 
     Args:
         every: Rounds between fits, at least 1.
         least: Minimum number of retained observations for a fit, at least 1.
-        lengthscale: The kernel's lengthscale, one per column if it has several; None to fix it.
-        outputscale: Output scale of a ``ScaleKernel``; None to fix it.
-        noise: Variance σ² of a new observation; None to fix it.
+        lengthscale: The kernel's lengthscale, one per column if it has several; None to fix the
+            lengthscale.
+        outputscale: Output scale of a ``ScaleKernel``; None to fix the output scale.
+        noise: Noise variance σ² of a new observation; None to fix the noise variance.
         epsilon: Rate of change of ``Markov``, by default from 0 to 0.999 per median time between
-            observations; None to fix it.
-        sigma_w2: Rate of growth of ``Wiener``; None to fix it.
+            observations; None to fix the rate.
+        sigma_w2: Rate of growth of ``Wiener``; None to fix the rate.
         decay: Parameters of other decays, by their declared names; unlisted parameters are learned
             under their declared priors. None to fix other decays.
         evaluations: Maximum number of evaluations of the posterior per fit.
@@ -122,8 +124,8 @@ class Refit:
             decay: The decay.
 
         Raises:
-            ValueError: If the decay declares no parameters, or ``decay`` lists a parameter that it
-                does not declare.
+            ValueError: If the decay declares no parameters, or ``Refit.decay`` lists a parameter
+                that the given decay does not declare.
         """
         own = self.decay or {}
         undeclared = [name for name in own if name not in decay.parameters]

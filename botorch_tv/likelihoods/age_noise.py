@@ -32,8 +32,9 @@ class Aging(Declared):
     Args:
         inflation: The formula, with the initial values.
         batch_shape: Batch shape of the parameters.
-        priors: Priors of parameters per unit of the input, by name, None for no prior; declared
-            priors apply by default. The prior of a retained share, such as γ, is over 1 - γ.
+        priors: Priors of values per unit of the input, by parameter name, None for no prior;
+            parameters without an entry have their declared priors. The prior of a retained share,
+            such as γ, is over 1 - γ.
         learn: Whether to learn the parameters; otherwise the inflation is fixed.
 
     Raises:
@@ -141,7 +142,7 @@ def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
         batch_shape: Batch shape of the parameters.
 
     Raises:
-        ValueError: If the inflation declares no parameters.
+        ValueError: If the inflation is not static and declares no parameters.
     """
     if is_static(inflation):
         return FixedAging(inflation)
@@ -177,7 +178,7 @@ def stacked(first: Tensor, second: Tensor, dim: int) -> Tensor:
 def joined(
     old: Tensor | None, new: Tensor | None, rows: int, added: int, like: Tensor
 ) -> Tensor | None:
-    """Noise variances of all rows, NaN for learned variances; None if none is given.
+    """Noise variances of all rows, NaN for learned variances; None if no variances are given.
 
     Args:
         old: Variances of the old rows, `batch_shape x rows`, or None.
@@ -200,8 +201,9 @@ SMALLEST_LEARNED_NOISE = 1e-4
 class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     """Noise variances of observations by their age at ``now``.
 
-    There are three kinds of rows. The times and the given variances at lag 0 of training data are
-    stored here. Other inputs have times in the call. Other rows have variances in the call.
+    There are three kinds of rows. For training data, the times and the given variances at lag 0 are
+    stored here. For other inputs, a call contains the times. For the remaining rows, a call
+    contains the variances themselves.
 
     Args:
         aging: How noise grows with the lag.
@@ -209,9 +211,9 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         batch_shape: Batch shape of the learned variance.
         noise: Given variance of each training observation at lag 0, `batch_shape x n`; NaN for a
             row with the learned variance. None if all rows have the learned variance.
-        noise_prior: Prior of the learned variance, None for no prior; BoTorch's log-normal by
-            default.
-        noise_constraint: Bounds of the learned variance; None for BoTorch's.
+        noise_prior: Prior of the learned variance, None for no prior; by default BoTorch's
+            log-normal prior.
+        noise_constraint: Bounds of the learned variance; None for BoTorch's bounds.
     """
 
     def __init__(
@@ -265,7 +267,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
-        # Plain attributes, not buffers: a state dict must load onto another number of rows.
+        # Plain attributes, not buffers, because a state dict must load into another number of rows.
         for name in ("now", "train_X", "row_noise"):
             value = getattr(self, name)
             if value is not None:
@@ -285,7 +287,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
                 inputs mean the training data, as in BoTorch's pathwise sampling and
                 cross-validation.
             shape: Shape of the observations, `... x n`.
-            noise: Variances of the observations, `... x n`; None for the variances by age.
+            noise: Variances of the observations, `... x n`; None to compute them by age.
 
         Raises:
             InputDataError: If there are neither inputs nor training data.
@@ -309,7 +311,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         return DiagLinearOperator(variance)
 
     def _is_training(self, X: Tensor) -> bool:
-        """Whether these are the training inputs; only relevant for given variances."""
+        """Whether ``X`` is the training inputs; False if no variances are given."""
         if self.row_noise is None or self.train_X is None:
             return False
         if X.shape[-2] != self.train_X.shape[-2]:
@@ -379,17 +381,17 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     is that of the data at ``now``.
 
     Args:
-        inflation: An inflation, whose parameters (γ, or α and κ) are initial values and are learned
-            under default priors. An :class:`Aging` has other priors, a ``FixedAging`` is not
-            learned.
-        time_dim: Index of the column of time; it must reach the likelihood untransformed.
-        now: Time at lag 0, a number or `batch_shape`; None for the newest of the given inputs.
-        noise: Given variance of each training observation at lag 0, `batch_shape x n`, NaN for the
-            learned variance; a new observation has the mean of the given variances. If None, λ is
-            learned.
+        inflation: An inflation; its parameters (γ, or α and κ) are initial values and are learned
+            under default priors. Pass an :class:`Aging` for other priors, or a ``FixedAging`` for
+            parameters that are not learned.
+        time_dim: Index of the column of time, which input transforms must not change.
+        now: Time at lag 0, a number or `batch_shape`; None for the time of the newest given input.
+        noise: Given variance of each training observation at lag 0, `batch_shape x n`, NaN for a
+            row with the learned variance λ. If all variances are given, a new observation has their
+            mean. If None, all observations have the learned variance λ.
         batch_shape: Batch shape of the learned parameters.
-        noise_prior: Prior of λ, None for no prior; BoTorch's log-normal by default.
-        noise_constraint: Bounds of λ; None for BoTorch's, at least 1e-4.
+        noise_prior: Prior of λ, None for no prior; by default BoTorch's log-normal prior.
+        noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
 
     Raises:
         ValueError: If the inflation is not an inflation or declares no parameters.
@@ -431,15 +433,15 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     @property
     def now(self) -> Tensor | None:
-        """Time at lag 0; None for the newest input. :meth:`set_now` changes it."""
+        """Time at lag 0; None for the time of the newest input. :meth:`set_now` changes it."""
         return self.noise_covar.now  # type: ignore[no-any-return]
 
     def set_now(self, now: float | Tensor | None) -> None:
         """Set the present. A model with cached predictions must be updated too, by its ``set_now``.
 
         Args:
-            now: Time at lag 0, a number or broadcastable with `batch_shape`; None for the newest of
-                the given inputs.
+            now: Time at lag 0, a number or broadcastable with `batch_shape`; None for the time of
+                the newest given input.
         """
         if isinstance(now, Tensor):
             now = now.clone()  # the caller's tensor may change in place

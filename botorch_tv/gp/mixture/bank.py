@@ -1,8 +1,8 @@
 """The candidate processes, their prior on a domain, and their units.
 
-The units are a mean and a scale of y and of the context, and a clock. They come from the first
+The units are a mean and a scale of y and of the context, and a clock. The units come from the first
 measurements of a trial, so y, context and time may have any units. Measurements made at the same
-time count together, so their order does not matter.
+time are treated together, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ from botorch_tv.validation import require, require_integer, require_number
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
 """The parameters in which members differ."""
 NEAREST = 3
-"""Largest number of coordinates with fixed lengthscales; with more coordinates, distances and
-lengthscales grow with the root of the dimension."""
+"""Up to this many coordinates, default lengthscales come from a table. With more coordinates,
+default lengthscales grow with the root of the dimension, as distances do."""
 SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)}
 MOST_COLUMNS = 20
-"""Largest number of coordinates, with the context, for which features were tested."""
+"""Largest number of coordinates, including the context, for which features were tested."""
 STARTS = 64
 """Number of points that fill the domain before the units are set; if more are needed, the points
 repeat."""
 CANDIDATES = 1024
-"""Number of points from which the starts are selected."""
+"""Number of points from which the first points to measure are selected."""
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""Up to this many measurements, one at the same time as the last start also counts towards the
-units; all measurements are then processed again."""
+"""As long as there are at most this many measurements, a measurement at the same time as the last
+of the first measurements also counts towards the units. All measurements are then processed
+again."""
 APART = 3.0
-"""Largest ratio between the clock and the median time between all measurements, equal to the ratio
-of neighbouring rates of a bank."""
+"""Largest ratio between the clock and the median time between all measurements, in either
+direction. It is about the ratio of neighbouring rates of a bank."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,11 @@ class Bank:
     Args:
         rates: Rates of change ε, in [0, 1).
         hazards: Probabilities h of a jump, in [0, 1).
-        lengthscales: Lengthscales ℓ, positive; None for defaults by the number of coordinates.
+        lengthscales: Lengthscales ℓ, positive; None for defaults that depend on the number of
+            coordinates.
         noise_ratios: Noise ratios ρ, positive.
-        outliers: Probability that a measurement is an outlier, independent of the objective, in
-            [0, 1).
+        outliers: Probability that a measurement is an outlier, which does not depend on the
+            objective, in [0, 1).
         histories: Number of histories retained for a member that jumps, at least 4: the two
             histories with the newest jumps, and the most probable of the other histories.
         features: Largest number of features per lengthscale, at least 8. The prior variance that
@@ -114,7 +116,7 @@ class Bank:
         """Lengthscales as fractions of the ranges.
 
         Args:
-            columns: Number of coordinates, with the context.
+            columns: Number of coordinates, including the context.
         """
         if self.lengthscales is not None:
             return self.lengthscales
@@ -126,7 +128,7 @@ class Bank:
         """Features of the unit cube per lengthscale.
 
         Args:
-            columns: Number of coordinates, with the context.
+            columns: Number of coordinates, including the context.
             like: A tensor of the dtype and device of the features, any shape.
         """
         return tuple(
@@ -135,10 +137,10 @@ class Bank:
         )
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
-        """The values of each parameter, in the order of the weights.
+        """The values of each parameter, with the parameters in the order of the weights' axes.
 
         Args:
-            columns: Number of coordinates, with the context.
+            columns: Number of coordinates, including the context.
         """
         parts = self.lengthscales_of(columns), self.rates, self.hazards, self.noise_ratios
         return dict(zip(PARTS, parts))
@@ -148,8 +150,8 @@ class BankPrior:
     """Features of a domain, and the K histories of the members with a common lengthscale.
 
     A member that never jumps has one history. A member that jumps has several, which differ in the
-    time of the newest jump. Members that never jump come first, then the histories of each other
-    member.
+    time of the newest jump. Members that never jump come first, followed by the histories of each
+    member that jumps.
 
     Args:
         bank: The candidate processes.
@@ -157,8 +159,8 @@ class BankPrior:
         upper: Upper corner, `d`.
         features: Features per lengthscale.
         starts: Points that fill the unit cube, `STARTS x d`, or numbers of arms, int64.
-        variance: Ones, `M` for arms, scalar for a box.
-        context_dim: Number c of coordinates without bounds, after the others.
+        variance: Prior variance, which is 1, `M` for arms, scalar for a box.
+        context_dim: Number c of context coordinates, which have no bounds and come last.
         tables: For each lengthscale the features of all arms, the constant last, `M x (r + 1)`, and
             the prior variance that they miss, `M`; None on a box.
 
@@ -166,8 +168,8 @@ class BankPrior:
         rate: ε, `K`.
         hazard: h, `K`.
         noise: ρ, `K`.
-        member: Number of the combination (rate, hazard, noise ratio), the last index fastest, `K`,
-            int64.
+        member: Number of the combination of rate, hazard and noise ratio, among which the noise
+            ratio varies fastest, `K`, int64.
         never_jumping: Number of members that never jump.
     """
 
@@ -197,7 +199,7 @@ class BankPrior:
 
     @property
     def sizes(self) -> list[int]:
-        """Number of features per lengthscale, with the constant."""
+        """Number of features per lengthscale, including the constant."""
         if self.tables is not None:
             return [table.shape[-1] for table, _ in self.tables]
         return [features.size + 1 for features in self.features]
@@ -227,7 +229,7 @@ class BankPrior:
         return self
 
     def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
-        """Points of the unit cube, `T x q x (d + c)`.
+        """Map points to the unit cube, `T x q x (d + c)`.
 
         A context has no bounds; a sigmoid maps it to (0, 1). Half of the interval covers values
         within about one standard deviation of the mean context of the first measurements (the
@@ -236,7 +238,7 @@ class BankPrior:
         Args:
             X: Points with their context, `T x q x (d + c)`.
             centre: Mean context of the starts, `T x c`.
-            spread: Its standard deviation, `T x c`.
+            spread: Standard deviation of the context of the starts, `T x c`.
         """
         if not self.context_dim:
             return X if self._in_unit else (X - self.lower) / (self.upper - self.lower)
@@ -251,8 +253,8 @@ class BankPrior:
 
         Args:
             choice: Arms, `T x q`, or points, `T x q x (d + c)`.
-            context_centre: As for :meth:`unit`.
-            context_spread: As for :meth:`unit`.
+            context_centre: Mean context of the starts, `T x c`.
+            context_spread: Standard deviation of this context, `T x c`.
 
         Returns:
             Pairs of features, `T x q x (r + 1)`, the constant last, and variances, `T x q`.
@@ -263,7 +265,7 @@ class BankPrior:
         return [with_constant(features.at(U)) for features in self.features]
 
     def by_chosen(self, by: Tensor) -> Tensor:
-        """Derivatives by choices, from derivatives by points of the unit cube, `* x d`."""
+        """Convert derivatives in coordinates of the unit cube to those of the domain, `* x d`."""
         return by if self._in_unit else by / (self.upper - self.lower)
 
 
@@ -286,7 +288,7 @@ def prior_on_box(
         bank: The candidate processes.
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
-        context_dim: Number c of coordinates without bounds, after the others.
+        context_dim: Number c of context coordinates, which have no bounds and come last.
         among: Points of the unit cube that fill the feasible set, and points that reach its
             boundary, each `n x d`, see ``Search.among``; None if the whole cube is feasible.
     """
@@ -323,13 +325,13 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
 
 
 def filling(U: Tensor) -> Tensor:
-    """Indices of points, among `M x d`, that fill the cube: each is far from its predecessors.
+    """Indices of the points, out of `M x d`, that fill the cube: each is far from earlier points.
 
-    The first point is closest to the middle. A face of the cube counts as a point at twice its
-    distance.
+    The first point is closest to the middle. A face of the cube counts as an earlier point at twice
+    its distance.
     """
     walls = 2 * torch.minimum(U, 1 - U).amin(-1)
-    # Points tie on regular grids; rounded distances make the choice independent of rounding.
+    # Points tie on regular grids; coarse distances make the choice independent of rounding errors.
     first = ((U - 0.5).square().sum(-1) * 1e6).round().argmin()
     chosen = [first]
     nearest = (U - U[first]).norm(dim=-1)
@@ -346,14 +348,14 @@ class MixtureUnits(NamedTuple):
     centre: Tensor
     """Mean of the first measurements, `batch_shape`."""
     spread: Tensor
-    """Their standard deviation, positive, `batch_shape`."""
+    """Standard deviation of the first measurements, positive, `batch_shape`."""
     clock: Tensor
-    """The median time between them, or between all measurements after a correction,
-    `batch_shape`, float64."""
+    """The median time between the first measurements or, after a correction, between all
+    measurements, `batch_shape`, float64."""
     context_centre: Tensor
-    """Mean of the context, `batch_shape x c`."""
+    """Mean of the context of the first measurements, `batch_shape x c`."""
     context_spread: Tensor
-    """Its standard deviation, `batch_shape x c`."""
+    """Standard deviation of the context of the first measurements, `batch_shape x c`."""
     ready: Tensor
     """Whether there were enough measurements with different values, `batch_shape`, bool."""
 
@@ -370,7 +372,7 @@ def units_of(measured: Measured, least: int) -> MixtureUnits:
     share = good.to(y) / number.clamp_min(1).unsqueeze(-1)
     centre = (share * y).sum(-1)
     spread = (share * (y - centre.unsqueeze(-1)).square()).sum(-1).sqrt()
-    # Differences at the level of rounding do not count.
+    # Measurements that differ only at the level of rounding count as equal.
     largest = (good * y.abs()).amax(-1) if y.shape[-1] else torch.zeros_like(centre)
     differs = spread > 1e3 * torch.finfo(y.dtype).eps * largest
     middle = (share.unsqueeze(-1) * context).sum(-2)
@@ -395,16 +397,16 @@ def units_now(
 ) -> tuple[MixtureUnits, bool, Tensor]:
     """Units that take the newest measurement into account.
 
-    Once there are enough measurements, those at later times do not change centre and spread. The
-    clock is later replaced by the median time between all measurements if the two differ much.
-    Otherwise a fast start, such as a test run of seconds before hours of measurements, would set a
-    unit in which no rate is slow enough.
+    Once there are enough measurements, measurements at later times do not change centre and spread.
+    The clock is later replaced by the median time between all measurements, if clock and median
+    differ much. Without this correction, a fast start, such as a test run of seconds before hours
+    of measurements, would set a unit in which no rate is slow enough.
 
     Args:
         units: Units before the measurement.
         settled: Whether the units of all trials are final.
         measured: All measurements so far.
-        least: Number of measurements required.
+        least: Number of measurements required to set units.
 
     Returns:
         Three results: the units (the standardisation of y, time and context); whether the units of
@@ -423,7 +425,7 @@ def units_now(
             *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)
         )
         if n >= least:
-            # Only these rounds wait for a device.
+            # Only rounds without final units wait for a device.
             settled, anew = not bool(moving.any()), moving & units.ready & good[:, -1]
     if checks_clock(n):
         clock = median_gap(time, good)

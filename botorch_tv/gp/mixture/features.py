@@ -19,14 +19,15 @@ WELL_APPROXIMATED = 3
 WALLS = 0.25
 """Share of the points of an axis that lie at its two ends, where maxima are frequent."""
 LEAST = 1e-13
-"""Smallest variance of a feature of one coordinate above rounding."""
+"""Features of one coordinate are dropped unless their variance exceeds this level of rounding."""
 MOST_NODES = 1024
-"""Largest number of nodes of an axis."""
+"""Largest number of quadrature nodes of an axis."""
 POINTS = 4096
-"""Points of the cube, half of them on its faces, at which the missing variance is measured."""
+"""Number of points of the cube, half of them on its faces, at which missing variance is
+measured."""
 BETWEEN = 0.25
-"""Share of a tolerance that may be missing at these points; the missing variance between them is
-slightly larger."""
+"""Share of the tolerance that the missing variance may reach at the measured points, because
+slightly more variance is missing between these points."""
 MANY = 8
 """Largest number of coordinates for which all corners of a cube are used."""
 JITTER = 2.0**-20
@@ -38,16 +39,16 @@ class Products:
 
     The kernel is a product over coordinates, and so are its Karhunen-Loève functions over a cube.
     For one axis, ψ_n(x) = Σ_m A_nm exp(-(x - z_m)² / 2ℓ²) comes from quadrature (Nyström). The
-    features are a projection, so the kernel minus φ(u)ᵀφ(u') is a covariance again.
+    features are a projection, so the kernel minus φ(u)ᵀφ(u') is also a covariance.
 
     Args:
-        number: Indices n of every feature, from 0 on, `r x d`, int64.
+        number: Indices n of every feature, counted from 0, `r x d`, int64.
         nodes: Nodes z, `M`.
         inverse: Weights A, `N x M`.
         lengthscale: Lengthscale ℓ.
 
     Attributes:
-        size: Features r.
+        size: Number r of features.
     """
 
     def __init__(self, number: Tensor, nodes: Tensor, inverse: Tensor, lengthscale: float) -> None:
@@ -59,7 +60,7 @@ class Products:
         points = U.reshape(-1, U.shape[-1])
         away = (points.T.unsqueeze(-2) - self.nodes.unsqueeze(-1)) / self.lengthscale
         axes = self.inverse @ profile(away.square(), math.inf)  # d x N x points
-        # A feature is a row, since rows are copied several times faster than columns.
+        # A feature is a row, because rows are copied several times faster than columns.
         features = axes[0].index_select(0, self.number[:, 0])
         for axis, number in zip(axes[1:], self.number.T[1:]):
             features = features * axis.index_select(0, number)
@@ -75,7 +76,7 @@ class Inducing:
         lengthscale: Lengthscale ℓ.
 
     Attributes:
-        size: Features r.
+        size: Number r of features.
     """
 
     def __init__(self, points: Tensor, inverse: Tensor, lengthscale: float) -> None:
@@ -97,15 +98,15 @@ def features(
     """Features of a unit squared exponential kernel on the unit cube.
 
     Among all sets of equally many features, Karhunen-Loève features leave the least variance
-    unexplained on average over points whose coordinates are evenly spread, a quarter of them at the
-    ends. With the default lengthscales of a bank, an error of 0.001 requires at most 200 features
-    in up to two coordinates; errors of 320 features in more coordinates are in
-    benchmarks/results/ablations.md.
+    unexplained on average. The average is over points whose coordinates are spread evenly, except
+    that a quarter of the coordinates lie at the ends. With the default lengthscales of a bank, an
+    error of 0.001 requires at most 200 features in up to two coordinates; errors of 320 features in
+    more coordinates are in benchmarks/results/ablations.md.
 
     Args:
         lengthscale: Lengthscale ℓ.
         columns: Dimension d of the cube.
-        tolerance: Error of the kernel if ``most`` features suffice.
+        tolerance: Largest error of the kernel, if ``most`` features suffice for it.
         most: Largest number of features.
         like: A tensor of the dtype and device of the features.
     """
@@ -125,9 +126,10 @@ def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Pro
 
 
 def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes z of an axis, `M`, weights A, `N x M`, and the variances of its N features, descending.
+    """Nodes z of an axis, `M`, weights A, `N x M`, and descending variances of N features, `N`.
 
-    Points have a uniform weight along the axis, and a share of the weight is at the ends.
+    Points are weighted uniformly along the axis, except that the share :data:`WALLS` of the weight
+    is at the two ends.
     """
     inner, weight = _legendre(min(MOST_NODES, 16 + math.ceil(4 / lengthscale)))
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64, device="cpu")
@@ -144,7 +146,7 @@ def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _legendre(number: int) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of Gauss and Legendre on the unit interval (Golub and Welsch, 1969)."""
+    """Nodes and weights of Gauss-Legendre quadrature on [0, 1] (Golub and Welsch, 1969)."""
     k = torch.arange(1, number, dtype=torch.float64, device="cpu")
     beside = torch.diag(k / (4 * k.square() - 1).sqrt(), 1)
     nodes, vectors = torch.linalg.eigh(beside + beside.T)
@@ -157,7 +159,7 @@ def _largest(variance: Tensor, columns: int, most: int) -> Tensor:
     total, number = logs.new_zeros(1), torch.zeros(1, 0, dtype=torch.int64, device="cpu")
     for _ in range(columns):
         sums = (total.unsqueeze(-1) + logs).flatten()
-        # Mirror images tie; rounded sums make the order independent of rounding.
+        # Mirror images tie; coarse sums make the order independent of rounding errors.
         order = (sums * 1e6).round().argsort(descending=True, stable=True)[:most]
         number = torch.cat([number[order // len(logs)], (order % len(logs)).unsqueeze(-1)], -1)
         total = sums[order]
@@ -167,15 +169,15 @@ def _largest(variance: Tensor, columns: int, most: int) -> Tensor:
 def features_among(
     U: Tensor, lengthscale: float, tolerance: float, most: int, like: Tensor
 ) -> Inducing:
-    """Features of the same kernel on a feasible subset of the cube.
+    """Features of the squared exponential kernel on a feasible subset of the cube.
 
-    Inducing points are selected greedily by the largest missing variance. For coordinates with few
-    values, far fewer points suffice than in a cube.
+    Each inducing point is the point at which most variance is missing so far. For coordinates with
+    few values, far fewer points suffice than in a cube.
 
     Args:
         U: Feasible points of the unit cube, `n x d`, float64.
         lengthscale: Lengthscale ℓ.
-        tolerance: Largest missing variance at these points.
+        tolerance: Largest missing variance at the points ``U``.
         most: Largest number of features.
         like: A tensor of the dtype and device of the features.
     """
@@ -193,7 +195,7 @@ def features_among(
 
 
 def directions(table: Tensor, tolerance: float) -> Tensor:
-    """The fewest Karhunen-Loève combinations of features for finitely many points.
+    """The fewest Karhunen-Loève combinations of features that suffice for finitely many points.
 
     Args:
         table: Features of every point, `M x r`.
@@ -203,8 +205,8 @@ def directions(table: Tensor, tolerance: float) -> Tensor:
         Orthonormal columns in descending order of variance, `r x s`.
     """
     _, vectors = torch.linalg.eigh(table.T @ table)
-    # Columns ascend by variance. Retain them from the first whose cumulative loss exceeds the
-    # tolerance.
+    # Columns are in ascending order of variance. Drop the first columns as long as the variance
+    # that is lost by this stays within the tolerance.
     needed = (table @ vectors).square().cumsum(-1).amax(0) > tolerance
     worthy: Tensor = vectors[:, needed].flip(-1).contiguous()
     return worthy
@@ -219,7 +221,7 @@ def _corners(columns: int) -> Tensor:
 
 
 def _filling(columns: int, number: int) -> Tensor:
-    """Points that fill the unit cube, and as many that fill its faces, `number x columns`."""
+    """Points, half of which fill the unit cube and half its faces, `number x columns`."""
     points = even_points(number, columns)
     row = torch.arange(number // 2, device="cpu")
     points[row, row % columns] = (row // columns % 2).to(points)
@@ -233,7 +235,8 @@ def gaussian(U: Tensor, Z: Tensor, lengthscale: float) -> Tensor:
 
 
 Pull = Callable[[Tensor], Tensor]
-"""Maps derivatives by features, `* x r`, to derivatives by points, `* x d`."""
+"""Maps derivatives with respect to features, `* x r`, to derivatives with respect to points,
+`* x d`."""
 
 
 class StackedProducts:
@@ -249,11 +252,11 @@ class StackedProducts:
         self._nodes = torch.cat([part.nodes for part in parts])
         sharpness = [torch.full_like(part.nodes, part.lengthscale**-2) for part in parts]
         self._sharpness = torch.cat(sharpness)
-        # From kernels at the nodes to features of a coordinate.
+        # Maps kernels at the nodes to features of a coordinate.
         self._inverse = torch.block_diag(*[part.inverse.T for part in parts])  # type: ignore[no-untyped-call]
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        """Features of points of the unit cube, `* x d -> * x r`, and their derivatives."""
+        """Features of points of the unit cube, `* x d -> * x r`, and a function for derivatives."""
         away = self._nodes - U.reshape(-1, U.shape[-1], 1)
         steep = away * self._sharpness
         kernel = profile(away * steep, math.inf)
@@ -263,8 +266,8 @@ class StackedProducts:
         def pull(by: Tensor) -> Tensor:
             slopes = ((steep * kernel) @ self._inverse).gather(-1, place)
             axis, products = axes.unbind(-2), [by.reshape(len(away), -1)]
-            # The derivative by each axis times the features of the later axes, then of the earlier
-            # axes.
+            # For each axis: the derivative times the features of all later axes, then times the
+            # features of all earlier axes.
             for factor in axis[:0:-1]:
                 products.append(products[-1] * factor)
             before = axis[0]
@@ -284,7 +287,7 @@ class StackedInducing:
         self._parts = parts
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        """As for :class:`StackedProducts`."""
+        """Features of points and a function for derivatives, as in :class:`StackedProducts`."""
         covariances = [gaussian(U, part.points, part.lengthscale) for part in self._parts]
 
         def pull(by: Tensor) -> Tensor:
@@ -301,7 +304,7 @@ class StackedInducing:
 
 
 def stacked(parts: Sequence[Features]) -> StackedProducts | StackedInducing:
-    """Stacked features of some lengthscales, all :class:`Products` or all :class:`Inducing`."""
+    """Features of several lengthscales, concatenated; all must be of the same class."""
     products = [part for part in parts if isinstance(part, Products)]
     inducing = [part for part in parts if isinstance(part, Inducing)]
     return StackedProducts(products) if products else StackedInducing(inducing)

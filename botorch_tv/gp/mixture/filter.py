@@ -19,16 +19,19 @@ from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
 PROTECTED = 2
 """Number of newest histories that are never replaced."""
 WIDER = 2.0
-"""Variance of an outlier about the level, in units of the variance predicted without data."""
+"""Variance of an outlier about the constant m, as a multiple of the variance predicted without
+data."""
 LIKELY = 0.5
 """Probability above which a jump is recorded."""
 LARGEST = 1e100
-"""Largest standardised measurement; larger numbers have infinite squares."""
+"""Largest absolute value of a standardised measurement, because much larger numbers have infinite
+squares."""
 SHAPE = 2.0
-"""Initial A = B of the inverse gamma distribution of s², in units of the starts' spread.
+"""Initial parameters A = B of the inverse gamma distribution of s², in units of the spread of the
+starts.
 
-The starts therefore count twice. The scale-free density 1 / s² explores for longer; see
-benchmarks/results/ablations.md."""
+The starts therefore count twice: for the units and as data. With the scale-free density 1 / s²
+instead, a strategy explores for longer; see benchmarks/results/ablations.md."""
 
 
 class RunningMixture(NamedTuple):
@@ -39,14 +42,14 @@ class RunningMixture(NamedTuple):
     covariance: tuple[Tensor, ...]
     """Covariances P in units of s², per lengthscale `batch_shape x K x (r + 1) x (r + 1)`."""
     scale: Tensor
-    """B of the inverse gamma distribution of s², `batch_shape x L x K`."""
+    """Parameter B of the inverse gamma distribution of s², `batch_shape x L x K`."""
     log_weight: Tensor
     """Logarithm of the marginal likelihood times the prior weight, `batch_shape x L x K`."""
     since: Tensor
     """Time of the first observation after the newest jump, -infinity without a jump,
     `batch_shape x L x K`, float64."""
     shape: Tensor
-    """A of the inverse gamma distribution of s², `batch_shape`."""
+    """Parameter A of the inverse gamma distribution of s², `batch_shape`."""
     time: Tensor
     """The time of the newest measurement used, `batch_shape`, float64."""
     units: MixtureUnits
@@ -56,8 +59,8 @@ class RunningMixture(NamedTuple):
     """Time of the first measurement after the newest jump with probability above ½; NaN for none,
     `batch_shape`, float64."""
     jumped_with: Tensor
-    """Probability that the newest jump came just before ``jumped``, at the last time when this
-    probability was above ½, `batch_shape`."""
+    """The last probability above ½ that the newest jump came just before ``jumped``,
+    `batch_shape`."""
     settled: bool
     """Whether the units of all trials are final."""
 
@@ -68,11 +71,11 @@ class RunningMixture(NamedTuple):
 
     @property
     def variances(self) -> Tensor:
-        """E s² of the members, `batch_shape x L x K`; finite, since A exceeds 1."""
+        """The mean of s² per member, `batch_shape x L x K`; finite, because A exceeds 1."""
         return self.scale / (self.shape[..., None, None] - 1)
 
     def member_weights(self, prior: BankPrior) -> Tensor:
-        """Weights per lengthscale and per combination of the others, `batch_shape x L x C`."""
+        """Weights per lengthscale and combination of other parameters, `batch_shape x L x C`."""
         share = self.weights
         total = share.new_zeros(*share.shape[:-1], int(prior.member.max()) + 1)
         return total.index_add(-1, prior.member, share)
@@ -159,7 +162,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """The posterior of flat trials after a reset of the trials ``where``; units stay."""
+    """The posterior of flat trials after a reset of the trials ``where``, with the same units."""
     fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
@@ -195,11 +198,13 @@ def observed(
 ) -> tuple[RunningMixture, Tensor]:
     """The members after a gap in time and an observation.
 
-    Every history continues without a jump. With probability r the observation is an outlier without
-    information; a single Gaussian with the moments of both cases replaces them. If a member may
-    jump, all its histories also merge, by their moments, into a new history whose newest jump is
-    now. This history retains only the constant. The new history replaces the least probable
-    history. The two newest histories are not replaced, because their evidence is still to come.
+    Every history continues without a jump. With probability r the observation is an outlier, which
+    contains no information. A single Gaussian with the mean and covariance over both cases, outlier
+    or not, replaces the two cases. If a member may jump, all its histories also merge into a new
+    history, which has their common mean and covariance and whose newest jump is now. From the time
+    before the jump, the new history retains only the constant. It replaces the least probable
+    history of the member. The two newest histories are not replaced, because later observations
+    have yet to support or refute them.
 
     Args:
         prior: The prior of the members.
@@ -208,14 +213,15 @@ def observed(
         features: Per lengthscale the features of the point, the constant last, `T x 1 x (r + 1)`,
             and the prior variance that they miss, `T x 1`.
         y: The observation in units of the starts, `T`.
-        noise: ρ times the noise ratio of this observation, `T x K`.
+        noise: Noise variance in units of s²: ρ times the noise ratio of this observation, `T x K`.
         time: Time of the observation, `T`, float64.
-        good: Trials that learn from it, `T`, bool.
-        log_wrong: Logarithm of the odds of an outlier times its density, `T`.
+        good: Trials that learn from the observation, `T`, bool.
+        log_wrong: Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
         consume: Whether the memory of the covariances of ``running`` may be reused.
 
     Returns:
-        The members, and the information of the observation, ½ ln(S / noise) in nats, `T x L x K`.
+        Two results: the members; and the information gain of the observation, ½ (1 - r) ln(S /
+        noise) in nats with its predictive variance S, `T x L x K`.
     """
     learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
     H = torch.where(learns, passage[1], 0.0)
@@ -241,7 +247,7 @@ def observed(
     jump = None
     if H.shape[-1] > prior.never_jumping:
         jump = _after_jump(prior, running, H, own, [phi for phi, _ in features], y, time)
-    # In place, since passes over the memory of covariances dominate the time.
+    # In place, because passes over the memory of covariances dominate the time.
     spread = running.scale / A
     scale = running.scale + 0.5 * learned * ((1 - r) * (e.square() / S) + r * spread)
     weight = learned * (1 - r) * (r * (e.square() / S) * (A + 0.5) / scale - 1) / S
@@ -264,7 +270,7 @@ def observed(
 
 
 def _dots(rows: list[Tensor], features: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Rows `T x K x (r + 1)` times the features, per lengthscale, `T x L x K`."""
+    """Inner products of rows, `T x K x (r + 1)`, and features, per lengthscale, `T x L x K`."""
     return torch.stack([(row * phi).sum(-1) for row, (phi, _) in zip(rows, features)], 1)
 
 
@@ -283,13 +289,14 @@ def _after_jump(
         prior: The prior of the members; entries for the histories of one member are consecutive.
         running: The posterior before.
         H: Probabilities of a jump since the last observation, `T x K`.
-        own: Variance of the observation without the variance of the features, `T x L x K`.
+        own: Variance of the observation except for the part of the features, `T x L x K`.
         features: Features per lengthscale, `T x 1 x (r + 1)`.
         y: The observation, `T x 1 x 1`.
         time: Time of the observation, `T`.
 
     Returns:
-        J histories per lengthscale; log-weights are -infinity where no jump is possible.
+        A history per lengthscale for each of the J members that jump; log-weights are -infinity
+        where no jump is possible.
     """
     some = slice(prior.never_jumping, None)
     jumps, scale = H[:, some].unsqueeze(-2) > 0, running.scale[..., some]
@@ -344,14 +351,16 @@ def _taken_in(prior: BankPrior, after: RunningMixture, jump: RunningMixture) -> 
     newest = since.topk(PROTECTED, -1).values[..., -1:]
     spared = (since >= newest) & (logs > -torch.inf)
     place = logs.masked_fill(spared, torch.inf).argmin(-1)
-    # The retained histories inherit its weight, so the weight of the member does not change.
+    # The retained histories inherit the weight of the replaced history, so the weight of the member
+    # does not change.
     retained = logs.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(-1)
     column = first + place + histories * torch.arange(place.shape[-1], device=place.device)
     possible = jump.log_weight > -torch.inf
     inherited = torch.where(possible, logs.logsumexp(-1) - retained, 0.0)
     grown = (logs + inherited.unsqueeze(-1)).flatten(-2)
     grown = torch.cat([after.log_weight[..., :first], grown], -1)
-    # If a CPU shows that all jumps are possible, the replaced histories need not be read.
+    # If all jumps are possible, the replaced histories need not be read; on a GPU this check would
+    # wait.
     every = possible.device.type == "cpu" and bool(possible.all())
     trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
     for olds, news in ((after.mean, jump.mean), (after.covariance, jump.covariance)):
@@ -438,15 +447,15 @@ def advanced(
 
 
 def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
-    """Logarithm of the odds of an outlier times its density, `T`.
+    """Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
 
-    The density is Student's t with 4 degrees of freedom about the level. It is the same for all
-    members, so an outlier does not change their weights.
+    The density is Student's t with 4 degrees of freedom about the mean of the constant m. The
+    density is the same for all members, so an outlier does not change their weights.
 
     Args:
         prior: The prior of the bank.
         running: The posterior before the measurement.
-        share: Weights of its members, `T x L x K`.
+        share: Weights of the members, `T x L x K`.
         y: The measurement, `T`.
     """
     outliers = prior.bank.outliers

@@ -1,7 +1,7 @@
 """The posterior of the mixture at future points, each with its own time.
 
-Let θ and m of a member have mean (z, z_m) and covariance s² P given the data. For two times τ and
-τ' >= τ after the newest measurement,
+Given the data, let the weights θ and the constant m of a member have mean (z, z_m) and covariance
+s² P. For two times τ and τ' >= τ after the newest measurement,
 
     E θ_τ = c(τ) z,   E θ_τ m = c(τ) (s² P_θm + z z_m),
     E θ_τ θ_τ'ᵀ = c(τ' - τ) [b(τ) (s² P_θθ + z zᵀ) + (1 - b(τ)) s² I],
@@ -16,8 +16,8 @@ a time and its constant m are
     m = z_m + s √P_mm u_0,
     θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),
 
-with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². These have the mean and covariance of the
-forecast and are smooth in X and time. The scale s² is replaced by its mean.
+with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². Such samples have the mean and covariance of
+the forecast and are smooth in X and time. The scale s² is replaced by its mean.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from botorch_tv.gp.mixture.filter import RunningMixture
 COMMON = 4
 """Number of normal variates for the member and for u_0, u_3 and u_4."""
 JITTER = 1e-10
-"""Added to covariances before factoring, since many measurements make them singular."""
+"""Added to the diagonal of covariances before they are factored, because many measurements make
+them singular."""
 
 
 Places = tuple[list[tuple[Tensor, Tensor]], Tensor]
@@ -45,17 +46,17 @@ class Forecast:
 
     Args:
         prior: The prior of the bank on a box.
-        running: Its posterior, of flat trials.
+        running: The posterior of the bank, of flat trials.
 
     Attributes:
-        weight: `T x L x K`.
-        scale: E s², `T x L x K`.
+        weight: Weights of the members, `T x L x K`.
+        scale: Mean scale E s² of the members, `T x L x K`.
         totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
         worth: Σ w s² over the members of a pair, `T x L x P`.
         pair: Number of the pair of rate and hazard of a member, `K`, int64.
-        first: -ln c(1) of the pairs, `P`.
-        second: -ln b(1) of the pairs, `P`.
-        jumps: -ln(1 - h) of the pairs, `P`.
+        first: -ln c(1) of each pair of rate and hazard, `P`.
+        second: -ln b(1) of each pair, `P`.
+        jumps: -ln(1 - h) of each pair, `P`.
         normals: Number of normal variates of a sample.
     """
 
@@ -112,7 +113,7 @@ class Forecast:
         return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
 
     def jumped(self, gap: Tensor) -> Tensor:
-        """The factor b - c² of the pairs on a mean's square, due to jumps, `T x N x q x P`."""
+        """The factor b - c² by which jumps turn squared means into variance, `T x N x q x P`."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
 
@@ -175,10 +176,11 @@ class Forecast:
         return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
-        """M samples in features, and the variance that features miss, `T x N x q x M` each.
+        """Values of M samples in features, and variances that features miss, `T x N x q x M`.
 
         Args:
-            normal: Standard normal variates, `T x N' x M x normals`, with N' = N or 1.
+            normal: Standard normal variates, `T x N' x M x normals`; N' is N, or 1 if all sets
+                share samples.
             at: Points and times.
             noise: Whether to add the noise variance of a new observation.
         """

@@ -1,17 +1,17 @@
 """The posterior of a bank at any point, and the bank as an inference on grids and boxes.
 
 Members with the same lengthscale share their features, so one mean and one covariance represent
-their mixture, and the cost of a point does not depend on their number. Lengthscale l has features
-φ_l, weight w_l, mean m_l and covariance C_l (with the constant). The features capture a part of the
-prior variance, which is 1. Then
+their mixture, and the cost of a point does not depend on the number of members. Lengthscale l has
+features φ_l, weight w_l, mean m_l and covariance C_l (with the constant). The features capture a
+part ‖φ_l‖² of the prior variance, which is 1; the rest counts with a factor s_l². Then
 
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
 
-The derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l); the second
-divided by twice the standard deviation is the derivative of the standard deviation. These
-derivatives are explicit because a search of a box evaluates few points many times, and automatic
-differentiation would dominate the time.
+The derivatives with respect to φ_l are w_l m_l for the mean and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l
+- mean) m_l) for the variance; the latter divided by twice the standard deviation is the derivative
+of the standard deviation. Derivatives are explicit because a search of a box evaluates few points
+many times, and automatic differentiation would dominate the time.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from botorch_tv.gp.process import Inference, Joint, Normal, Process
 NEWEST = 128
 """Number of newest measurements from which a search starts, for a constant cost per round."""
 AT_ONCE = 2**20
-"""Number of entries in a block of products of features and matrices."""
+"""Number of entries in a block of the products of features and covariances."""
 PASSES = 5
 """Number of copies of a covariance in memory during a step."""
 
 
 class Moments(NamedTuple):
-    """Moments of the members of each of L lengthscales, in units of the starts, of T trials."""
+    """Means and covariances per lengthscale of T trials, in units of the starts."""
 
     weight: Tensor
     """Total weight of the members of each lengthscale, `T x L`."""
@@ -81,12 +81,12 @@ class Moments(NamedTuple):
 
 
 def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
-    """The moments of flat trials after a gap in time, for each of several passages.
+    """The moments of flat trials after a gap in time, one result per assumed passage of time.
 
     Args:
         running: The posterior after the newest observation.
-        passages: Pairs of attenuation and probability of a jump since then, `T x K` each.
-            Covariances are read once for all pairs.
+        passages: Pairs of the attenuation since the newest observation and the probability of a
+            jump since then, `T x K` each. Covariances are read once for all pairs.
     """
     total = running.log_weight.logsumexp(-1).softmax(-1)
     share, s2 = running.log_weight.softmax(-1), running.variances
@@ -115,7 +115,7 @@ def _of_lengthscale(
         before = lasting * z
         now = stays * before
         mean = (share * now).sum(-2)
-        # A possible jump, and differences between members, add the variance between their means.
+        # Means differ before and after a possible jump, and between members, which adds variance.
         jumped = (share * stays * (1 - stays)).sqrt() * before
         rows = torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
         covariance = block.contiguous()
@@ -146,9 +146,9 @@ class StackedMoments:
         # w_l C_l among the features of each lengthscale, and between features and the constant.
         self._blocks = tuple(part[:, :-1, :-1].contiguous() for part in shared)
         self._edges = tuple(part[:, -1:, :-1] for part in shared)
-        # Coefficients of quantities linear in the features, `T x r x (L + 2)`: the mean, the
-        # mean of each lengthscale minus the mean, and the covariances with the constant, Σ w_l C_l;
-        # and their values at zero features, `T x 1 x (L + 2)`.
+        # Coefficients of quantities that are linear in the features, `T x r x (L + 2)`: the mean,
+        # the mean of each lengthscale minus the mean, and the covariances with the constant, Σ w_l
+        # C_l; and their values at zero features, `T x 1 x (L + 2)`.
         self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
         self._level = torch.cat([level, levels - level, corner], -1)
 
@@ -181,18 +181,19 @@ class StackedMoments:
 def drawn(
     running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
 ) -> tuple[Tensor, ...]:
-    """A sample per trial: a random member, then a random function of it with the mean scale.
+    """A sample per trial: a random member, then a random function of this member at its mean scale.
 
-    A possible jump since the last observation is included by the mean and variance over both cases,
-    as in predictions.
+    A jump since the newest observation is not drawn. As in predictions, the function has the mean
+    and covariance over both cases, jump or not.
 
     Args:
         running: The posterior of flat trials after the newest observation.
-        passage: Attenuation and probability of a jump since then, `T x K` each.
+        passage: Attenuation and probability of a jump since the newest observation, `T x K` each.
         normal: Standard normal variates, `T x (1 + r + 1)`.
 
     Returns:
-        Weights of features per lengthscale, `T x (r + 1)`; zero for the other lengthscales.
+        Weights of features per lengthscale, `T x (r + 1)`; zero except for the lengthscale of the
+        drawn member.
     """
     cumulative, members = running.weights.flatten(-2).cumsum(-1), running.scale.shape[-1]
     uniform = torch.special.ndtr(normal[:, :1]) * cumulative[:, -1:]
@@ -205,7 +206,7 @@ def drawn(
         z, P, scale = (part[own].unsqueeze(1) for part in (mean, covariance, s2))
         ((centre, C),) = _of_lengthscale(z, P, torch.ones_like(scale), scale, [(a, H)])
         C = C / scale.unsqueeze(-1)
-        # Many measurements make the covariance singular up to rounding.
+        # Raise the diagonal: many measurements make the covariance singular up to rounding.
         C.diagonal(dim1=-2, dim2=-1).add_(1e-10)
         root = torch.linalg.cholesky_ex(C).L
         noise = (root @ normal[:, 1 : 1 + C.shape[-1]].unsqueeze(-1)).squeeze(-1)
@@ -221,8 +222,8 @@ class MixturePosterior(PointPosterior):
 
     Attributes:
         prior: The prior, with features.
-        parts: Moments for choices.
-        expected: Moments for predictions.
+        parts: Moments from which choices are computed.
+        expected: Moments from which predictions are computed.
         X: The newest points measured, `T x n x (d + c)`.
         live: Whether each measurement succeeded, `T x n`.
         offset: Mean of the starts, `T`.
@@ -249,7 +250,8 @@ class MixturePosterior(PointPosterior):
         return self._at(X[0] if same else X, self.parts)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        # The context, which is not chosen, comes last.
+        # Derivatives are those of the first coordinates; the context, which is not chosen, comes
+        # last.
         dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
         mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
         return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
@@ -283,11 +285,12 @@ class MixtureInference(Inference):
 
     Args:
         process: The process; its rules must retain all observations.
-        samples: As for :class:`Inference`.
+        samples: Whether every round draws samples, as for :class:`Inference`.
         starts: Number of measurements that set the units.
-        choosing: Whether moments are for choices. They then assume no jump since the newest
-            measurement. In more than three coordinates, where features miss much variance, they
-            also ignore the missing variance, which no measurement reduces.
+        choosing: Whether moments are used for choices, not for predictions. Moments for choices
+            assume no jump since the newest measurement. In more than three coordinates, where
+            features miss much variance, they also ignore the missing variance, because no
+            measurement reduces it.
     """
 
     def __init__(
@@ -319,7 +322,7 @@ class MixtureInference(Inference):
                 time.reshape(-1),
                 ratio,
                 ratio.isfinite() & takes,
-                # Intermediate posteriors are not shared.
+                # Intermediate posteriors are not shared, so their memory may be reused.
                 consume=consume or number > first,
             )
         return after._replace(running=running.view(after.time.shape))
@@ -327,7 +330,7 @@ class MixtureInference(Inference):
     def _in_units(
         self, data: Data, running: RunningMixture
     ) -> tuple[RunningMixture, Tensor | None]:
-        """Trials with updated units, and the trials that relearn all measurements, or None."""
+        """The posterior in updated units, and trials that relearn all measurements, or None."""
         log, n, prior = data.history, data.rounds, bank_prior(data)
         if running.settled and not checks_clock(n):
             return running, None
@@ -348,7 +351,7 @@ class MixtureInference(Inference):
         return self._for_choosing(moments(running, [passage])[0], bank_prior(data))
 
     def _for_choosing(self, parts: Moments, prior: BankPrior) -> Moments:
-        """Moments for choices; without the variance that features miss if it is large."""
+        """The moments; for choices, without the variance that features miss in many coordinates."""
         if not self.choosing or len(prior.lower) + prior.context_dim <= WELL_APPROXIMATED:
             return parts
         return parts._replace(residual=torch.zeros_like(parts.residual))
@@ -398,7 +401,7 @@ class MixtureInference(Inference):
         )
 
     def _assumed_passage(self, data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
-        """The passage of time assumed for predictions; without jumps when choosing."""
+        """The passage of time since the newest measurement; it excludes jumps for choices."""
         passage = _passage_by(data, now)
         return (passage[0], passage[1] * 0) if self.choosing else passage
 
