@@ -37,7 +37,7 @@ FINEST_SHARE = 128
 """Smallest posterior variance that a recursion may reach, as a multiple of rounding. On a static
 objective, n observations of noise variance σ² reduce the variance to σ² / n."""
 REFRESH_ROUNDS = 16
-"""A window is recomputed at least this often, so that rounding does not accumulate."""
+"""A window is recomputed once in at most this many rounds, because rounding errors accumulate."""
 JOINTLY = 512
 """Number of arms in one block of joint covariances."""
 AT_ONCE = 8

@@ -64,7 +64,7 @@ def further_rows(
         lower: L, `... x n x n`.
         beside: The matrix to factor, between new and old rows, `... x q x n`.
         own: The matrix to factor, among new rows, `... x q x q`.
-        checked: As for :func:`cholesky`.
+        checked: Whether to check that the matrix is a covariance, as for :func:`cholesky`.
     """
     if lower.shape[-1]:
         beside = solved(lower, beside.mT).mT

@@ -91,7 +91,7 @@ class Process:
 
     @cached_property
     def expires(self) -> bool:
-        """Whether a rule drops rows by time, so that trials may drop rows in different rounds."""
+        """Whether a rule drops rows by time; trials may then drop rows in different rounds."""
         timed = [
             rule for rule in self.retention if isinstance(rule, (PeriodicReset, SlidingWindow))
         ]

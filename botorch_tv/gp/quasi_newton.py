@@ -71,13 +71,15 @@ class Descent:
     """Problems that descend together, alone or in groups; members of groups may be dropped.
 
     Args:
-        function: As for :func:`minimize`; ``__init__`` evaluates it once.
+        function: Computes value and gradient, as for :func:`minimize`; ``__init__`` evaluates it
+            once.
         start: Starting points, `n x p`, or `n x k x p` for groups of k; clamped to the bounds. A
             group is evaluated until all its members have ended.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
-        value_tolerance: As for :func:`minimize`.
-        gradient_tolerance: As for :func:`minimize`.
+        value_tolerance: Tolerance of the value at which a problem ends, as for :func:`minimize`.
+        gradient_tolerance: Tolerance of the gradient at which a problem ends, as for
+            :func:`minimize`.
         futile: A member also ends if its value exceeds the best value of its group by more than
             ``futile`` times the decrease that the member's next step promises.
 

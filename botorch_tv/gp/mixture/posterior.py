@@ -9,9 +9,9 @@ part ‖φ_l‖² of the prior variance, which is 1; the rest counts with a fact
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
 
 The derivatives with respect to φ_l are w_l m_l for the mean and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l
-- mean) m_l) for the variance; the latter divided by twice the standard deviation is the derivative
-of the standard deviation. Derivatives are explicit because a search of a box evaluates few points
-many times, and automatic differentiation would dominate the time.
+- mean) m_l) for the variance. The derivative of the variance divided by twice the standard
+deviation is that of the standard deviation. Derivatives are explicit because a search of a box
+evaluates few points many times, and automatic differentiation would dominate the time.
 """
 
 from __future__ import annotations
