@@ -62,10 +62,10 @@ REFUSED = {
     r"covariance\(s, t\) and covariance\(t, s\) must agree": odd(
         covariance=lambda self, first, second: torch.exp(-first + 0.5 * second)
     ),
-    r"covariance must be finite, but at s = 0 and t = .* gives inf": odd(
+    r"covariance must be finite, but at s = 0 and t = .* are inf": odd(
         attenuation=lambda self, elapsed: torch.exp(-elapsed) / (elapsed < 50)
     ),
-    r"variance must be positive at all times, but at s = 0 .* gives 0;": odd(
+    r"variance must be positive at all times, but at s = 0 .* are 0;": odd(
         covariance=lambda self, first, second: torch.minimum(first, second)
     ),
     r"prior_variance\(s\) and covariance\(s, s\) must agree": odd(
