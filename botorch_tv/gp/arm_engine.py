@@ -27,10 +27,10 @@ from botorch_tv.gp.regression import Observations, Trend, whitened
 from botorch_tv.gp.tensors import room_for
 
 FIRST_SLOTS = 16
-"""Number of slots for played arms that are allocated at first."""
+"""Initial number of slots in memory; each played arm takes one slot."""
 LOOK = 8
-"""A CPU reads the counts of used slots once in this many rounds; on a GPU, reading them would
-wait."""
+"""Number of rounds between two readings of the counts of used slots on a CPU. A GPU reads them more
+rarely, because the host must wait for each reading."""
 
 
 class RunningPosterior(ABC):
@@ -141,16 +141,16 @@ class RunningPosterior(ABC):
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
         self.information_gain.add_((signed / noise).log1p_(), alpha=0.5)
-        if self.trend is not None:  # the same step with 1 as the observation
+        if self.trend is not None:  # the trend takes the same step, with 1 as the observation
             ones = (1 - basis.value(self.trend.response, index)).mul_(root)
             self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
             self.trend.cross.addcmul_(ones, residual, value=sign)
             self.trend.weight.addcmul_(ones, ones, value=sign)
 
     def clear(self, variance: Tensor, trials: Tensor) -> None:
-        """Reset some trials, `batch_shape`, to the prior.
+        """Reset the trials where the mask ``trials``, `batch_shape`, is True to the prior.
 
-        The time since the origin restarts at 0 in these trials, and their variance becomes
+        In these trials, the time since the origin restarts at 0, and the posterior variance becomes
         ``variance``, the prior variance at the origin, `M`.
         """
         clear_(self.mean, trials)
@@ -195,7 +195,7 @@ class PlayedArms(RunningPosterior):
         arms: The arm in every slot, `batch_shape x slots`, int64.
         inverse: P, `batch_shape x slots x slots`, zero in slots not used.
         count: Number of used slots, `batch_shape`, int64; below the number of allocated slots.
-        used: Upper bound of ``count``.
+        used: Upper bound of ``count`` over all trials.
     """
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
@@ -232,7 +232,7 @@ class PlayedArms(RunningPosterior):
     def numbers(basis: Basis, rounds: int) -> int:
         width = min(rounds, basis.arms, basis.size + 1)
         slots = room_for(width + 1, FIRST_SLOTS)
-        older = slots // 2 if slots > FIRST_SLOTS else 0  # stays while slots are copied
+        older = slots // 2 if slots > FIRST_SLOTS else 0  # the older slots stay during the copy
         return slots**2 + max(older**2, basis.numbers_of_mixture(width))
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -277,7 +277,7 @@ class PlayedArms(RunningPosterior):
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         place = index.unsqueeze(-1)
-        if sign > 0:  # write the arm into the first free slot, which it takes if it is new
+        if sign > 0:  # a new arm takes the first free slot; for an old arm, the slot stays free
             self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
         trials, width = self.count.numel(), self.used + 1  # unused slots have weight 0
         arms, inverse = self.slots(width)

@@ -4,6 +4,9 @@ The formulas of :mod:`botorch_tv.gp.regression` apply, with points instead of ar
 S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
 
     mean(x) = k~ᵀ S L⁻ᵀ L⁻¹ S y,   var(x) = v k(x, x) - ‖L⁻¹ S k~‖².
+
+Here k~ contains the prior covariances of f_now(x) with the observations, and v is the factor on the
+prior variance.
 """
 
 from __future__ import annotations
@@ -44,12 +47,14 @@ from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
 FAMILIAR = 256
-"""A search of a box starts from at most this many observations: the newest observations if the cost
-per round must be constant, otherwise the observations with the best means."""
+"""Largest number of observations from which a search of a box starts. They are the newest
+observations if the cost per round must be constant, otherwise those with the best means."""
 POSTERIOR_MATRICES = 6
-"""Number of matrices of size block x observations in memory while a posterior is computed."""
+"""Number of matrices in memory while a posterior is computed, each with a row per observation of a
+block of the Cholesky factor and a column per observation."""
 DECAY_MATRICES = 2
-"""Number of further matrices of size block x observations if covariances decay with time."""
+"""Number of further matrices of the size described in :data:`POSTERIOR_MATRICES` if covariances
+decay with time."""
 WAVES = 4
 """Number of values per point and frequency in memory while a sample is evaluated."""
 
@@ -101,7 +106,7 @@ class PointPosterior(OfTrials, ABC):
         return self.X, self.live
 
     def here(self, context: Tensor | None) -> Tensor:
-        """The measured points with the present context instead of their own, `trials x n x d`."""
+        """The measured points, with the present context in place of their own, `trials x n x d`."""
         if context is None:
             return self.X
         return with_context(self.X[..., : self.X.shape[-1] - context.shape[-1]], context)
@@ -168,10 +173,10 @@ class GaussianPosterior(PointPosterior):
 
     @abstractmethod
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and covariance of e groups of points of each trial.
+        """Mean and covariance within each of e groups of q points per trial.
 
         Args:
-            X: `trials x e x q x d`.
+            X: The points, `trials x e x q x d`.
 
         Returns:
             The mean, `trials x e x q`, and the covariance within each group,
@@ -444,7 +449,7 @@ class PointRegression(PointInference):
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
         if self.samples and isinstance(prior, BoxPrior):
-            spectral_normals(prior.points)  # raises if the spectrum is not available
+            spectral_normals(prior.points)  # to raise an error if the spectrum is not available
         return None if self.process.ages else GrowingFactor()
 
     def predict(

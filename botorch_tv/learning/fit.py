@@ -103,7 +103,7 @@ class NegativeLogPosterior:
             The value, `m`, infinite where the covariance has no Cholesky factor, and the gradient,
             `m x p`.
         """
-        if rows is not self._rows:  # only after a search removed problems, which is rare
+        if rows is not self._rows:  # true only after a search removed problems, which is rare
             loops = rows // self._searches
             self._rows, self._selected = rows, tuple(part[loops] for part in self._data)
         value, gradient = self._negative_log_likelihood(vector)
@@ -177,8 +177,9 @@ class NegativeLogPosterior:
 
 
 NUMBERS = 2**25
-"""Maximum number of matrix entries at a time (256 MB); larger batches are processed in pieces."""
-_MATRICES = 10  # n x n matrices in memory during an evaluation, without squared differences
+"""Largest number of matrix entries in memory (256 MB); larger batches are processed in pieces."""
+# Number of n x n matrices in memory during an evaluation, not counting squared differences.
+_MATRICES = 10
 _VALUE_TOLERANCE = 1e-7
 _GRADIENT_TOLERANCE = 1e-3
 
@@ -262,7 +263,7 @@ def learn(
         require_learnable(decay)
     packed = _packed(X, rows)
     gap = median_gap(packed["times"].double(), packed["live"])
-    # A fixed decay uses the user's unit.
+    # For a fixed decay, the unit of time is the user's.
     unit = gap if layout.learns_decay else torch.ones_like(gap)
     given = layout.given.expand(len(unit), -1)
     # A few observations are often consistent both with slow and with fast change. Without a last

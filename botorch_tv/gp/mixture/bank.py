@@ -31,10 +31,10 @@ from botorch_tv.gp.tensors import Scratch
 from botorch_tv.validation import require, require_integer, require_number
 
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
-"""The parameters in which members differ."""
+"""Names of the parameters in which the members of a bank differ."""
 NEAREST = 3
-"""Up to this many coordinates, default lengthscales come from a table. With more coordinates,
-default lengthscales grow with the root of the dimension, as distances do."""
+"""Largest number of coordinates for which default lengthscales come from a table. With more
+coordinates, default lengthscales grow with the root of the dimension, as distances do."""
 SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)}
 MOST_COLUMNS = 20
 """Largest number of coordinates, including the context, for which features were tested."""
@@ -46,9 +46,9 @@ CANDIDATES = 1024
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""As long as there are at most this many measurements, a measurement at the same time as the last
-of the first measurements also counts towards the units. All measurements are then processed
-again."""
+"""Largest number of measurements that may set the units. Up to this number, a measurement at the
+same time as the last of the first measurements also counts: it changes the units, and all
+measurements are processed again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, in either
 direction. It is about the ratio of neighbouring rates of a bank."""
@@ -168,8 +168,8 @@ class BankPrior:
         rate: ε, `K`.
         hazard: h, `K`.
         noise: ρ, `K`.
-        member: Number of the combination of rate, hazard and noise ratio, among which the noise
-            ratio varies fastest, `K`, int64.
+        member: Index of the combination of rate, hazard and noise ratio, `K`, int64; the noise
+            ratio varies fastest.
         never_jumping: Number of members that never jump.
     """
 
@@ -265,7 +265,7 @@ class BankPrior:
         return [with_constant(features.at(U)) for features in self.features]
 
     def by_chosen(self, by: Tensor) -> Tensor:
-        """Convert derivatives in coordinates of the unit cube to those of the domain, `* x d`."""
+        """Convert derivatives in the unit cube to derivatives in the domain, `* x d`."""
         return by if self._in_unit else by / (self.upper - self.lower)
 
 

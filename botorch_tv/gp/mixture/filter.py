@@ -17,7 +17,7 @@ from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
 
 PROTECTED = 2
-"""Number of newest histories that are never replaced."""
+"""Number of histories of a member that are never replaced: the histories with the newest jumps."""
 WIDER = 2.0
 """Variance of an outlier about the constant m, as a multiple of the variance predicted without
 data."""
@@ -30,17 +30,19 @@ SHAPE = 2.0
 """Initial parameters A = B of the inverse gamma distribution of s², in units of the spread of the
 starts.
 
-The starts therefore count twice: for the units and as data. With the scale-free density 1 / s²
-instead, a strategy explores for longer; see benchmarks/results/ablations.md."""
+The first measurements (the starts) therefore count twice: they set the units, and they are data.
+With the scale-free density 1 / s² instead, a strategy explores for longer; see
+benchmarks/results/ablations.md."""
 
 
 class RunningMixture(NamedTuple):
     """The posterior of all members, K histories of each of L lengthscales."""
 
     mean: tuple[Tensor, ...]
-    """Means z, per lengthscale `batch_shape x K x (r + 1)`."""
+    """Means z of the coordinates, per lengthscale `batch_shape x K x (r + 1)`."""
     covariance: tuple[Tensor, ...]
-    """Covariances P in units of s², per lengthscale `batch_shape x K x (r + 1) x (r + 1)`."""
+    """Covariances P of the coordinates in units of s², per lengthscale
+    `batch_shape x K x (r + 1) x (r + 1)`."""
     scale: Tensor
     """Parameter B of the inverse gamma distribution of s², `batch_shape x L x K`."""
     log_weight: Tensor
@@ -59,7 +61,7 @@ class RunningMixture(NamedTuple):
     """Time of the first measurement after the newest jump with probability above ½; NaN for none,
     `batch_shape`, float64."""
     jumped_with: Tensor
-    """The last probability above ½ that the newest jump came just before ``jumped``,
+    """Probability that the newest jump came just before ``jumped``, when it last exceeded ½,
     `batch_shape`."""
     settled: bool
     """Whether the units of all trials are final."""
@@ -233,7 +235,7 @@ def observed(
     for mean, P, (phi, _) in zip(running.mean, running.covariance, features):
         attenuations = with_constants(attenuation, mean)
         fresh, z = 1 - attenuations.square(), mean * attenuations
-        # The present P times φ, computed from the old P, which is then read only once.
+        # P φ for the decayed P, computed from the old P; P is then read only once.
         g = torch.addcmul(
             attenuations * ((attenuations * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi
         )
@@ -359,8 +361,8 @@ def _taken_in(prior: BankPrior, after: RunningMixture, jump: RunningMixture) -> 
     inherited = torch.where(possible, logs.logsumexp(-1) - retained, 0.0)
     grown = (logs + inherited.unsqueeze(-1)).flatten(-2)
     grown = torch.cat([after.log_weight[..., :first], grown], -1)
-    # If all jumps are possible, the replaced histories need not be read; on a GPU this check would
-    # wait.
+    # If all jumps are possible, the replaced histories need not be read. On a GPU this is not
+    # checked, because the check would have to wait for the device.
     every = possible.device.type == "cpu" and bool(possible.all())
     trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
     for olds, news in ((after.mean, jump.mean), (after.covariance, jump.covariance)):

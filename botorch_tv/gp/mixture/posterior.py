@@ -134,7 +134,7 @@ class StackedMoments:
         by_weight = zip(parts.covariance, parts.weight.unbind(-1))
         shared = [part * share[:, None, None] for part, share in by_weight]
         owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
-        # 1 where a feature has the lengthscale, else 0, `r x L`.
+        # Which feature belongs to which lengthscale, 1 or 0, `r x L`.
         self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
         own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
         levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
@@ -250,8 +250,8 @@ class MixturePosterior(PointPosterior):
         return self._at(X[0] if same else X, self.parts)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        # Derivatives are those of the first coordinates; the context, which is not chosen, comes
-        # last.
+        # Derivatives are with respect to the first coordinates only. The context comes last and is
+        # not chosen.
         dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
         mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
         return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
@@ -330,7 +330,7 @@ class MixtureInference(Inference):
     def _in_units(
         self, data: Data, running: RunningMixture
     ) -> tuple[RunningMixture, Tensor | None]:
-        """The posterior in updated units, and trials that relearn all measurements, or None."""
+        """The posterior in updated units, and which trials must process all data again, or None."""
         log, n, prior = data.history, data.rounds, bank_prior(data)
         if running.settled and not checks_clock(n):
             return running, None
