@@ -184,12 +184,14 @@ class RunningPosterior(ABC):
 
 
 class PlayedArms(RunningPosterior):
-    """D = K_·A P K_A· for the played arms A, with P = (K_AA + N_A)⁻¹ for a static objective.
+    """A posterior in terms of the played arms A: D = K_·A P K_A· with a matrix P.
 
+    For a static objective, P = (K_AA + N_A)⁻¹, where N_A contains the noise variances of the arms.
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm x in slot j changes P to P + z zᵀ / s, whether the arm is new or not.
-    Here z = v e_j - P k_A(x), v is the factor on the prior covariance, and s = var(x) + noise
-    (Sherman-Morrison, or bordering). The formula also holds after D has been attenuated.
+    Here z = v e_j - P k_A(x) with the unit vector e_j, v is the factor on the prior covariance, and
+    s = var(x) + noise (Sherman-Morrison, or bordering). The formula also holds after D has been
+    attenuated.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
@@ -289,7 +291,7 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        if sign > 0:  # a removal of an arm without a slot has infinite noise and changes nothing
+        if sign > 0:  # a removal uses no new slot; for an arm without a slot, its noise is infinite
             torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)

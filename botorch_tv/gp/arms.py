@@ -35,8 +35,9 @@ amplify rounding errors by (k / noise)². For smaller noise, a window is recompu
 and a filter replaces the inverse. The measured errors are at most 500 eps (k / noise)² for windows
 and 1,800 eps (k / noise)² for the inverse."""
 FINEST_SHARE = 128
-"""Smallest posterior variance that a recursion may reach, as a multiple of its rounding error. On a
-static objective, n observations of noise variance σ² reduce the posterior variance to σ² / n."""
+"""Smallest posterior variance that a recursion may reach, as a multiple of the rounding error of
+the largest prior variance. On a static objective, n observations of noise variance σ² reduce the
+posterior variance to σ² / n."""
 REFRESH_ROUNDS = 16
 """Largest number of rounds between two recomputations of the posterior of a window. A recomputation
 removes accumulated rounding errors."""
@@ -121,13 +122,13 @@ def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]
         mean, covariance = at(part.flatten(-2))
         means.append(mean.view(part.shape))
         square = covariance.reshape(*part.shape, *part.shape[-2:])
-        # Dimensions are now group, member, group, member; take each group with itself.
+        # Dimensions are now group, member, group, member; select the covariances within each group.
         blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
     return [torch.cat(means, -2), torch.cat(blocks, -3)]
 
 
 class ArmRegression(ArmInference):
-    """Regression on the log in every round, for any process."""
+    """Inference by a regression on all retained observations in every round, for any process."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         basis, observations = basis_of(data), self.observations(data, present)
@@ -178,7 +179,7 @@ def per_trial(offset: Tensor | float) -> Tensor | float:
 
 
 class Recursion(Inference):
-    """Inference by a rank-one step per round; its cost does not grow with the observations."""
+    """Inference by a rank-one step per round; the cost does not depend on the number of rounds."""
 
     @staticmethod
     def serves(process: Process) -> bool:
@@ -246,7 +247,7 @@ class Recursion(Inference):
 
     @abstractmethod
     def _form(self, basis: Basis) -> type[RunningPosterior]:
-        """Representation of posteriors, the same for all trials."""
+        """The class that represents posteriors, the same for all trials."""
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
         """Choices in the form that the methods of the basis expect."""
@@ -443,7 +444,7 @@ def precise_rounds(inference: Inference, prior: Prior) -> float:
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:
-    """Time since the first observation after the last reset; 0 if there is none; `batch_shape`."""
+    """Time since the first observation after the last reset, `batch_shape`; 0 before it."""
     return (time - data.origin).clamp_min(0)
 
 

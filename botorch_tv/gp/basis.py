@@ -214,7 +214,9 @@ class ArmBasis(Basis):
 
 
 class FeatureBasis(Basis):
-    """Features Φ (`M x r`) with K = Φ Φᵀ up to rounding; a product with Φ maps terms to the arms.
+    """A basis of features Φ, `M x r`, with K = Φ Φᵀ up to rounding.
+
+    A product with Φ maps coordinates to the arms.
 
     Args:
         features: Φ, `M x r`.

@@ -152,11 +152,11 @@ class PointBasis(Basis):
         return self.box_prior.kernel
 
     def covariance(self, X: Tensor) -> Tensor:
-        """k(X, Z), `trials x q x d -> trials x q x r`; differentiable."""
+        """Covariances k(X, Z), `trials x q x d -> trials x q x r`; differentiable."""
         return self.points.covariance(X, self.X.expand(len(X), -1, -1))
 
     def at(self, X: Tensor) -> Tensor:
-        """φ at points, `* x d -> * x r`; differentiable."""
+        """Values of φ at points, `* x d -> * x r`; differentiable."""
         flat = self.covariance(X.reshape(1, -1, X.shape[-1])) @ self.inverse.mT
         return flat.view(*X.shape[:-1], self.size)
 

@@ -40,18 +40,18 @@ PIVOT_TIE = 1 / 16
 
 
 def cholesky(covariance: Tensor, root: Tensor, *, checked: bool = False) -> Tensor:
-    """L with L Lᵀ = I + S C S, `... x n x n`, of a covariance C and of S, `... x n`.
+    """The Cholesky factor L of I + S C S, `... x n x n`, for a covariance C and a diagonal S.
 
     Args:
         covariance: C, `... x n x n`.
-        root: S, `... x n`.
-        checked: Whether to check that C is a covariance; the check waits for a device.
+        root: The diagonal of S, `... x n`.
+        checked: Whether to check that C is a covariance; the check waits for the device.
     """
     return _root(correlation(covariance, root), checked)
 
 
 def correlation(covariance: Tensor, root: Tensor) -> Tensor:
-    """I + S C S, `... x n x n`."""
+    """The matrix I + S C S, `... x n x n`, for a covariance C and a diagonal matrix S."""
     scaled = root.unsqueeze(-1) * covariance * root.unsqueeze(-2)
     scaled.diagonal(dim1=-2, dim2=-1).add_(1)
     return scaled

@@ -110,7 +110,7 @@ class Data(NamedTuple):
     dropped: int
     """Number of the oldest observations that no trial retains."""
     rule_mask: Tensor | None
-    """The retained rows of each trial, among rows from number ``dropped`` on,
+    """Which rows each trial retains, among rows from number ``dropped`` on,
     `batch_shape x (rounds - dropped)`, bool; None if all trials retain all these rows."""
     aside: Tensor | None
     """Which rows are set aside temporarily, bool, of the shape of ``rule_mask``; None for none."""
@@ -168,7 +168,7 @@ class Data(NamedTuple):
 
     @property
     def mask(self) -> Tensor | None:
-        """Rows in use, from row ``dropped`` on, `batch_shape x n`, bool; None for all."""
+        """Which rows from row ``dropped`` on are in use, `batch_shape x n`, bool; None for all."""
         if self.aside is None:
             return self.rule_mask
         return ~self.aside if self.rule_mask is None else self.rule_mask & ~self.aside
@@ -180,7 +180,7 @@ class Data(NamedTuple):
 
     @property
     def retained(self) -> Tensor:
-        """Rows in use as in :attr:`mask`, but as a tensor even if all rows are in use."""
+        """Which rows are in use, as in :attr:`mask`, but a tensor even if all rows are in use."""
         mask = self.mask
         if mask is not None:
             return mask
@@ -189,7 +189,7 @@ class Data(NamedTuple):
 
     @property
     def good(self) -> Tensor:
-        """Retained rows that did not fail, from row ``dropped`` on, `batch_shape x n`."""
+        """Which rows from row ``dropped`` on are retained and did not fail, `batch_shape x n`."""
         return self.retained & self.history.noise.tensor(self.dropped).isfinite()
 
     def observed(

@@ -48,7 +48,8 @@ from botorch_tv.gp.tensors import OfTrials
 
 FAMILIAR = 256
 """Largest number of observations from which a search of a box starts. They are the newest
-observations if the cost per round must be constant, otherwise those with the best means."""
+observations if the cost per round must be constant, otherwise the observations with the best
+means."""
 POSTERIOR_MATRICES = 6
 """Number of matrices in memory while a posterior is computed, each with a row per observation of a
 block of the Cholesky factor and a column per observation."""
@@ -142,7 +143,9 @@ class PointPosterior(OfTrials, ABC):
 
 
 class GaussianPosterior(PointPosterior):
-    """Posteriors by prior covariances with n points; the mean is a weighted sum of covariances.
+    """Posteriors computed from the prior covariances of a point with n other points.
+
+    The mean is a weighted sum of these covariances.
 
     Attributes:
         weights: Weights of the covariances in the mean, `trials x n`.
@@ -215,9 +218,11 @@ class RegressionPosterior(GaussianPosterior):
         kernel: The spatial covariance.
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
-        weights: S L⁻ᵀ L⁻¹ S y, each entry times its temporal factor, `trials x n`.
+        weights: Weights of the spatial covariances in the mean, `trials x n`: S L⁻ᵀ L⁻¹ S y, each
+            entry times its temporal factor.
         factor: The Cholesky factor L.
-        scale: S times the temporal factors, `trials x n`.
+        scale: Factors on the spatial covariances in the variance, `trials x n`: S times the
+            temporal factors.
         prior_factor: Factor v on the prior variance, `trials`; None for 1.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
@@ -285,7 +290,7 @@ class RegressionPosterior(GaussianPosterior):
 
 
 def beside(value: Tensor | float) -> Tensor | float:
-    """A number, or a number per point with a dimension of size 1 appended."""
+    """Append a dimension of size 1 to a tensor with a number per point; a number is returned."""
     return value.unsqueeze(-1) if isinstance(value, Tensor) else value
 
 

@@ -27,8 +27,8 @@ inverse Hessian is updated."""
 FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
-"""Smallest number of evaluations between two checks for finished problems on a GPU. After more than
-three times as many evaluations, it is a third of the evaluations so far."""
+"""Smallest number of evaluations between two checks for finished problems on a GPU. The number
+between two later checks is a third of the evaluations so far, if that is larger."""
 SHORTEST_STEP = 1e-12
 """Smallest length of a step, as a share of the first length in its line search; a problem ends if
 its step becomes shorter."""

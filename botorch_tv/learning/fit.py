@@ -29,7 +29,7 @@ from botorch_tv.learning.refit import Refit
 
 
 class NegativeLogPosterior:
-    """The negative logarithm of the posterior density of hyperparameters of b loops.
+    """The negative logarithm of the posterior density of hyperparameters, for b loops.
 
     Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
     result is a Gaussian of noise variance σ² ρ / w with the normalisation of w observations. Age
@@ -93,11 +93,11 @@ class NegativeLogPosterior:
         self._selected: tuple[Tensor, ...] = self._data
 
     def __call__(self, vector: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Value and gradient.
+        """The value and the gradient at m vectors of hyperparameters.
 
         Args:
             vector: Hyperparameters, `m x p`.
-            rows: Indices of the problems of these vectors, `m`.
+            rows: Index of the problem to which each vector belongs, `m`.
 
         Returns:
             The value, `m`, infinite where the covariance has no Cholesky factor, and the gradient,
