@@ -45,7 +45,7 @@ class RunningPosterior(ABC):
     Attributes:
         mean: Posterior mean for the prior mean 0, `batch_shape x M`.
         variance: Posterior variance, `batch_shape x M`; rounding may make it slightly negative.
-        information_gain: ½ Σ ln(1 + var / noise) of the observations retained, `batch_shape`.
+        information_gain: ½ Σ ln(1 + var / noise) over the retained observations, `batch_shape`.
         trend: Regression that estimates the prior mean; None if the mean is given.
     """
 
@@ -234,7 +234,7 @@ class PlayedArms(RunningPosterior):
     def numbers(basis: Basis, rounds: int) -> int:
         width = min(rounds, basis.arms, basis.size + 1)
         slots = room_for(width + 1, FIRST_SLOTS)
-        older = slots // 2 if slots > FIRST_SLOTS else 0  # the older slots stay during the copy
+        older = slots // 2 if slots > FIRST_SLOTS else 0  # memory of the older slots in a copy
         return slots**2 + max(older**2, basis.numbers_of_mixture(width))
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:

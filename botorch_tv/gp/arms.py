@@ -444,7 +444,7 @@ def precise_rounds(inference: Inference, prior: Prior) -> float:
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:
-    """Time since the first observation after the last reset, `batch_shape`; 0 before it."""
+    """Time since the first observation after the last reset, `batch_shape`; 0 without it."""
     return (time - data.origin).clamp_min(0)
 
 

@@ -219,7 +219,7 @@ class FeatureBasis(Basis):
     A product with Φ maps coordinates to the arms.
 
     Args:
-        features: Φ, `M x r`.
+        features: The features Φ of all arms, `M x r`.
         frame: Coordinates in which samples are drawn; None for the coordinates of the features.
     """
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from botorch_tv.gp.tensors import OfTrials, without_gradients
 
 FACTOR_BLOCK = 64
-"""Number of observations in a block of rows."""
+"""Number of observations in a block of rows of a Cholesky factor."""
 FACTOR_GROWTH = 1.25
 """Number of rows for which a growing factor has memory, as a multiple of the rows in use."""
 STRIP = 256
@@ -173,7 +173,7 @@ class GrowingFactor:
 
     @without_gradients
     def factor(self, prior: object, root: Tensor, beside: Tensor, gram: Gram) -> Factor:
-        """The factor for a log.
+        """The factor for the observations of a log.
 
         Args:
             prior: The prior, compared by identity.
@@ -277,7 +277,7 @@ def _block(lower: Tensor, inverse: Tensor, gram: Gram, last: int) -> tuple[Tenso
 def pivoted_cholesky(
     diagonal: Tensor, row: Callable[[int], Tensor], max_rank: int, tolerance: float
 ) -> tuple[Tensor, Tensor, Tensor, list[int]]:
-    """Partial Cholesky factor C of a matrix with complete pivoting.
+    """Partial Cholesky factor C of a matrix, by complete pivoting.
 
     A pivot is the first diagonal entry of the residual that equals the largest diagonal entry up to
     :data:`PIVOT_TIE`.

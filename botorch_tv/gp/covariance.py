@@ -38,7 +38,7 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         X: The arms, `M x d`.
 
     Returns:
-        `M x M`, float64 on the device of ``X``.
+        The covariances, `M x M`, float64, on the device of ``X``.
 
     Raises:
         InputDataError: If the matrix does not fit the arms, the kernel cannot be evaluated on them,

@@ -84,7 +84,7 @@ class Filter(RunningPosterior):
         first = min(most, FIRST_ROWS)
         capacity = room_for(min(rounds, most), first)
         if rounds < most:
-            older = capacity // 2 if capacity > first else 0  # the older rows stay during the copy
+            older = capacity // 2 if capacity > first else 0  # memory of the older rows in a copy
             return (capacity + older) * size
         # First, rows, weighted rows and their sum are in memory; later, two matrices and few rows.
         absorbing = (capacity + most + size) * size

@@ -80,7 +80,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         value: New value, broadcastable to the event shape.
 
     Returns:
-        The tensor.
+        The modified ``tensor``.
     """
     if tensor.device.type == "cpu":
         # On a CPU, indices replace the mask, because a mask makes PyTorch read the whole tensor.

@@ -417,7 +417,7 @@ class PointInference(Inference):
     def predict(
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> GaussianPosterior:
-        """The posterior at present, of flattened trials.
+        """The posterior at present, with the batch shape flattened to one dimension of trials.
 
         Args:
             data: The observations.
@@ -509,7 +509,7 @@ class PointRegression(PointInference):
     def observations(
         self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
     ) -> Observations:
-        """The retained observations, of flattened trials."""
+        """The retained observations, with the batch shape flattened to one dimension of trials."""
         found = super().observations(data, present, inflation_power, pairs)
         trials, dims = data.time.numel(), data.time.dim()
         return found.each(lambda part: part.reshape(trials, *part.shape[dims:]))

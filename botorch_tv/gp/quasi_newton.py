@@ -54,10 +54,10 @@ def minimize(
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
         evaluations: Largest number of evaluations of the function.
-        value_tolerance: A problem ends when a step changes its value by no more than this,
+        value_tolerance: Largest decrease of the value in a step after which a problem ends,
             relative to max(|value|, 1).
-        gradient_tolerance: A problem also ends when no coordinate of the projected gradient exceeds
-            this in absolute value.
+        gradient_tolerance: Largest absolute value of the coordinates of the projected gradient at
+            which a problem also ends.
 
     Returns:
         The finished descent; its attribute ``x`` contains the best points.
@@ -71,8 +71,8 @@ class Descent:
     """A batch of descents: single problems, or groups of problems whose members may be dropped.
 
     Args:
-        function: Computes value and gradient, as for :func:`minimize`; ``__init__`` evaluates it
-            once.
+        function: Computes value and gradient, as for :func:`minimize`; the constructor
+            evaluates it once.
         start: Starting points, `n x p`, or `n x k x p` for groups of k; clamped to the bounds. A
             group is evaluated until all its members have ended.
         lower: Lower bounds, broadcastable with ``start``.
@@ -166,7 +166,7 @@ class Descent:
             self.x[self._rows], self.value[self._rows] = self._at, self._height
 
     def _look(self) -> None:
-        """Remove finished problems or groups from the batch once they are the majority."""
+        """Remove finished problems or groups from the batch when they are the majority."""
         going = self._going.any(-1) if self._going.dim() > 1 else self._going
         remaining = int(going.sum())
         if remaining > len(self._rows) // 2:

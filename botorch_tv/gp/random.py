@@ -155,7 +155,7 @@ def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
         room: Number of variates consumed, at least ``count``.
 
     Returns:
-        `batch_shape x count`.
+        The variates, `batch_shape x count`.
     """
     if isinstance(draws, NumberedDraws):
         return draws.leading_normals(count, room)

@@ -148,7 +148,7 @@ def _together(basis: Basis, rows: int) -> int:
 
 
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """Upper bound of the number of values in memory in :func:`regress_on_arms`, without results.
+    """Upper bound of the number of values in memory in :func:`regress_on_arms`, except results.
 
     The bound is a maximum over numbers of observations up to ``rows``. More observations can
     need less memory: blocks then have fewer trials, and regressions with more observations than
@@ -174,9 +174,11 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
     """Number of values per trial in memory in :func:`regress`, for ``rows`` observations."""
     if _is_few(basis, rows) and not moves:
-        # The features of the rows, plus the larger of scaled features and three r x r matrices.
+        # Memory for the features of the rows, plus memory for the larger of two: scaled features
+        # or three r x r matrices.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
-    # The Cholesky factor, plus the larger of three n x n matrices and three matrices of columns.
+    # Memory for the Cholesky factor, plus memory for the larger of two: three n x n matrices
+    # or three matrices of columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 

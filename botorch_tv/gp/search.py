@@ -73,8 +73,8 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
 
     The candidates are the nearest neighbours on a torus. On the torus, the raw points of different
     rounds are translations of each other, so all rounds have the same candidates. Points that are
-    close in the cube are also close on the torus. If candidates of a point may lack one of its
-    neighbours, or the device is not a CPU, all points are searched.
+    close in the cube are also close on the torus. All points are searched if the candidates of
+    a point may not contain all its neighbours, or if the device is not a CPU.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -120,8 +120,8 @@ all trials share are evaluated only once if possible."""
 
 
 Climbed = Callable[[Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
-"""A function with the arguments of a :data:`Score` and a factor. It returns the score times the
-factor, `trials x q`, and the gradient of this product with respect to the points,
+"""A function whose arguments are those of a :data:`Score`, followed by a factor. It returns the
+score times the factor, `trials x q`, and the gradient of this product with respect to the points,
 `trials x q x d`."""
 
 
@@ -158,7 +158,7 @@ class Region(Protocol):
         """Map points of the box to the unit cube, `* x d`."""
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Convert derivatives in coordinates of the box to those of the unit cube, `* x d`."""
+        """Convert derivatives in the box to derivatives in the unit cube, `* x d`."""
 
     def center(self, like: Tensor) -> Tensor:
         """The centre of the box, `d`, in the dtype and on the device of ``like``."""
@@ -188,7 +188,7 @@ class Search(ABC):
 
     @property
     def fills(self) -> int:
-        """Number of measurements that first fill the space if the model has no prior knowledge."""
+        """Number of initial measurements that fill the box if the model has no prior knowledge."""
         return 0
 
     @abstractmethod

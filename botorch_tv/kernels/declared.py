@@ -196,7 +196,7 @@ class Declared(Module):  # type: ignore[misc]
             self._move(self._fitting(unit))
 
     def listen(self, unit: Tensor) -> None:
-        """Set values that have no gradient to their declared fast start, and change the unit.
+        """Replace values without a gradient by their declared fast start, and change the unit.
 
         A value has no gradient if it makes consecutive observations uncorrelated.
 

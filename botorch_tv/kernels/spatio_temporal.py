@@ -197,7 +197,7 @@ def _share_time(times: Tensor) -> bool:
 
 
 class WeightedKernel(BatchedKernel):
-    r"""A kernel weighted at both ends, the kernel form of exponential weights in [W22] App. C.
+    r"""A kernel times the square roots of the weights of both inputs, see [W22] App. C.
 
     .. math:: k_w(x, x') = \sqrt{w(x)}\, k(x, x')\, \sqrt{w(x')}
 

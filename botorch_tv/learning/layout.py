@@ -150,8 +150,8 @@ class ParameterLayout:
             ),
         }
         for name, parameter in self._declared.items():
-            # Declared bounds refer to the unit of a search, so these bounds are only those of the
-            # values' domain.
+            # Declared bounds refer to the unit of a search, so the bounds here are only the limits
+            # between which the values are defined.
             least = 0.0 if parameter.grows_from_zero else -math.inf
             most = math.inf if parameter.share is None else 1.0
             ends = _numbers(getattr(decay, name), least, most)

@@ -33,8 +33,8 @@ class Aging(Declared):
         inflation: The formula, with the initial values.
         batch_shape: Batch shape of the parameters.
         priors: Priors of values per unit of the input, by parameter name, None for no prior;
-            parameters without an entry have their declared priors. The prior of a retained share,
-            such as γ, is over 1 - γ.
+            parameters without an entry have their declared priors. For a retained share, such as γ,
+            the prior is over 1 - γ.
         learn: Whether to learn the parameters; otherwise the inflation is fixed.
 
     Raises:

@@ -15,7 +15,7 @@ from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.kernels.stationary import profile
 
 WELL_APPROXIMATED = 3
-"""Largest number of coordinates for which the features of a bank miss almost no variance."""
+"""Largest number of coordinates for which features represent almost all of the prior variance."""
 WALLS = 0.25
 """Share of the weight of an axis that is placed at its two ends, because maxima are frequent
 there."""

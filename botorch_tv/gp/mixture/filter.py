@@ -1,4 +1,4 @@
-"""The posterior of a bank, updated by each measurement.
+"""The posterior of a bank of candidate processes, updated by each measurement.
 
 The coordinates of a member are whitened features and a last coordinate for the constant m, which
 neither decays nor jumps. All quantities are in units of the scale s, which is integrated out.
@@ -153,7 +153,7 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """The change of the objective over a gap, `T`, at least 0, in units of the clock.
+    """How the objective changes over a time gap, `T`, at least 0, in units of the clock.
 
     Returns:
         The attenuation a and the probability H of a jump for every member, `T x K` each.
@@ -164,7 +164,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """The posterior of flat trials after a reset of the trials ``where``, with the same units."""
+    """The posterior, `T`, after a reset of the trials ``where``, `T`, with the same units."""
     fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
@@ -210,14 +210,14 @@ def observed(
 
     Args:
         prior: The prior of the members.
-        running: The posterior before.
+        running: The posterior before the observation.
         passage: Attenuation a and probability H of a jump since the last observation, `T x K` each.
         features: Per lengthscale the features of the point, the constant last, `T x 1 x (r + 1)`,
             and the prior variance that they miss, `T x 1`.
         y: The observation in units of the starts, `T`.
         noise: Noise variance in units of s²: ρ times the noise ratio of this observation, `T x K`.
         time: Time of the observation, `T`, float64.
-        good: Trials that learn from the observation, `T`, bool.
+        good: Which trials learn from the observation, `T`, bool.
         log_wrong: Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
         consume: Whether the memory of the covariances of ``running`` may be reused.
 
@@ -289,9 +289,9 @@ def _after_jump(
 
     Args:
         prior: The prior of the members; entries for the histories of one member are consecutive.
-        running: The posterior before.
+        running: The posterior before the observation.
         H: Probabilities of a jump since the last observation, `T x K`.
-        own: Variance of the observation except for the part of the features, `T x L x K`.
+        own: Variance of the observation without the part due to the features, `T x L x K`.
         features: Features per lengthscale, `T x 1 x (r + 1)`.
         y: The observation, `T x 1 x 1`.
         time: Time of the observation, `T`.
@@ -396,7 +396,7 @@ def _scaled(P: Tensor, attenuations: Tensor, fresh: Tensor, *, consume: bool) ->
         fresh: Added variance per coordinate, 0 for the constant, `T x K x (r + 1)`.
         consume: Whether P is overwritten.
     """
-    # One pass over memory; the row and column of the constant are corrected afterwards.
+    # One pass scales all entries; then the row and column of the constant are corrected.
     edge, factor = P[..., -1] * attenuations, attenuations[..., :1].square().unsqueeze(-1)
     out = P.mul_(factor) if consume else P * factor
     out[..., -1], out[..., -1, :] = edge, edge
@@ -415,16 +415,16 @@ def advanced(
     *,
     consume: bool = False,
 ) -> RunningMixture:
-    """The posterior of flat trials after a measurement.
+    """The posterior of T trials after a measurement.
 
     Args:
-        prior: The prior of the bank.
-        running: The posterior before, with units set.
+        prior: The prior of the candidate processes.
+        running: The posterior before the measurement, with units set.
         choice: Arms, `T`, int64, or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
         time: Times, not before earlier measurements, `T`, float64.
         ratio: Noise variances relative to the default, `T`.
-        good: Trials that learn from their measurement, `T`, bool.
+        good: Which trials learn from their measurement, `T`, bool.
         consume: Whether the memory of ``running`` may be reused.
     """
     units, fresh = running.units, running.shape == SHAPE
@@ -455,7 +455,7 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tens
     density is the same for all members, so an outlier does not change their weights.
 
     Args:
-        prior: The prior of the bank.
+        prior: The prior of the candidate processes.
         running: The posterior before the measurement.
         share: Weights of the members, `T x L x K`.
         y: The measurement, `T`.

@@ -45,8 +45,8 @@ class Forecast:
     """The mixture of L lengthscales with K members each, P pairs of rate and hazard, and T trials.
 
     Args:
-        prior: The prior of the bank on a box.
-        running: The posterior of the bank, of flat trials.
+        prior: The prior of the candidate processes on a box.
+        running: The posterior of the candidate processes in T trials.
 
     Attributes:
         weight: Weights of the members, `T x L x K`.
