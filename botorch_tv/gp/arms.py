@@ -311,10 +311,10 @@ class Recursion(Inference):
 
         Returns:
             Five values. First, the mean minus the estimated constant, `batch_shape x q`. Second to
-            fourth, each `batch_shape`, or None for a static objective: the factor on the prior
-            minus the posterior covariance; the factor on the prior covariance; and the new part of
-            the prior variance as a share of the kernel's variance. Fifth, the estimated constant,
-            `batch_shape`, or None if the prior mean is given.
+            fourth, each `batch_shape`, or None for a static objective: the factor on D, which is
+            the prior minus the posterior covariance; the factor on the prior covariance; and the
+            new part of the prior variance as a share of the kernel's variance. Fifth, the estimated
+            constant, `batch_shape`, or None if the prior mean is given.
         """
         running = data.running
         assert isinstance(running, RunningPosterior)
@@ -444,7 +444,7 @@ def precise_rounds(inference: Inference, prior: Prior) -> float:
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:
-    """Time since the first observation after the last reset, `batch_shape`; 0 without it."""
+    """Time since the first observation after the last reset, or 0 without one, `batch_shape`."""
     return (time - data.origin).clamp_min(0)
 
 

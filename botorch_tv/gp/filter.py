@@ -24,8 +24,9 @@ FIRST_ROWS = 128
 
 
 class Filter(RunningPosterior):
-    """D = Σᵢ wᵢ hᵢ hᵢᵀ + w B: steps hᵢ in coordinates of the basis, and a matrix B of older steps.
+    """A posterior as D = Σᵢ wᵢ hᵢ hᵢᵀ + w B, with steps hᵢ and a matrix B of older steps.
 
+    D is the prior minus the posterior covariance, in coordinates of the basis.
     B absorbs the steps when reading B costs less than reading the steps. A few observations in many
     coordinates therefore stay cheap.
 
@@ -148,7 +149,7 @@ class Filter(RunningPosterior):
 
 
 class RootFilter(RunningPosterior):
-    """D = I - L Lᵀ in features of the kernel, for any static objective: Potter's square root.
+    """A posterior as D = I - L Lᵀ in features, for any static objective: Potter's square root.
 
     With v = Lᵀ φ(x) and s = |v|² + n, an observation at x of noise variance n changes L to
     L (I - v vᵀ / s)^(1/2). This root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. Even

@@ -16,9 +16,9 @@ __all__ = ["WeightedFeatures"]
 class WeightedFeatures:
     """Recursive weighted regression on φ(x), the model of WGP-UCB in m features, [W22] §5.
 
-    An observation y with features φ changes A to γ A + φφᵀ, b to γ b + φ y, and the doubly weighted
-    D to γ² D + φφᵀ. The result equals a regression in which an observation of age s has the noise
-    variance λ γ^(-s).
+    An observation y with features φ changes the matrix A to γ A + φφᵀ, the vector b to γ b + φ y,
+    and the doubly weighted matrix D to γ² D + φφᵀ. The result equals a regression in which an
+    observation of age s has the noise variance λ γ^(-s).
 
     Args:
         size: Number m of features, at least 1.

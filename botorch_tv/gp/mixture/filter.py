@@ -28,7 +28,7 @@ LARGEST = 1e100
 squares."""
 SHAPE = 2.0
 """Initial parameters A = B of the inverse gamma distribution of s², in units of the spread of the
-starts.
+first measurements.
 
 The first measurements (the starts) therefore count twice: they set the units, and they are data.
 With the scale-free density 1 / s² instead, a strategy explores for longer; see
@@ -164,7 +164,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """The posterior, `T`, after a reset of the trials ``where``, `T`, with the same units."""
+    """The posterior of T trials after a reset of the trials ``where``; units do not change."""
     fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The posterior of a bank at any point, and the bank as an inference on grids and boxes.
+"""The posterior of a mixture of candidate processes at any point, on grids and boxes.
 
 Members with the same lengthscale share their features, so one mean and one covariance represent
 their mixture, and the cost of a point does not depend on the number of members. Lengthscale l has
@@ -40,7 +40,8 @@ from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull, beside
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
 NEWEST = 128
-"""Number of newest measurements from which a search starts, for a constant cost per round."""
+"""Largest number of measurements from which a search starts. Only the newest are used, so the cost
+per round is constant."""
 AT_ONCE = 2**20
 """Number of entries in a block of the products of features and covariances."""
 PASSES = 5
