@@ -27,10 +27,10 @@ from botorch_tv.gp.regression import Observations, Trend, whitened
 from botorch_tv.gp.tensors import room_for
 
 FIRST_SLOTS = 16
-"""Number of slots for played arms that are allocated at first."""
+"""Initial number of slots in memory; each played arm takes one slot."""
 LOOK = 8
-"""A CPU reads the counts of used slots once in this many rounds; on a GPU, reading them would
-wait."""
+"""Number of rounds between two readings of the counts of used slots on a CPU. A GPU reads them more
+rarely, because the host must wait for each reading."""
 
 
 class RunningPosterior(ABC):
@@ -45,7 +45,7 @@ class RunningPosterior(ABC):
     Attributes:
         mean: Posterior mean for the prior mean 0, `batch_shape x M`.
         variance: Posterior variance, `batch_shape x M`; rounding may make it slightly negative.
-        information_gain: ½ Σ ln(1 + var / noise) of the observations retained, `batch_shape`.
+        information_gain: ½ Σ ln(1 + var / noise) over the retained observations, `batch_shape`.
         trend: Regression that estimates the prior mean; None if the mean is given.
     """
 
@@ -141,16 +141,16 @@ class RunningPosterior(ABC):
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
         self.information_gain.add_((signed / noise).log1p_(), alpha=0.5)
-        if self.trend is not None:  # the same step with 1 as the observation
+        if self.trend is not None:  # the trend takes the same step, with 1 as the observation
             ones = (1 - basis.value(self.trend.response, index)).mul_(root)
             self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
             self.trend.cross.addcmul_(ones, residual, value=sign)
             self.trend.weight.addcmul_(ones, ones, value=sign)
 
     def clear(self, variance: Tensor, trials: Tensor) -> None:
-        """Reset some trials, `batch_shape`, to the prior.
+        """Reset the trials where the mask ``trials``, `batch_shape`, is True to the prior.
 
-        The time since the origin restarts at 0 in these trials, and their variance becomes
+        In these trials, the time since the origin restarts at 0, and the posterior variance becomes
         ``variance``, the prior variance at the origin, `M`.
         """
         clear_(self.mean, trials)
@@ -184,18 +184,20 @@ class RunningPosterior(ABC):
 
 
 class PlayedArms(RunningPosterior):
-    """D = K_·A P K_A· for the played arms A, with P = (K_AA + N_A)⁻¹ for a static objective.
+    """A posterior in terms of the played arms A: D = K_·A P K_A· with a matrix P.
 
+    For a static objective, P = (K_AA + N_A)⁻¹, where N_A contains the noise variances of the arms.
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm x in slot j changes P to P + z zᵀ / s, whether the arm is new or not.
-    Here z = v e_j - P k_A(x), v is the factor on the prior covariance, and s = var(x) + noise
-    (Sherman-Morrison, or bordering). The formula also holds after D has been attenuated.
+    Here z = v e_j - P k_A(x) with the unit vector e_j, v is the factor on the prior covariance, and
+    s = var(x) + noise (Sherman-Morrison, or bordering). The formula also holds after D has been
+    attenuated.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
         inverse: P, `batch_shape x slots x slots`, zero in slots not used.
         count: Number of used slots, `batch_shape`, int64; below the number of allocated slots.
-        used: Upper bound of ``count``.
+        used: Upper bound of ``count`` over all trials.
     """
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
@@ -232,7 +234,7 @@ class PlayedArms(RunningPosterior):
     def numbers(basis: Basis, rounds: int) -> int:
         width = min(rounds, basis.arms, basis.size + 1)
         slots = room_for(width + 1, FIRST_SLOTS)
-        older = slots // 2 if slots > FIRST_SLOTS else 0  # stays while slots are copied
+        older = slots // 2 if slots > FIRST_SLOTS else 0  # memory of the older slots in a copy
         return slots**2 + max(older**2, basis.numbers_of_mixture(width))
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -277,7 +279,7 @@ class PlayedArms(RunningPosterior):
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         place = index.unsqueeze(-1)
-        if sign > 0:  # write the arm into the first free slot, which it takes if it is new
+        if sign > 0:  # a new arm takes the first free slot; for an old arm, the slot stays free
             self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
         trials, width = self.count.numel(), self.used + 1  # unused slots have weight 0
         arms, inverse = self.slots(width)
@@ -289,7 +291,7 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        if sign > 0:  # a removal of an arm without a slot has infinite noise and changes nothing
+        if sign > 0:  # a removal uses no new slot; for an arm without a slot, its noise is infinite
             torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)

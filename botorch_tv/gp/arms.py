@@ -26,25 +26,27 @@ from botorch_tv.gp.regression import (
 from botorch_tv.gp.tensors import room_for
 
 SMALL_RANK = 64
-"""Up to this many features, a step in features is cheaper than a step on the arms played."""
+"""Largest number of features for which a step in features is cheaper than a step on the played
+arms."""
 LEAST_NOISE = 1 / 64
-"""Two steps amplify rounding errors by (k / noise)², with the largest prior variance k: the removal
-of an observation from a window, and the inverse over the played arms. They are used if the noise
-variance is at least this share of k. For smaller noise, a window is recomputed in every round, and
-a filter replaces the inverse. The measured errors are at most 500 eps (k / noise)² for windows and
-1,800 eps (k / noise)² for the inverse."""
+"""Smallest noise variance, as a share of the largest prior variance k, for which two computations
+are used: the removal of an observation from a window, and the inverse over the played arms. Both
+amplify rounding errors by (k / noise)². For smaller noise, a window is recomputed in every round,
+and a filter replaces the inverse. The measured errors are at most 500 eps (k / noise)² for windows
+and 1,800 eps (k / noise)² for the inverse."""
 FINEST_SHARE = 128
-"""Smallest posterior variance that a recursion may reach, as a multiple of rounding. On a static
-objective, n observations of noise variance σ² reduce the variance to σ² / n."""
+"""Smallest posterior variance that a recursion may reach, as a multiple of the rounding error of
+the largest prior variance. On a static objective, n observations of noise variance σ² reduce the
+posterior variance to σ² / n."""
 REFRESH_ROUNDS = 16
-"""A window is recomputed once in at most this many rounds, because rounding errors accumulate."""
+"""Largest number of rounds between two recomputations of the posterior of a window. A recomputation
+removes accumulated rounding errors."""
 JOINTLY = 512
 """Number of arms in one block of joint covariances."""
 AT_ONCE = 8
-"""Number of vectors over all arms in memory during a round."""
+"""Number of vectors in memory during a round, each with one entry per arm."""
 DECAYS_AT_ONCE = 4
-"""Number of matrices of size observations x observations in memory while temporal factors are
-computed."""
+"""Number of n x n matrices, for n observations, in memory while temporal factors are computed."""
 
 
 class ArmPosterior(NamedTuple):
@@ -120,13 +122,13 @@ def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]
         mean, covariance = at(part.flatten(-2))
         means.append(mean.view(part.shape))
         square = covariance.reshape(*part.shape, *part.shape[-2:])
-        # Dimensions are now group, member, group, member; take each group with itself.
+        # Dimensions are now group, member, group, member; select the covariances within each group.
         blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
     return [torch.cat(means, -2), torch.cat(blocks, -3)]
 
 
 class ArmRegression(ArmInference):
-    """Regression on the log in every round, for any process."""
+    """Inference by a regression on all retained observations in every round, for any process."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         basis, observations = basis_of(data), self.observations(data, present)
@@ -177,7 +179,7 @@ def per_trial(offset: Tensor | float) -> Tensor | float:
 
 
 class Recursion(Inference):
-    """Inference by a rank-one step per round; its cost does not grow with the observations."""
+    """Inference by a rank-one step per round; the cost does not depend on the number of rounds."""
 
     @staticmethod
     def serves(process: Process) -> bool:
@@ -207,7 +209,7 @@ class Recursion(Inference):
         assert isinstance(running, RunningPosterior)
         exacter = after.least_noise < before.least_noise
         if exacter and isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
-            return self._anew(after)  # an observation this exact requires a filter
+            return self._anew(after)  # for noise this small, a filter replaces the inverse
         if not consume:
             running = running.copied()
         prior = None
@@ -229,8 +231,8 @@ class Recursion(Inference):
                 among = None if retained is None else retained[..., number - before.dropped]
                 self._take(running, basis, after, number, prior, among=among, remove=True)
             if after.empty is not None:
-                # Without data, the sums of a window contain rounding errors only; their ratios are
-                # arbitrary.
+                # Without data, the sums of a window contain only rounding errors, and the ratios of
+                # these sums are arbitrary.
                 running.clear(basis.variance, after.empty)
         return after._replace(running=running)
 
@@ -245,7 +247,7 @@ class Recursion(Inference):
 
     @abstractmethod
     def _form(self, basis: Basis) -> type[RunningPosterior]:
-        """Representation of posteriors, the same for all trials."""
+        """The class that represents posteriors, the same for all trials."""
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
         """Choices in the form that the methods of the basis expect."""
@@ -260,7 +262,7 @@ class Recursion(Inference):
             return data._replace(running=PlayedArms.of_observations(basis, observations))
         running = Filter.of_observations(basis, observations)
         if form is RootFilter and exact:
-            # Computed once here; otherwise every sample would compute a root.
+            # The root is computed once here; otherwise every sample would compute it again.
             return data._replace(running=running.as_root(basis))
         return data._replace(running=running)
 
@@ -309,10 +311,10 @@ class Recursion(Inference):
 
         Returns:
             Five values. First, the mean minus the estimated constant, `batch_shape x q`. Second to
-            fourth, each `batch_shape`, or None for a static objective: the factor on the prior
-            minus the posterior covariance; the factor on the prior covariance; and the new part of
-            the prior variance as a share of the kernel's variance. Fifth, the estimated constant,
-            `batch_shape`, or None if the prior mean is given.
+            fourth, each `batch_shape`, or None for a static objective: the factor on D, which is
+            the prior minus the posterior covariance; the factor on the prior covariance; and the
+            new part of the prior variance as a share of the kernel's variance. Fifth, the estimated
+            constant, `batch_shape`, or None if the prior mean is given.
         """
         running = data.running
         assert isinstance(running, RunningPosterior)
@@ -321,8 +323,8 @@ class Recursion(Inference):
         if index is not None:
             mean = mean.gather(-1, index)
         if trend is not None:
-            # Mean and response decay by the same factor, so the subtraction may come before the
-            # decay.
+            # The mean and the response of the trend decay by the same factor, so the subtraction
+            # may come before the decay.
             response = trend.response if index is None else trend.response.gather(-1, index)
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * response
@@ -423,7 +425,7 @@ class ArmRecursion(Recursion, ArmInference):
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:
-    """Whether steps that amplify rounding by (k / noise)² lose significant digits."""
+    """Whether the precision is too low for steps whose rounding errors grow as 1 / noise²."""
     if basis.variance.dtype != torch.float64:
         return True
     return least_noise < LEAST_NOISE * basis.scale**2
@@ -432,8 +434,8 @@ def amplifies(least_noise: float, basis: Basis) -> bool:
 def precise_rounds(inference: Inference, prior: Prior) -> float:
     """Number of observations up to which rounding is small relative to the posterior variance.
 
-    Infinite for a regression, which recomputes the posterior in every round, and for a moving
-    prior, which forgets old rounding errors.
+    The number is infinite for a regression, which recomputes the posterior in every round, and for
+    a moving prior, which forgets old rounding errors.
     """
     if not isinstance(inference, Recursion) or inference.process.moves:
         return math.inf
@@ -442,7 +444,7 @@ def precise_rounds(inference: Inference, prior: Prior) -> float:
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:
-    """Time since the first observation after the last reset; 0 if there is none; `batch_shape`."""
+    """Time since the first observation after the last reset, or 0 without one, `batch_shape`."""
     return (time - data.origin).clamp_min(0)
 
 

@@ -18,20 +18,22 @@ from botorch_tv.gp.linalg import ramp, scaled
 from botorch_tv.gp.tensors import Scratch
 
 DENSE_SHARE = 1 / 12
-"""A weighted sum of rows of a covariance is computed as a product with the whole matrix if it
-contains more than this share of the rows. Fetching a number costs as much as ten multiplications of
-such a product."""
+"""Largest share of the rows of a covariance that a weighted sum fetches one by one. With
+more rows, a product with the whole matrix is cheaper, because fetching a number costs as much as
+ten multiplications of such a product."""
 CACHED_NUMBERS = 2**17
 """Target number of entries of an intermediate result: one megabyte in float64."""
 
 
 Frame = tuple[Tensor, Tensor]
-"""Coordinates of draws: T, `r x p`, and a weight in [0, 1] for each normal variate, `p`.
+"""The coordinates in which samples are drawn: a matrix T, `r x p`, and a weight in [0, 1] for each
+normal variate, `p`.
 
 Draws must be the same on every processor, but eigenvectors differ between processors: if
 eigenvalues are equal, their eigenvectors are arbitrary, and rounding decides how many eigenvalues
-are retained. Draws therefore use the columns C = Φ T of a pivoted factor. The matrix determines
-these columns, and the weights of columns that are hardly above rounding fade to 0."""
+are retained. Draws therefore use the columns C = Φ T of a pivoted Cholesky factor. The kernel
+matrix determines these columns. The weight of a column fades to 0 if its pivot is hardly larger
+than rounding errors."""
 
 
 class Basis(ABC):
@@ -64,7 +66,7 @@ class Basis(ABC):
         self.scale = math.sqrt(float(variance.max()))
 
     def unlearned(self) -> Basis:
-        """The prior before hyperparameters were learned; this prior, because a grid learns none."""
+        """The prior before learning, which is this prior: a grid learns no hyperparameters."""
         return self
 
     @abstractmethod
@@ -147,7 +149,7 @@ class Basis(ABC):
         return arms * self.size
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
-        """Sums over some rows of squares on all arms, `batch_shape x n x r -> batch_shape x M`."""
+        """Sum of the squares of n rows on each arm, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
         # Computed in blocks of trials, because all rows on all arms may exceed the memory.
@@ -162,7 +164,7 @@ class Basis(ABC):
 
 
 class ArmBasis(Basis):
-    """The arms as coordinates: exact for any kernel, M numbers per term."""
+    """A basis with one coordinate per arm: exact for any kernel, with M numbers per term."""
 
     def __init__(self, covariance: Tensor) -> None:
         super().__init__(len(covariance), covariance.diagonal().contiguous())
@@ -202,8 +204,8 @@ class ArmBasis(Basis):
         # The covariance is singular up to rounding. Its symmetric root is continuous in the
         # covariance, so rounding changes the sample only slightly.
         values, vectors = torch.linalg.eigh(scaled(self.covariance, prior_factor) - reduction)
-        # The root of an eigenvalue at the level of rounding is far above that level. Such roots
-        # fade out gradually; with a threshold, rounding would decide which roots count.
+        # If an eigenvalue is as small as rounding errors, its root is much larger than they are.
+        # Such roots fade out gradually; with a threshold, rounding would decide which roots count.
         rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
         root = values.clamp_min(0).sqrt() * ramp(values, rounding, 10 * rounding)
         rotated = vectors.mT @ normal.unsqueeze(-1)
@@ -212,11 +214,13 @@ class ArmBasis(Basis):
 
 
 class FeatureBasis(Basis):
-    """Features Φ (`M x r`) with K = Φ Φᵀ up to rounding; a product with Φ maps terms to the arms.
+    """A basis of features Φ, `M x r`, with K = Φ Φᵀ up to rounding.
+
+    A product with Φ maps coordinates to the arms.
 
     Args:
-        features: Φ, `M x r`.
-        frame: Coordinates of draws; None for the coordinates of the features.
+        features: The features Φ of all arms, `M x r`.
+        frame: Coordinates in which samples are drawn; None for the coordinates of the features.
     """
 
     def __init__(self, features: Tensor, frame: Frame | None = None) -> None:
@@ -254,7 +258,7 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # A Cholesky factor depends on coordinates, so it is computed in those of the frame.
+        # A Cholesky factor depends on the choice of coordinates; those of the frame are used.
         identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
         covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
         root: Tensor = torch.linalg.cholesky_ex(covariance).L
@@ -306,9 +310,9 @@ class ProductBasis(FeatureBasis):
 
     Args:
         factors: Φ_i, one `n_i x r_i` per dimension.
-        retained: Numbers of the retained columns of the product, which has r_1 · ... · r_d columns,
+        retained: Indices of the retained columns among the r_1 · ... · r_d columns of the product,
             `r`, int64.
-        frame: Coordinates of draws; None for the coordinates of the features.
+        frame: Coordinates in which samples are drawn; None for the coordinates of the features.
     """
 
     def __init__(self, factors: list[Tensor], retained: Tensor, frame: Frame | None = None) -> None:
@@ -401,7 +405,7 @@ class ProductBasis(FeatureBasis):
             points, rank = factor.shape
             rest //= rank
             product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
-            # Not matmul, which would copy its result into ``out``.
+            # ``matmul`` is not used, because it would copy its result into ``out``.
             wide = factor.expand(done, points, rank)
             tensor = torch.bmm(wide, tensor.view(done, rank, rest), out=product)
             done *= points

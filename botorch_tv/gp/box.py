@@ -113,14 +113,15 @@ def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
 
 
 CANDIDATES = 2048
-"""Approximate number of points from which nodes are selected and at which errors are measured."""
+"""Approximate number of points from which the nodes of a basis are selected, and at which the error
+of the basis is measured."""
 PASSES = 6
-"""Largest number of attempts to find nodes. Each attempt adds candidates at points where the error
-of the previous attempt exceeds the tolerance."""
+"""Largest number of attempts to find the nodes of a basis. Each attempt adds candidates at points
+where the error of the previous attempt exceeds the tolerance."""
 
 
 class PointBasis(Basis):
-    """Functions φ on a box, one per node.
+    """A basis of functions φ on a box, one function per node.
 
     Methods with an argument ``index`` expect the values φ(x) of a point x, `r`, instead of the
     number of an arm.
@@ -151,11 +152,11 @@ class PointBasis(Basis):
         return self.box_prior.kernel
 
     def covariance(self, X: Tensor) -> Tensor:
-        """k(X, Z), `trials x q x d -> trials x q x r`; differentiable."""
+        """Covariances k(X, Z), `trials x q x d -> trials x q x r`; differentiable."""
         return self.points.covariance(X, self.X.expand(len(X), -1, -1))
 
     def at(self, X: Tensor) -> Tensor:
-        """φ at points, `* x d -> * x r`; differentiable."""
+        """Values of φ at points, `* x d -> * x r`; differentiable."""
         flat = self.covariance(X.reshape(1, -1, X.shape[-1])) @ self.inverse.mT
         return flat.view(*X.shape[:-1], self.size)
 
@@ -257,17 +258,18 @@ def scattered(dim: int, number: int) -> DeviceCopies:
 
     Args:
         dim: Dimension d of the cube.
-        number: Seed of the sequence.
+        number: Seed of the sequence of points; different seeds give different points.
     """
     drawn = even_points(CANDIDATES, dim + 1, seed=1 + number)
     points, share = drawn[:, :dim], 2 * drawn[:, dim:]
-    # Each point has its own threshold: coordinates closer than this to 0 or 1 are moved there.
+    # Each point has its own threshold. A coordinate whose distance from 0 or 1 is below the
+    # threshold is rounded to 0 or 1.
     near = (points - 0.5).abs() >= 0.5 * share
     return DeviceCopies(torch.where(near, points.round(), points))
 
 
 def _pivoted(kernel: PointKernel, X: Tensor, most: int, limit: float) -> tuple[Tensor, list[int]]:
-    """Pivoted Cholesky columns for points `M x d` and pivot indices, without all M² covariances."""
+    """Pivoted Cholesky columns, and indices of pivots, for points `M x d`; no M x M matrix."""
     whole = X.unsqueeze(0)
 
     def row(place: int) -> Tensor:

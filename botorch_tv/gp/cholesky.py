@@ -1,7 +1,8 @@
 """The Cholesky factor of I + S (K ∘ D) S for a growing log, and a pivoted factor of a kernel.
 
-With S = N^(-1/2), all eigenvalues of I + S (K ∘ D) S are at least 1, so no jitter is needed. A row
-with S = 0 has no effect.
+Here K is the prior covariance of the observations, D contains the temporal factors, N is the noise
+covariance, and S = N^(-1/2). All eigenvalues of I + S (K ∘ D) S are at least 1, so no jitter is
+needed. An observation with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
 Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). A block
@@ -23,33 +24,34 @@ from torch import Tensor
 from botorch_tv.gp.tensors import OfTrials, without_gradients
 
 FACTOR_BLOCK = 64
-"""Number of observations in a block of rows."""
+"""Number of observations in a block of rows of a Cholesky factor."""
 FACTOR_GROWTH = 1.25
-"""Capacity of a growing factor, as a multiple of its rows."""
+"""Number of rows for which a growing factor has memory, as a multiple of the rows in use."""
 STRIP = 256
-"""Number of rows of a triangle in one product: larger strips multiply more zeros, smaller strips
-are slower."""
+"""Number of rows of a triangular matrix in one strip; every strip is multiplied separately. Larger
+strips multiply more zeros, smaller strips are slower."""
 
 Gram = Callable[[int, int], Tensor]
-"""Returns rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``, `trials x q x last`."""
+"""A function that returns rows ``first`` to ``last`` of S (K ∘ D) S up to column ``last``,
+`trials x q x last`."""
 
 PIVOT_TIE = 1 / 16
-"""Pivots that differ by less than this share of the largest pivot count as equal."""
+"""Largest difference of pivots that count as equal, as a share of the largest pivot."""
 
 
 def cholesky(covariance: Tensor, root: Tensor, *, checked: bool = False) -> Tensor:
-    """L with L Lᵀ = I + S C S, `... x n x n`, of a covariance C and of S, `... x n`.
+    """The Cholesky factor L of I + S C S, `... x n x n`, for a covariance C and a diagonal S.
 
     Args:
         covariance: C, `... x n x n`.
-        root: S, `... x n`.
-        checked: Whether to check that C is a covariance; the check waits for a device.
+        root: The diagonal of S, `... x n`.
+        checked: Whether to check that C is a covariance; the check waits for the device.
     """
     return _root(correlation(covariance, root), checked)
 
 
 def correlation(covariance: Tensor, root: Tensor) -> Tensor:
-    """I + S C S, `... x n x n`."""
+    """The matrix I + S C S, `... x n x n`, for a covariance C and a diagonal matrix S."""
     scaled = root.unsqueeze(-1) * covariance * root.unsqueeze(-2)
     scaled.diagonal(dim1=-2, dim2=-1).add_(1)
     return scaled
@@ -62,8 +64,8 @@ def further_rows(
 
     Args:
         lower: L, `... x n x n`.
-        beside: The matrix to factor, between new and old rows, `... x q x n`.
-        own: The matrix to factor, among new rows, `... x q x q`.
+        beside: Entries of the matrix to factor in new rows and old columns, `... x q x n`.
+        own: Entries of the matrix to factor in new rows and new columns, `... x q x q`.
         checked: Whether to check that the matrix is a covariance, as for :func:`cholesky`.
     """
     if lower.shape[-1]:
@@ -161,8 +163,8 @@ class GrowingFactor:
     """
 
     def __init__(self) -> None:
-        # Prior, S, inputs, and the whole blocks of L and L⁻¹ with spare capacity; rows are only
-        # appended, never overwritten.
+        # The cached tuple: prior, S, inputs, and the whole blocks of L and of L⁻¹, with spare
+        # capacity. Rows are only appended, never overwritten.
         self._held: tuple[object, Tensor, Tensor, Tensor, Tensor] | None = None
         self._turn = Lock()
 
@@ -171,7 +173,7 @@ class GrowingFactor:
 
     @without_gradients
     def factor(self, prior: object, root: Tensor, beside: Tensor, gram: Gram) -> Factor:
-        """The factor for a log.
+        """The factor for the observations of a log.
 
         Args:
             prior: The prior, compared by identity.
@@ -241,7 +243,8 @@ def numbers_of_factor(rows: int) -> int:
     needed = [
         rows for rows in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _capacity(rows) < capacity
     ]
-    # Two triangles; in addition, two smaller triangles while they grow, or a copy for a solve.
+    # A factor has two triangles. Additional memory is needed for two smaller triangles while they
+    # grow, or for a copy during a solve.
     return 2 * capacity**2 + max(2 * _capacity(needed[-1]) ** 2 if needed else 0, whole**2)
 
 
@@ -274,9 +277,10 @@ def _block(lower: Tensor, inverse: Tensor, gram: Gram, last: int) -> tuple[Tenso
 def pivoted_cholesky(
     diagonal: Tensor, row: Callable[[int], Tensor], max_rank: int, tolerance: float
 ) -> tuple[Tensor, Tensor, Tensor, list[int]]:
-    """Partial Cholesky factor C of a matrix with complete pivoting.
+    """Partial Cholesky factor C of a matrix, by complete pivoting.
 
-    A pivot is the first diagonal entry of the residual within :data:`PIVOT_TIE` of the largest.
+    A pivot is the first diagonal entry of the residual that equals the largest diagonal entry up to
+    :data:`PIVOT_TIE`.
     Symmetries make many entries equal up to rounding, and rounding differs between processors.
     Columns are the same on all processors as long as rounding errors, relative to the pivot, stay
     far below :data:`PIVOT_TIE`.
@@ -285,12 +289,12 @@ def pivoted_cholesky(
         diagonal: Diagonal of a symmetric positive semi-definite matrix K, `M`.
         row: Computes a row of K, `M`; called for the rows of pivots only.
         max_rank: Largest number of columns.
-        tolerance: Stop when no diagonal entry of the residual exceeds this.
+        tolerance: Largest diagonal entry of the residual at which the factorisation stops.
 
     Returns:
-        Four results: C, `M x r`, with columns in the order of their pivots; the pivots, which are
-        residuals before their columns were added, `r`; the diagonal of K - C Cᵀ, `M`; and the
-        indices of the pivots, a list of r numbers.
+        Four results: C, `M x r`, with columns in the order of their pivots; the pivots, each a
+        diagonal entry of the residual before its column was added, `r`; the diagonal of the final
+        residual K - C Cᵀ, `M`; and the indices of the pivots, a list of r numbers.
     """
     residual = diagonal.clone()
     factor = residual.new_empty(max_rank, len(residual))

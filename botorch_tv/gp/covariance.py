@@ -22,7 +22,7 @@ from botorch_tv.gp.linalg import ramp
 from botorch_tv.memory import bytes_text, free_bytes
 
 RANK_SHARE = 0.25
-"""Features are used if their number r is at most this share of the number M of arms.
+"""Largest number r of features that are used, as a share of the number M of arms.
 
 In features, a term of a posterior costs r numbers from memory and M r multiplications. Over the
 arms, it costs M numbers from memory. Fetching a number takes at least as long as four
@@ -38,7 +38,7 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         X: The arms, `M x d`.
 
     Returns:
-        `M x M`, float64 on the device of ``X``.
+        The covariances, `M x M`, float64, on the device of ``X``.
 
     Raises:
         InputDataError: If the matrix does not fit the arms, the kernel cannot be evaluated on them,
@@ -156,7 +156,8 @@ def describe_kernel(kernel: Kernel | Tensor) -> str:
 
 
 INDEFINITE_TOLERANCE = 1e-8
-"""An eigenvalue is accepted if it is at least minus this share of the largest eigenvalue."""
+"""Largest absolute value of a negative eigenvalue that is accepted as rounding error, as a share of
+the largest eigenvalue."""
 EVALUATED_TOLERANCE = 1e-6
 """Largest asymmetry of an evaluated kernel, as a share of its largest entry. Kernels compute a
 distance as the root of its square. For equal points, an error δ of the square becomes an error √δ
@@ -213,7 +214,7 @@ def require_semidefinite(covariance: Tensor) -> None:
     Raises:
         InputDataError: If the eigenvalues fail :func:`require_spectrum`.
     """
-    largest = float(covariance.diagonal().max())  # at most the largest eigenvalue
+    largest = float(covariance.diagonal().max())  # it is at most the largest eigenvalue
     if largest > 0:
         raised = covariance.clone()
         raised.diagonal().add_(INDEFINITE_TOLERANCE * largest)
@@ -243,19 +244,20 @@ def require_spectrum(eigenvalues: Tensor) -> None:
 Inference = Literal["auto", "exact", "features"]
 
 RANK_TOLERANCE = 1e-13
-"""A feature is dropped if its eigenvalue is below this share of the largest eigenvalue.
+"""Smallest eigenvalue of a feature that is retained, as a share of the largest eigenvalue.
 
 A larger share would visibly change the mean for data that are very improbable under the model.
 """
 DRAWN_PIVOTS = (1e-10, 4e-10)
-"""The direction of a pivot fades out of draws between these two shares of the largest variance.
+"""Two shares of the largest variance; for pivots between them, the weight of the direction of the
+pivot in draws grows from 0 to 1.
 
 Rounding changes a pivot by about 1e-15, which is far too little to change the order of pivots.
 Directions that are missing in a draw contribute at most the second share to a covariance.
 """
 DRAWN_EIGENVALUES = (1e-12, 1e-11)
-"""Between these eigenvalues, as shares of the largest, the direction of an eigenvalue fades out of
-draws. Both shares are far above :data:`RANK_TOLERANCE`."""
+"""Two shares of the largest eigenvalue; for eigenvalues between them, the weight of the eigenvector
+in draws grows from 0 to 1. Both shares are far above :data:`RANK_TOLERANCE`."""
 
 
 def factor(
@@ -301,7 +303,7 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
             require_semidefinite(covariance)
         features, rotation = compressed(columns, RANK_TOLERANCE)
         if any_rank or features.shape[-1] <= RANK_SHARE * arms:
-            # The columns are C = Φ Vᵀ, with features Φ = C V and the rotation V.
+            # The columns of the pivoted factor are C = Φ Vᵀ, with features Φ = C V and rotation V.
             eigenvalues = features.square().sum(0)
             return FeatureBasis(features, _pivot_frame(rotation.T, eigenvalues, pivots / largest))
     if not any_rank:
@@ -330,15 +332,15 @@ def _faded(rotation: Tensor, eigenvalues: Tensor) -> Tensor:
 
 
 def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame:
-    """Columns of a pivoted Cholesky factor as coordinates of draws.
+    """The coordinates in which samples are drawn: the columns of a pivoted Cholesky factor.
 
     Args:
-        rotation: The columns in coordinates of the features, `r x p`.
+        rotation: The columns of the Cholesky factor in coordinates of the features, `r x p`.
         eigenvalues: Eigenvalues of the features, `r`.
         pivots: Pivots as shares of the largest variance, `p`.
     """
     weights = ramp(pivots, *DRAWN_PIVOTS)
-    # Find the last pivot of positive weight: pivots may increase slightly where they tie.
+    # Find the last pivot of positive weight; pivots that tie may increase slightly.
     used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
     return _faded(rotation[:, :used], eigenvalues), weights[:used]
 
@@ -407,7 +409,7 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues, and eigenvectors; they are even or odd if the matrix mirrors itself.
+    """Ascending eigenvalues, and eigenvectors, which are even or odd for a self-mirrored matrix.
 
     A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
     points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately. They

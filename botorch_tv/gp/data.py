@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from botorch_tv.gp.mixture.filter import RunningMixture
 
 Prior = Basis | BoxPrior | BankPrior
-"""A kernel factored over arms, a prior on a box, or a bank of processes."""
+"""The prior on a domain: a kernel factored over arms, a prior on a box, or a bank of candidate
+processes."""
 
 
 def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
@@ -109,10 +110,10 @@ class Data(NamedTuple):
     dropped: int
     """Number of the oldest observations that no trial retains."""
     rule_mask: Tensor | None
-    """The retained rows of each trial, among rows from number ``dropped`` on,
+    """Which rows each trial retains, among rows from number ``dropped`` on,
     `batch_shape x (rounds - dropped)`, bool; None if all trials retain all these rows."""
     aside: Tensor | None
-    """Rows that are set aside temporarily, of the shape of ``rule_mask``; None for none."""
+    """Which rows are set aside temporarily, bool, of the shape of ``rule_mask``; None for none."""
     time: Tensor
     """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
     first_time: Tensor
@@ -167,7 +168,7 @@ class Data(NamedTuple):
 
     @property
     def mask(self) -> Tensor | None:
-        """Rows in use, from row ``dropped`` on, `batch_shape x n`, bool; None for all."""
+        """Which rows from row ``dropped`` on are in use, `batch_shape x n`, bool; None for all."""
         if self.aside is None:
             return self.rule_mask
         return ~self.aside if self.rule_mask is None else self.rule_mask & ~self.aside
@@ -179,7 +180,7 @@ class Data(NamedTuple):
 
     @property
     def retained(self) -> Tensor:
-        """Rows in use as in :attr:`mask`, but as a tensor even if all rows are in use."""
+        """Which rows are in use, as in :attr:`mask`, but a tensor even if all rows are in use."""
         mask = self.mask
         if mask is not None:
             return mask
@@ -188,7 +189,7 @@ class Data(NamedTuple):
 
     @property
     def good(self) -> Tensor:
-        """Retained rows that did not fail, from row ``dropped`` on, `batch_shape x n`."""
+        """Which rows from row ``dropped`` on are retained and did not fail, `batch_shape x n`."""
         return self.retained & self.history.noise.tensor(self.dropped).isfinite()
 
     def observed(
@@ -217,7 +218,7 @@ class Data(NamedTuple):
         if aside is not None:
             aside = torch.nn.functional.pad(aside, (0, 1))
         origin, empty = self.origin, self.empty
-        if empty is not None:  # else every trial has its origin
+        if empty is not None:  # if None, every trial already has an origin
             started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
             origin = torch.minimum(origin, started)
             empty = None if all_good else empty & noise.isinf()
@@ -274,7 +275,7 @@ class Data(NamedTuple):
                 older = (~where).unsqueeze(-1).expand(*where.shape, length - answer.newest)
                 rows = torch.nn.functional.pad(older, (0, answer.newest), value=1)
             if rows is not None and looks:
-                # Nothing changes if all retained rows stay.
+                # The rule changes nothing if all rows retained so far remain retained.
                 drops = ~rows if rule_mask is None else rule_mask & ~rows
                 rows = rows if bool(drops.any()) else None
             if rows is not None:
@@ -286,7 +287,7 @@ class Data(NamedTuple):
             reset, aside = _either(reset, resets), _either(aside, answer.aside)
         aside = None if aside is None else some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
-        fresh = bool(all_good) and newest > 0 and not any_rows  # newest row is good and retained
+        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row is good, retained
         if leaving or any_rows or cleared is not None:
             if looks and rule_mask is not None:  # drop rows that no trial retains
                 used = rule_mask.reshape(-1, length).any(0)

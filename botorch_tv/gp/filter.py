@@ -17,15 +17,17 @@ from botorch_tv.gp.regression import Observations, regress
 from botorch_tv.gp.tensors import Rows, room_for
 
 FEWEST_ROWS = 32
-"""Smallest number of rows that are absorbed together: each absorption reads all of the matrix B."""
+"""Smallest number of rows that are absorbed together. Few rows are not worth an absorption, which
+reads the whole matrix B."""
 FIRST_ROWS = 128
-"""Number of rows allocated at first, unless rows are absorbed earlier."""
+"""Number of rows for which memory is allocated at first; fewer if rows are absorbed earlier."""
 
 
 class Filter(RunningPosterior):
-    """D = Σᵢ wᵢ hᵢ hᵢᵀ + w B: steps hᵢ in coordinates of the basis, and a matrix B of older steps.
+    """A posterior as D = Σᵢ wᵢ hᵢ hᵢᵀ + w B, with steps hᵢ and a matrix B of older steps.
 
-    B absorbs the steps once reading B costs less than reading the steps. A few observations in many
+    D is the prior minus the posterior covariance, in coordinates of the basis.
+    B absorbs the steps when reading B costs less than reading the steps. A few observations in many
     coordinates therefore stay cheap.
 
     Attributes:
@@ -83,7 +85,7 @@ class Filter(RunningPosterior):
         first = min(most, FIRST_ROWS)
         capacity = room_for(min(rounds, most), first)
         if rounds < most:
-            older = capacity // 2 if capacity > first else 0  # stays while rows are copied
+            older = capacity // 2 if capacity > first else 0  # memory of the older rows in a copy
             return (capacity + older) * size
         # First, rows, weighted rows and their sum are in memory; later, two matrices and few rows.
         absorbing = (capacity + most + size) * size
@@ -147,10 +149,10 @@ class Filter(RunningPosterior):
 
 
 class RootFilter(RunningPosterior):
-    """D = I - L Lᵀ in features of the kernel, for any static objective: Potter's square root.
+    """A posterior as D = I - L Lᵀ in features, for any static objective: Potter's square root.
 
     With v = Lᵀ φ(x) and s = |v|² + n, an observation at x of noise variance n changes L to
-    L (I - v vᵀ / s)^(1/2). The root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. Even
+    L (I - v vᵀ / s)^(1/2). This root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. Even
     with rounding errors, L Lᵀ is a covariance. A sample of the objective is L times a sample of the
     prior.
 
@@ -193,7 +195,7 @@ class RootFilter(RunningPosterior):
         root = (signed + noise).rsqrt_()
         direction.mul_(root.unsqueeze(-1))
         coordinates = (self.root @ direction.unsqueeze(-1)).squeeze(-1)
-        # The share is noise / (variance + noise); it exceeds 1 for a removal.
+        # ``share`` is noise / (variance + noise); it exceeds 1 for a removal.
         share = torch.rsub(direction.square().sum(-1, keepdim=True), 1, alpha=sign)
         shortened = direction / share.sqrt_().add_(1)
         self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)

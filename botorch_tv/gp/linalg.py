@@ -8,10 +8,11 @@ from torch import Tensor
 from botorch_tv.gp.tensors import Scratch
 
 FEW_NUMBERS = 2**15
-"""Up to this number of scores, an argmax of bytes is faster than a maximum of ranks."""
+"""Largest number of scores for which an argmax of bytes is faster than a maximum of ranks."""
 
 TIE_TOLERANCE = 1e-7
-"""Scores this close, in units of the largest prior standard deviation, are equal."""
+"""Largest difference of scores that count as equal, in units of the largest prior standard
+deviation."""
 
 
 def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
@@ -79,10 +80,10 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         value: New value, broadcastable to the event shape.
 
     Returns:
-        The tensor.
+        The modified ``tensor``.
     """
     if tensor.device.type == "cpu":
-        # Indices instead of a mask: with a mask PyTorch would pass over the whole tensor.
+        # On a CPU, indices replace the mask, because a mask makes PyTorch read the whole tensor.
         some = trials.view(trials.shape or (1,)).nonzero(as_tuple=True)
         whole = tensor if trials.dim() > 0 else tensor.unsqueeze(0)
         whole[some] = torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)
@@ -95,7 +96,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
 
 
 def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
-    """0 up to ``low``, 1 from ``high`` on, and linear in between."""
+    """A function that is 0 up to ``low``, 1 from ``high`` on, and linear between them."""
     return ((values - low) / (high - low)).clamp(0, 1)
 
 

@@ -29,8 +29,8 @@ class Stationary:
 
     Attributes:
         smoothness: ν of a Matérn kernel, 1/2, 3/2 or 5/2; infinite for the squared exponential.
-        lengthscale: `1 x d` or `trials x 1 x d`; d is 1 for a shared lengthscale.
-        outputscale: `1 x 1` or `trials x 1 x 1`.
+        lengthscale: Lengthscales, `1 x d` or `trials x 1 x d`; d is 1 for a shared lengthscale.
+        outputscale: Output scale, `1 x 1` or `trials x 1 x 1`.
         columns: Columns that the kernel uses; None for all.
     """
 
@@ -140,7 +140,7 @@ class Against:
         return covariance, pull
 
     def _square(self, first: Tensor) -> Tensor:
-        """Squared distances from centred points."""
+        """Squared distances between centred points and the fixed points."""
         sizes = first.square().sum(-1, keepdim=True) + self._squares
         return torch.baddbmm(sizes, first, self._around.mT, alpha=-2).clamp_min(SMALLEST_SQUARE)
 

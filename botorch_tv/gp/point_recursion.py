@@ -35,11 +35,13 @@ NOISE_SHARE = 1 / 16
 """Smallest noise variance of an observation that the basis functions support, as a share of the
 strategy's noise variance."""
 LEAST_SHARE = 1e-13
-"""Smallest error of an approximated kernel that is above rounding, as a share of its variance."""
+"""Smallest error of an approximated kernel that exceeds rounding errors, as a share of the variance
+of the kernel."""
 ROOT_MATRICES = 5
-"""Number of matrices of size functions x functions in memory while a posterior is computed."""
+"""Number of r x r matrices, for r basis functions, in memory while a posterior is computed."""
 FEATURE_SCORING = 3
-"""Number of matrices of size points x functions in memory while a score is computed."""
+"""Number of matrices in memory while a score is computed, each with a row per point and a column
+per basis function."""
 
 
 @dataclass(frozen=True)
@@ -187,9 +189,11 @@ class FeaturePosterior(GaussianPosterior):
         basis: The functions φ = L⁻¹ k(Z, x).
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
-        weights: L⁻ᵀ z, `trials x r`.
-        root: L⁻ᵀ R, `trials x r x r`.
-        path: L⁻ᵀ w, where φᵀ(z + w) is a sample, `trials x r x 1`; None if none was requested.
+        weights: L⁻ᵀ z, the weights of k(Z, x) in the mean, `trials x r`.
+        root: L⁻ᵀ R, whose product with k(x, Z) has the variance as its squared norm,
+            `trials x r x r`.
+        path: L⁻ᵀ w, the weights of k(Z, x) in a sample minus the mean, `trials x r x 1`; None if no
+            sample was requested.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: Information gain of the observations in use, `trials`.
     """

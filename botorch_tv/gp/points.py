@@ -4,6 +4,9 @@ The formulas of :mod:`botorch_tv.gp.regression` apply, with points instead of ar
 S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
 
     mean(x) = k~ᵀ S L⁻ᵀ L⁻¹ S y,   var(x) = v k(x, x) - ‖L⁻¹ S k~‖².
+
+Here k~ contains the prior covariances of f_now(x) with the observations, and v is the factor on the
+prior variance.
 """
 
 from __future__ import annotations
@@ -44,12 +47,15 @@ from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
 FAMILIAR = 256
-"""A search of a box starts from at most this many observations: the newest observations if the cost
-per round must be constant, otherwise the observations with the best means."""
+"""Largest number of observations from which a search of a box starts. They are the newest
+observations if the cost per round must be constant, otherwise the observations with the best
+means."""
 POSTERIOR_MATRICES = 6
-"""Number of matrices of size block x observations in memory while a posterior is computed."""
+"""Number of matrices in memory while a posterior is computed, each with a row per observation of a
+block of the Cholesky factor and a column per observation."""
 DECAY_MATRICES = 2
-"""Number of further matrices of size block x observations if covariances decay with time."""
+"""Number of further matrices of the size described in :data:`POSTERIOR_MATRICES` if covariances
+decay with time."""
 WAVES = 4
 """Number of values per point and frequency in memory while a sample is evaluated."""
 
@@ -101,7 +107,7 @@ class PointPosterior(OfTrials, ABC):
         return self.X, self.live
 
     def here(self, context: Tensor | None) -> Tensor:
-        """The measured points with the present context instead of their own, `trials x n x d`."""
+        """The measured points, with the present context in place of their own, `trials x n x d`."""
         if context is None:
             return self.X
         return with_context(self.X[..., : self.X.shape[-1] - context.shape[-1]], context)
@@ -137,7 +143,9 @@ class PointPosterior(OfTrials, ABC):
 
 
 class GaussianPosterior(PointPosterior):
-    """Posteriors by prior covariances with n points; the mean is a weighted sum of covariances.
+    """Posteriors computed from the prior covariances of a point with n other points.
+
+    The mean is a weighted sum of these covariances.
 
     Attributes:
         weights: Weights of the covariances in the mean, `trials x n`.
@@ -168,10 +176,10 @@ class GaussianPosterior(PointPosterior):
 
     @abstractmethod
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and covariance of e groups of points of each trial.
+        """Mean and covariance within each of e groups of q points per trial.
 
         Args:
-            X: `trials x e x q x d`.
+            X: The points, `trials x e x q x d`.
 
         Returns:
             The mean, `trials x e x q`, and the covariance within each group,
@@ -210,9 +218,11 @@ class RegressionPosterior(GaussianPosterior):
         kernel: The spatial covariance.
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
-        weights: S L⁻ᵀ L⁻¹ S y, each entry times its temporal factor, `trials x n`.
+        weights: Weights of the spatial covariances in the mean, `trials x n`: S L⁻ᵀ L⁻¹ S y, each
+            entry times its temporal factor.
         factor: The Cholesky factor L.
-        scale: S times the temporal factors, `trials x n`.
+        scale: Factors on the spatial covariances in the variance, `trials x n`: S times the
+            temporal factors.
         prior_factor: Factor v on the prior variance, `trials`; None for 1.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
@@ -280,7 +290,7 @@ class RegressionPosterior(GaussianPosterior):
 
 
 def beside(value: Tensor | float) -> Tensor | float:
-    """A number, or a number per point with a dimension of size 1 appended."""
+    """Append a dimension of size 1 to a tensor with a number per point; a number is returned."""
     return value.unsqueeze(-1) if isinstance(value, Tensor) else value
 
 
@@ -407,7 +417,7 @@ class PointInference(Inference):
     def predict(
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> GaussianPosterior:
-        """The posterior at present, of flattened trials.
+        """The posterior at present, with the batch shape flattened to one dimension of trials.
 
         Args:
             data: The observations.
@@ -444,7 +454,7 @@ class PointRegression(PointInference):
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
         if self.samples and isinstance(prior, BoxPrior):
-            spectral_normals(prior.points)  # raises if the spectrum is not available
+            spectral_normals(prior.points)  # to raise an error if the spectrum is not available
         return None if self.process.ages else GrowingFactor()
 
     def predict(
@@ -499,7 +509,7 @@ class PointRegression(PointInference):
     def observations(
         self, data: Data, present: Present, inflation_power: int = 1, pairs: bool = False
     ) -> Observations:
-        """The retained observations, of flattened trials."""
+        """The retained observations, with the batch shape flattened to one dimension of trials."""
         found = super().observations(data, present, inflation_power, pairs)
         trials, dims = data.time.numel(), data.time.dim()
         return found.each(lambda part: part.reshape(trials, *part.shape[dims:]))

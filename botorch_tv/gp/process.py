@@ -31,7 +31,8 @@ from botorch_tv.gp.mixture.filter import RunningMixture
 from botorch_tv.gp.regression import Observations
 
 SCORING = 4
-"""Number of matrices of size points x observations in memory while a score is computed."""
+"""Number of matrices in memory while a score is computed, each with a row per point and a column
+per observation."""
 
 BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
 """Retention rules that do not depend on observed values."""
@@ -107,13 +108,15 @@ class Process:
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
-    """Temporal factors of rows with the first ``last`` rows, `batch_shape x (last - first) x last`.
+    """Temporal factors between some rows of the log and the first ``last`` rows.
+
+    The result has the shape `batch_shape x (last - first) x last`.
 
     Args:
         decay: The decay of a process.
         elapsed: Times of all rows, `batch_shape x n`.
-        first: Number of the first row.
-        last: Number of the last row plus 1.
+        first: Number of the first of these rows.
+        last: Number of the last of these rows plus 1.
     """
     those, others = elapsed[..., first:last].unsqueeze(-1), elapsed[..., :last].unsqueeze(-2)
     return decay.covariance(those, others)
@@ -138,9 +141,10 @@ class Looks(NamedTuple):
     compared: int
     """Number of observations, or basis functions, with which a point's covariances are computed."""
     matrices: int = SCORING
-    """Number of matrices of size points x ``compared`` in memory while a score is computed."""
+    """Number of matrices in memory while a score is computed, each with a row per point and
+    ``compared`` columns."""
     besides: int = 0
-    """Number of further values in memory per point."""
+    """Number of further values in memory per point while a score is computed."""
 
 
 class Inference(ABC):

@@ -22,16 +22,16 @@ are `m x k`, and the numbers are those of the groups, `m`."""
 
 SUFFICIENT_DECREASE = 1e-4
 CURVATURE = 1e-10
-"""The inverse Hessian is updated only if the cosine of the angle between a step and the resulting
-change of the gradient exceeds this."""
+"""Smallest cosine of the angle between a step and the resulting change of the gradient at which the
+inverse Hessian is updated."""
 FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
-"""On a GPU, the number of evaluations between two checks for finished problems is this, or a third
-of the evaluations so far if that is more."""
+"""Smallest number of evaluations between two checks for finished problems on a GPU. The number
+between two later checks is a third of the evaluations so far, if that is larger."""
 SHORTEST_STEP = 1e-12
-"""A problem ends if its line search has shortened a step to less than this share of the first
-length."""
+"""Smallest length of a step, as a share of the first length in its line search; a problem ends if
+its step becomes shorter."""
 
 
 def minimize(
@@ -54,10 +54,10 @@ def minimize(
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
         evaluations: Largest number of evaluations of the function.
-        value_tolerance: A problem ends when a step changes its value by no more than this,
+        value_tolerance: Largest decrease of the value in a step after which a problem ends,
             relative to max(|value|, 1).
-        gradient_tolerance: A problem also ends when no coordinate of the projected gradient exceeds
-            this in absolute value.
+        gradient_tolerance: Largest absolute value of the coordinates of the projected gradient at
+            which a problem also ends.
 
     Returns:
         The finished descent; its attribute ``x`` contains the best points.
@@ -68,11 +68,11 @@ def minimize(
 
 
 class Descent:
-    """Problems that descend together, alone or in groups; members of groups may be dropped.
+    """A batch of descents: single problems, or groups of problems whose members may be dropped.
 
     Args:
-        function: Computes value and gradient, as for :func:`minimize`; ``__init__`` evaluates it
-            once.
+        function: Computes value and gradient, as for :func:`minimize`; the constructor
+            evaluates it once.
         start: Starting points, `n x p`, or `n x k x p` for groups of k; clamped to the bounds. A
             group is evaluated until all its members have ended.
         lower: Lower bounds, broadcastable with ``start``.
@@ -126,7 +126,7 @@ class Descent:
         self._inverse, self._uphill = self._inverse * factor.unsqueeze(-1), self._uphill * factor
 
     def go(self, evaluations: int, *, blindly: bool = False) -> None:
-        """Descend until all problems have ended or the evaluations are used.
+        """Descend until all problems have ended or ``evaluations`` is reached.
 
         Args:
             evaluations: Largest total number of evaluations.
@@ -142,7 +142,7 @@ class Descent:
             if self._futile < math.inf:
                 promised = (self._slope * self._uphill).sum(-1)
                 within = self._height.amin(-1, keepdim=True).add(promised, alpha=self._futile)
-                # The length of the first step is arbitrary and promises nothing.
+                # The length of the first step is arbitrary, so it promises no decrease.
                 self._going = self._going > ((self._height > within) > self._fresh)
             if on_cpu or (not blindly and self.evaluations >= next_look):
                 next_look = _next_look(self.evaluations)
@@ -150,7 +150,7 @@ class Descent:
         self._write_down()
 
     def go_on_with(self, some: Tensor) -> None:
-        """Retain members of every group, `n x j`, in this order, also in ``x`` and ``value``."""
+        """Retain only the members ``some``, `n x j`, of every group, in this order."""
         self._write_down()
         self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
         own = some.index_select(0, self._rows)
@@ -166,7 +166,7 @@ class Descent:
             self.x[self._rows], self.value[self._rows] = self._at, self._height
 
     def _look(self) -> None:
-        """Remove finished problems or groups from the batch once they are the majority."""
+        """Remove finished problems or groups from the batch when they are the majority."""
         going = self._going.any(-1) if self._going.dim() > 1 else self._going
         remaining = int(going.sum())
         if remaining > len(self._rows) // 2:
@@ -178,7 +178,7 @@ class Descent:
             setattr(self, name, getattr(self, name).index_select(0, rows))
 
     def _turn(self) -> None:
-        """Set the direction from the gradient and the matrix."""
+        """Set the direction of the next step from the gradient and the inverse Hessian."""
         # A coordinate that is pushed against its bound is fixed.
         free = torch.where(self._gradient > 0, self._lower, self._upper) != self._at
         self._slope = self._gradient * free
@@ -195,7 +195,7 @@ class Descent:
         # A step clamped to the bounds may point upwards; then the value must not increase.
         enough = gained.add(promised.clamp_max(0), alpha=SUFFICIENT_DECREASE) >= 0
         accepted = enough & self._going
-        # The minimum of the parabola through both values and the first slope.
+        # Step length at the minimum of the parabola through both values and the first slope.
         shorter = (0.5 * promised).div_(promised + gained)
         # A finished problem does not move, so its quotient is 0 / 0.
         shorter = shorter.nan_to_num_(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
@@ -241,7 +241,7 @@ OF_PROBLEMS = (
     "_at", "_height", "_gradient", "_lower", "_upper", "_step", "_going", "_fresh", "_inverse",
     "_slope", "_uphill",
 )  # fmt: skip
-"""Attributes with the state of each remaining problem."""
+"""Names of the attributes that contain the state of each remaining problem."""
 
 
 def _next_look(evaluations: int) -> int:

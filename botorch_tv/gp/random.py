@@ -68,7 +68,7 @@ def words(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
 
 
 def uniforms(word: Tensor) -> Tensor:
-    """Words as float64 uniform on [0, 1), in steps of 2^-53."""
+    """Convert words to float64 numbers uniform on [0, 1), which are multiples of 2^-53."""
     return shifted(word, 11).double().mul_(2.0**-53)
 
 
@@ -110,7 +110,7 @@ def shifted(word: Tensor, by: int, out: Tensor | None = None) -> Tensor:
 
 
 def _set_bits(word: Tensor) -> Tensor:
-    """Number of set bits."""
+    """Number of set bits of each word."""
     for by, mask in enumerate((0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)):
         word = (word & mask) + (shifted(word, 2**by) & mask)
     return shifted(word * 0x0101010101010101, 56)
@@ -132,7 +132,7 @@ class Draws(Protocol):
 
 @runtime_checkable
 class NumberedDraws(Draws, Protocol):
-    """Random numbers that can skip variates without drawing them."""
+    """A source of random numbers that can skip variates without drawing them."""
 
     def leading_normals(self, count: int, room: int) -> Tensor:
         """The first ``count`` of the next ``room`` variates, `batch_shape x count`.
@@ -155,7 +155,7 @@ def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
         room: Number of variates consumed, at least ``count``.
 
     Returns:
-        `batch_shape x count`.
+        The variates, `batch_shape x count`.
     """
     if isinstance(draws, NumberedDraws):
         return draws.leading_normals(count, room)

@@ -19,7 +19,8 @@ BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
 """Number of entries in the largest matrix of a block of trials, by type of device. Such a matrix
 fits into the cache of a CPU or the memory of a GPU."""
 GROWTH_STEPS = 64
-"""A maximum over the number of observations is evaluated at about this many numbers."""
+"""Approximate number of values of n at which a maximum over the number n of observations is
+evaluated."""
 
 
 class Observations(NamedTuple):
@@ -147,7 +148,7 @@ def _together(basis: Basis, rows: int) -> int:
 
 
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """Upper bound of the number of values in memory in :func:`regress_on_arms`, without results.
+    """Upper bound of the number of values in memory in :func:`regress_on_arms`, except results.
 
     The bound is a maximum over numbers of observations up to ``rows``. More observations can
     need less memory: blocks then have fewer trials, and regressions with more observations than
@@ -155,8 +156,8 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 
     Args:
         basis: The basis of the kernel over the arms.
-        rows: The most observations per trial.
-        trials: Trials of the whole batch.
+        rows: Largest number of observations per trial.
+        trials: Number of trials in the whole batch.
         moves: Whether covariances decay with time.
     """
     step, most = max(1, rows // GROWTH_STEPS), 0
@@ -173,9 +174,11 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
     """Number of values per trial in memory in :func:`regress`, for ``rows`` observations."""
     if _is_few(basis, rows) and not moves:
-        # The features of the rows, plus the larger of scaled features and three r x r matrices.
+        # Memory for the features of the rows, plus memory for the larger of two: scaled features
+        # or three r x r matrices.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
-    # The Cholesky factor, plus the larger of three n x n matrices and three matrices of columns.
+    # Memory for the Cholesky factor, plus memory for the larger of two: three n x n matrices
+    # or three matrices of columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 
@@ -236,7 +239,8 @@ def whitened(
     Args:
         basis: The basis of the kernel over the arms.
         observations: Retained observations with their precisions.
-        scale: Multiplies the rows of a matrix by the given factors, `batch_shape x n`.
+        scale: A function that maps factors, `batch_shape x n`, to a matrix, such as the prior
+            covariances of the observations, with its rows multiplied by these factors.
 
     Returns:
         Four results: L; L⁻¹ times the scaled matrix; L⁻¹ S y; and L⁻¹ S 1 if the mean is estimated,

@@ -21,14 +21,16 @@ from botorch_tv.gp.tensors import DeviceCopies, Scratch
 from botorch_tv.validation import settle_integer
 
 SEARCH_NUMBERS = 2**22
-"""Raw samples are scored in blocks, whose largest matrix has at most this number of entries."""
+"""Largest number of entries of a matrix while a block of raw samples is scored."""
 CLIMBING = 12
-"""Number of matrices of size points x observations in memory while a score is differentiated."""
+"""Number of matrices in memory while a score is differentiated, each with a row per point and a
+column per observation."""
 
 AROUND = 4
 """Number of candidates for nearest neighbours, as a multiple of the neighbours required."""
 MOST_COLUMNS = 6
-"""Up to this many coordinates, a search of candidates is faster than a search of all points."""
+"""Largest number of coordinates for which nearest neighbours are found faster among candidates than
+among all points."""
 
 
 def raw_points(number: int, dim: int, rounds: int, like: Tensor) -> Tensor:
@@ -37,7 +39,7 @@ def raw_points(number: int, dim: int, rounds: int, like: Tensor) -> Tensor:
     Args:
         number: Number of points.
         dim: Number of coordinates.
-        rounds: Number of past rounds.
+        rounds: Number of past rounds, which selects the points.
         like: A tensor of the dtype and device of the result.
     """
     shift = torch.arange(1, dim + 1, dtype=like.dtype, device=like.device).sqrt()
@@ -71,8 +73,8 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
 
     The candidates are the nearest neighbours on a torus. On the torus, the raw points of different
     rounds are translations of each other, so all rounds have the same candidates. Points that are
-    close in the cube are also close on the torus. If candidates of a point may lack one of its
-    neighbours, or the device is not a CPU, all points are searched.
+    close in the cube are also close on the torus. All points are searched if the candidates of
+    a point may not contain all its neighbours, or if the device is not a CPU.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -82,7 +84,7 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
     apart = (raw[around] - raw.unsqueeze(1)).square().sum(-1)
     least, place = apart.topk(wanted, largest=False)
     found = around.gather(-1, place)
-    sure = 1 - torch.finfo(raw.dtype).eps ** 0.5  # near 1: smaller gaps may be rounding
+    sure = 1 - torch.finfo(raw.dtype).eps ** 0.5  # below 1, because of rounding errors
     beyond = (least[:, -1] >= sure * reach).nonzero().squeeze(-1)
     if len(beyond):
         found[beyond] = _among_all(raw, beyond, wanted)
@@ -118,13 +120,13 @@ all trials share are evaluated only once if possible."""
 
 
 Climbed = Callable[[Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
-"""A function with the arguments of a :data:`Score` and a factor. It returns the score times the
-factor, `trials x q`, and the gradient of this product with respect to the points,
+"""A function whose arguments are those of a :data:`Score`, followed by a factor. It returns the
+score times the factor, `trials x q`, and the gradient of this product with respect to the points,
 `trials x q x d`."""
 
 
 class Sought(NamedTuple):
-    """The problem of a search: the highest score of every trial."""
+    """The problem of a search: to find the point with the highest score in every trial."""
 
     score: Score
     observed: Tensor
@@ -156,7 +158,7 @@ class Region(Protocol):
         """Map points of the box to the unit cube, `* x d`."""
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Convert derivatives in coordinates of the box to those of the unit cube, `* x d`."""
+        """Convert derivatives in the box to derivatives in the unit cube, `* x d`."""
 
     def center(self, like: Tensor) -> Tensor:
         """The centre of the box, `d`, in the dtype and on the device of ``like``."""
@@ -168,8 +170,8 @@ class Region(Protocol):
 SCOUTING = 12
 """Number of evaluations after which only the best ascents of a trial continue."""
 FUTILE = 100.0
-"""An ascent ends if it is far behind the best ascent of its trial: by more than this multiple of
-the increase that its own next step promises."""
+"""Largest difference between the score of an ascent and the best score in its trial, as a multiple
+of the increase that the next step of the ascent promises. An ascent farther behind ends."""
 TOLERANCES = 1e-8, 1e-6
 """Tolerances of value and gradient at which an ascent ends."""
 
@@ -186,7 +188,7 @@ class Search(ABC):
 
     @property
     def fills(self) -> int:
-        """Number of measurements that first fill the space if the model has no prior knowledge."""
+        """Number of initial measurements that fill the box if the model has no prior knowledge."""
         return 0
 
     @abstractmethod
@@ -244,7 +246,7 @@ class Search(ABC):
 
     @abstractmethod
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        """A random point, `batch_shape x d`.
+        """A random point of the box for every trial, `batch_shape x d`.
 
         Args:
             box: The box.
@@ -346,7 +348,7 @@ class MultiStart(Search):
         raw = raw_points(self.raw_samples, box.dim, sought.rounds, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         with torch.no_grad():
-            if len(observed) == 1:  # a single trial scores all points together
+            if len(observed) == 1:  # points of a single trial are scored together
                 every = sought.score(box.from_unit(points), None)
                 values, seen = every[:, : len(raw)], every[:, len(raw) :]
             else:

@@ -1,6 +1,6 @@
 """Exponentially weighted regression in finitely many features, for WGP-UCB of [W22] §5.
 
-A round takes the same time however many observations there are, and memory does not grow.
+Time per round and memory do not depend on the number of observations.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["WeightedFeatures"]
 class WeightedFeatures:
     """Recursive weighted regression on φ(x), the model of WGP-UCB in m features, [W22] §5.
 
-    An observation y with features φ changes A to γ A + φφᵀ, b to γ b + φ y, and the doubly weighted
-    D to γ² D + φφᵀ. The result equals a regression in which an observation of age s has the noise
-    variance λ γ^(-s).
+    An observation y with features φ changes the matrix A to γ A + φφᵀ, the vector b to γ b + φ y,
+    and the doubly weighted matrix D to γ² D + φφᵀ. The result equals a regression in which an
+    observation of age s has the noise variance λ γ^(-s).
 
     Args:
         size: Number m of features, at least 1.
@@ -80,7 +80,10 @@ class WeightedFeatures:
         return coefficients @ features.mT, variance
 
     def double_gain(self) -> Tensor:
-        """Gain ½ ln det(I + D / λ) in nats, noise λ γ^(-2s) at age s, [W22] (5), `batch_shape`."""
+        """Information gain ½ ln det(I + D / λ) in nats, `batch_shape`, [W22] (5).
+
+        In this gain, an observation of age s has the noise variance λ γ^(-2s).
+        """
         root = torch.linalg.cholesky(self._identity + self._double / self.noise)
         gain: Tensor = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return gain

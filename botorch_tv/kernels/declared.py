@@ -115,7 +115,7 @@ class Declared(Module):  # type: ignore[misc]
             self.set_value(name, getattr(self.part, name))
 
     def learned(self) -> dict[str, Tensor]:
-        """Values for a duration of ``unit``, `batch_shape x 1 (x 1)` each."""
+        """Values of the parameters for a duration of ``unit``, `batch_shape x 1 (x 1)` each."""
         raws = {name: (getattr(self, f"raw_{name}"), self._bounds(name)) for name in self._declared}
         return {name: bounds.transform(raw) for name, (raw, bounds) in raws.items()}
 
@@ -168,7 +168,7 @@ class Declared(Module):  # type: ignore[misc]
         return repr(with_values(self.part, {name: self._plain(name) for name in self._declared}))
 
     def _plain(self, name: str) -> float | Tensor:
-        """A value without trailing dimensions; a number if there is no batch shape."""
+        """A parameter's value without trailing dimensions; a number if there is no batch shape."""
         value = self.value(name).detach()
         value = value.reshape(value.shape[: -self._trailing])
         return value if value.dim() else float(value)
@@ -196,7 +196,7 @@ class Declared(Module):  # type: ignore[misc]
             self._move(self._fitting(unit))
 
     def listen(self, unit: Tensor) -> None:
-        """Set values that have no gradient to their declared fast start, and change the unit.
+        """Replace values without a gradient by their declared fast start, and change the unit.
 
         A value has no gradient if it makes consecutive observations uncorrelated.
 
@@ -233,9 +233,9 @@ class Declared(Module):  # type: ignore[misc]
         return unit[(..., *[None] * self._trailing)].expand(self.unit.shape).clone()
 
     def _move(self, unit: Tensor, but: str = "") -> None:
-        """Change the unit of time, or choose a shorter unit if a share would round to 1.
+        """Change the unit of time; the unit is shortened if a fraction lost would round to 1.
 
-        The parameter ``but`` is not considered.
+        The parameter named ``but`` has no influence on the unit.
         """
         for name in self._declared:
             if name != but and self._declared[name].share is not None:
@@ -252,8 +252,8 @@ class Declared(Module):  # type: ignore[misc]
         checked, held = value, self.unit.median()
         if parameter.share is None:
             checked = parameter.counted(value, self.unit / duration, learned)
-        # Compared in single precision, because bounds are created before a module is moved to
-        # float64.
+        # Values and bounds are compared in single precision, because bounds are created before a
+        # module is moved to float64.
         low, high, single = bounds.lower_bound.float(), bounds.upper_bound.float(), checked.float()
         good = (single >= low) & (single <= high) & checked.isfinite()
         if not bool(good.all()):
@@ -282,7 +282,7 @@ class Declared(Module):  # type: ignore[misc]
 
 
 def declared(name: str, doc: str) -> Any:
-    """A property for a parameter per unit of the input."""
+    """A property that gets or sets a parameter's value per unit of the input."""
     return property(
         lambda module: module.value(name),
         lambda module, value: module.set_value(name, value),
@@ -291,11 +291,11 @@ def declared(name: str, doc: str) -> Any:
 
 
 def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
-    # The absolute value, because a limit divided by -0 would be negative.
+    # The absolute value is used, because a limit divided by -0 would be negative.
     return torch.minimum(unit, LARGEST_CHANGE / natural.abs()).expand_as(unit)
 
 
-# Getters and setters of priors; named functions, so that modules can be copied and pickled.
+# Getters and setters of priors. They are named functions, because lambdas cannot be pickled.
 
 
 def _get(module: Declared, *, name: str, chosen: bool) -> Tensor:

@@ -1,8 +1,8 @@
 """Fourier features: random for the product kernel, by quadrature for the squared exponential.
 
 BoTorch's ``gen_kernel_features``, used for pathwise sampling, does not support products. Importing
-this module registers the random features with it. The first ``SpatioTemporalKernel`` imports this
-module.
+this module registers the random features with it. The constructor of ``SpatioTemporalKernel``
+imports this module.
 """
 
 from __future__ import annotations
@@ -131,5 +131,5 @@ def quadrature_fourier_features(
     frequency = math.sqrt(2) / lengthscale * frequency
     root = torch.as_tensor(np.sqrt(weights[retained]), dtype=X.dtype, device=X.device)
     phase = X @ frequency.mT
-    turning = frequency.abs().amax(-1) > 0  # the sine of the origin is 0
+    turning = frequency.abs().amax(-1) > 0  # the sine feature of a node at the origin is 0
     return torch.cat([root * phase.cos(), (root * phase.sin())[..., turning]], -1)

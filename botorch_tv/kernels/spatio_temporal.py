@@ -29,7 +29,7 @@ def _own(kernel: nn.Module) -> list[tuple[Kernel, Tensor, int]]:
             full = module.batch_shape
             named = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
             for tensor in (tensor for name, tensor in named if name != "active_dims"):
-                # A ``ScaleKernel`` takes over the batch of its base kernel implicitly.
+                # A ``ScaleKernel`` takes over the batch shape of its base kernel implicitly.
                 shape = full if tensor.shape[: len(full)] == full else module._batch_shape
                 found.append((module, tensor, len(shape)))
     return found
@@ -197,7 +197,7 @@ def _share_time(times: Tensor) -> bool:
 
 
 class WeightedKernel(BatchedKernel):
-    r"""A kernel weighted at both ends, the kernel form of exponential weights in [W22] App. C.
+    r"""A kernel times the square roots of the weights of both inputs, see [W22] App. C.
 
     .. math:: k_w(x, x') = \sqrt{w(x)}\, k(x, x')\, \sqrt{w(x')}
 
@@ -208,8 +208,8 @@ class WeightedKernel(BatchedKernel):
     Args:
         base_kernel: The kernel k.
         log_weight: Maps inputs `... x n x d` to ln w, `... x n`. Logarithms are used because
-            weights such as γ^(-t) exceed every floating-point range. Parameters of a module are
-            learned too.
+            weights such as γ^(-t) exceed every floating-point range. If this is a module, its
+            parameters are learned.
         active_dims: Columns of the input for ``base_kernel`` and ``log_weight``; None for all.
     """
 

@@ -23,8 +23,8 @@ class DecayKernel(Declared, BatchedKernel):
     """A decay as a kernel over time, with its declared parameters learnable.
 
     A ``TimeVaryingGP`` learns the parameters in a unit of time taken from the data, see
-    :meth:`measure`; bounds and priors declared by a decay apply in that unit. A stationary decay of
-    several columns uses their Euclidean distance.
+    :meth:`measure`; bounds and priors declared by a decay apply in that unit. If the
+    input has several columns of time, a stationary decay uses their Euclidean distance.
 
     Args:
         decay: The formula, with the initial values.
@@ -101,7 +101,7 @@ class DecayKernel(Declared, BatchedKernel):
         return self._covariance(with_values(self.part, values), x1, x2, unit)
 
     def _covariance(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
-        """Correlations of times `... x d` that broadcast."""
+        """Values of a decay between two tensors of times, `... x d` each, which broadcast."""
         # Subtract times first, then divide by the unit of learning: the quotient does not depend on
         # the unit of the input.
         if self.is_stationary:
@@ -121,7 +121,7 @@ class MarkovKernel(DecayKernel):
 
     .. math:: k(t, t') = (1 - \varepsilon)^{|t - t'| / 2}
 
-    The kernel is computed as exp(log1p(-ε) |t - t'| / 2), and ε is its own raw parameter. The
+    The kernel is computed as exp(log1p(-ε) |t - t'| / 2), and ε is learned without a transform. The
     formula is exact at ε = 0, with the derivative -|t - t'| / 2 with respect to ε. Formula and
     derivative are finite up to the upper bound of ε. Optimisers with bounds, such as BoTorch's
     fitting, stay within the bounds of ε.

@@ -29,7 +29,7 @@ from botorch_tv.learning.refit import Refit
 
 
 class NegativeLogPosterior:
-    """The negative logarithm of the posterior density of hyperparameters of b loops.
+    """The negative logarithm of the posterior density of hyperparameters, for b loops.
 
     Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
     result is a Gaussian of noise variance σ² ρ / w with the normalisation of w observations. Age
@@ -93,17 +93,17 @@ class NegativeLogPosterior:
         self._selected: tuple[Tensor, ...] = self._data
 
     def __call__(self, vector: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Value and gradient.
+        """The value and the gradient at m vectors of hyperparameters.
 
         Args:
             vector: Hyperparameters, `m x p`.
-            rows: Indices of the problems of these vectors, `m`.
+            rows: Index of the problem to which each vector belongs, `m`.
 
         Returns:
             The value, `m`, infinite where the covariance has no Cholesky factor, and the gradient,
             `m x p`.
         """
-        if rows is not self._rows:  # only after a search removed problems, which is rare
+        if rows is not self._rows:  # true only after a search removed problems, which is rare
             loops = rows // self._searches
             self._rows, self._selected = rows, tuple(part[loops] for part in self._data)
         value, gradient = self._negative_log_likelihood(vector)
@@ -177,8 +177,9 @@ class NegativeLogPosterior:
 
 
 NUMBERS = 2**25
-"""Maximum number of matrix entries at a time (256 MB); larger batches are processed in pieces."""
-_MATRICES = 10  # n x n matrices in memory during an evaluation, without squared differences
+"""Largest number of matrix entries in memory (256 MB); larger batches are processed in pieces."""
+# Number of n x n matrices in memory during an evaluation, not counting squared differences.
+_MATRICES = 10
 _VALUE_TOLERANCE = 1e-7
 _GRADIENT_TOLERANCE = 1e-3
 
@@ -262,7 +263,7 @@ def learn(
         require_learnable(decay)
     packed = _packed(X, rows)
     gap = median_gap(packed["times"].double(), packed["live"])
-    # A fixed decay uses the user's unit.
+    # For a fixed decay, the unit of time is the user's.
     unit = gap if layout.learns_decay else torch.ones_like(gap)
     given = layout.given.expand(len(unit), -1)
     # A few observations are often consistent both with slow and with fast change. Without a last

@@ -61,7 +61,7 @@ def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
         value = torch.where(value == 0, 1e-300, value).detach().requires_grad_(True)
         log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
         slope = torch.zeros_like(value)
-        if log.requires_grad:  # a uniform density is constant
+        if log.requires_grad:  # false for a uniform density, which is constant
             (slope,) = torch.autograd.grad(log.sum(), value)
     return log.detach().to(value), slope
 
@@ -150,8 +150,8 @@ class ParameterLayout:
             ),
         }
         for name, parameter in self._declared.items():
-            # Declared bounds refer to the unit of a search, so these bounds are only those of the
-            # values' domain.
+            # Declared bounds refer to the unit of a search, so the bounds here are only the limits
+            # between which the values are defined.
             least = 0.0 if parameter.grows_from_zero else -math.inf
             most = math.inf if parameter.share is None else 1.0
             ends = _numbers(getattr(decay, name), least, most)
@@ -185,7 +185,7 @@ class ParameterLayout:
             entry = [start, low, high, *start.new_full((3, len(start)), math.nan)]
             if declared is not None:
                 entry = [declared.natural(value).clamp(-ENDLESS, ENDLESS) for value in entry[:3]]
-                if declared.share == "retained":  # the natural value decreases with the value
+                if declared.share == "retained":  # its natural value falls as the value grows
                     entry, lower, upper = [entry[0], entry[2], entry[1]], upper, lower
                 least, most = declared.natural_bounds()
                 fast = declared.fast_start

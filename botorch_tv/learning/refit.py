@@ -85,7 +85,7 @@ class Refit:
         sigma_w2: Rate of growth of ``Wiener``; None to fix the rate.
         decay: Parameters of other decays, by their declared names; unlisted parameters are learned
             under their declared priors. None to fix other decays.
-        evaluations: Maximum number of evaluations of the posterior per fit.
+        evaluations: Largest number of evaluations of the posterior density per fit.
 
     Raises:
         ValueError: If a number is out of range, or all hyperparameters are fixed.

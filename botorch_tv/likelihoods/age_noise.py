@@ -33,8 +33,8 @@ class Aging(Declared):
         inflation: The formula, with the initial values.
         batch_shape: Batch shape of the parameters.
         priors: Priors of values per unit of the input, by parameter name, None for no prior;
-            parameters without an entry have their declared priors. The prior of a retained share,
-            such as γ, is over 1 - γ.
+            parameters without an entry have their declared priors. For a retained share, such as γ,
+            the prior is over 1 - γ.
         learn: Whether to learn the parameters; otherwise the inflation is fixed.
 
     Raises:
@@ -81,8 +81,8 @@ class FixedAging(Aging):
 class ExponentialAging(Aging):
     """Noise λ γ^(-lag) with learnable γ, [W22] eq. (2)-(3).
 
-    γ is its own raw parameter in [1e-6, 1]; γ = 1, which forgets nothing, is exact and has a finite
-    gradient.
+    γ is learned without a transform, within [1e-6, 1]. The noise is exact and has a finite gradient
+    even at γ = 1, where nothing is forgotten.
 
     Args:
         gamma: Initial discount γ per unit of time.
@@ -165,8 +165,8 @@ def stacked(first: Tensor, second: Tensor, dim: int) -> Tensor:
     """Two tensors concatenated along ``dim``; the dimensions before it broadcast.
 
     Args:
-        first: `batch_shape x n x ...`.
-        second: `batch_shape' x q x ...`.
+        first: The first tensor, `batch_shape x n x ...`.
+        second: The second tensor, `batch_shape' x q x ...`.
         dim: The dimension of n and q, negative.
     """
     shape = torch.broadcast_shapes(first.shape[:dim], second.shape[:dim])  # type: ignore[no-untyped-call]
@@ -201,9 +201,9 @@ SMALLEST_LEARNED_NOISE = 1e-4
 class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     """Noise variances of observations by their age at ``now``.
 
-    There are three kinds of rows. For training data, the times and the given variances at lag 0 are
-    stored here. For other inputs, a call contains the times. For the remaining rows, a call
-    contains the variances themselves.
+    There are three cases. For training data, the times and the given variances at lag 0 are stored
+    here. For other inputs, the times come from the inputs of the call. If a call passes variances,
+    they are used without aging.
 
     Args:
         aging: How noise grows with the lag.
@@ -231,7 +231,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         else:
             if noise_prior == DEFAULT:
                 noise_prior = LogNormalPrior(loc=-4.0, scale=1.0)
-            # BoTorch's bounds and start.
+            # BoTorch's bounds and initial value.
             usual = GreaterThan(
                 SMALLEST_LEARNED_NOISE, transform=None, initial_value=math.exp(-5.0)
             )
@@ -267,7 +267,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
-        # Plain attributes, not buffers, because a state dict must load into another number of rows.
+        # Plain attributes, not buffers, because a state dict must load for any number of rows.
         for name in ("now", "train_X", "row_noise"):
             value = getattr(self, name)
             if value is not None:
@@ -283,8 +283,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         """Noise covariance of observations.
 
         Args:
-            params: The inputs of the observations, `... x n x d`, as a tensor or in a list. No
-                inputs mean the training data, as in BoTorch's pathwise sampling and
+            params: The inputs of the observations, `... x n x d`, as a tensor or in a list. A call
+                without inputs refers to the training data, as in BoTorch's pathwise sampling and
                 cross-validation.
             shape: Shape of the observations, `... x n`.
             noise: Variances of the observations, `... x n`; None to compute them by age.
@@ -394,7 +394,8 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
 
     Raises:
-        ValueError: If the inflation is not an inflation or declares no parameters.
+        ValueError: If ``inflation`` is of another type, or is not static and declares no
+            parameters.
 
     Example:
         >>> likelihood = AgeNoiseLikelihood(ExponentialWeights(gamma=0.97), now=100.0)

@@ -31,10 +31,10 @@ from botorch_tv.gp.tensors import Scratch
 from botorch_tv.validation import require, require_integer, require_number
 
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
-"""The parameters in which members differ."""
+"""Names of the parameters in which the members of a bank differ."""
 NEAREST = 3
-"""Up to this many coordinates, default lengthscales come from a table. With more coordinates,
-default lengthscales grow with the root of the dimension, as distances do."""
+"""Largest number of coordinates for which default lengthscales come from a table. With more
+coordinates, default lengthscales grow with the root of the dimension, as distances do."""
 SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)}
 MOST_COLUMNS = 20
 """Largest number of coordinates, including the context, for which features were tested."""
@@ -46,9 +46,9 @@ CANDIDATES = 1024
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""As long as there are at most this many measurements, a measurement at the same time as the last
-of the first measurements also counts towards the units. All measurements are then processed
-again."""
+"""Largest number of measurements that may set the units. Up to this number, a measurement at the
+same time as the last of the first measurements also counts: it changes the units, and all
+measurements are processed again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, in either
 direction. It is about the ratio of neighbouring rates of a bank."""
@@ -68,8 +68,8 @@ class Bank:
         lengthscales: Lengthscales ℓ, positive; None for defaults that depend on the number of
             coordinates.
         noise_ratios: Noise ratios ρ, positive.
-        outliers: Probability that a measurement is an outlier, which does not depend on the
-            objective, in [0, 1).
+        outliers: Probability, in [0, 1), that a measurement is an outlier, whose value does not
+            depend on the objective.
         histories: Number of histories retained for a member that jumps, at least 4: the two
             histories with the newest jumps, and the most probable of the other histories.
         features: Largest number of features per lengthscale, at least 8. The prior variance that
@@ -147,7 +147,7 @@ class Bank:
 
 
 class BankPrior:
-    """Features of a domain, and the K histories of the members with a common lengthscale.
+    """Features of a domain, and the K histories of the members that share a lengthscale.
 
     A member that never jumps has one history. A member that jumps has several, which differ in the
     time of the newest jump. Members that never jump come first, followed by the histories of each
@@ -165,11 +165,11 @@ class BankPrior:
             the prior variance that they miss, `M`; None on a box.
 
     Attributes:
-        rate: ε, `K`.
-        hazard: h, `K`.
-        noise: ρ, `K`.
-        member: Number of the combination of rate, hazard and noise ratio, among which the noise
-            ratio varies fastest, `K`, int64.
+        rate: Rate of change ε of each history, `K`.
+        hazard: Probability h of a jump for each history, `K`.
+        noise: Noise ratio ρ of each history, `K`.
+        member: Index of the combination of rate, hazard and noise ratio, `K`, int64; the noise
+            ratio varies fastest.
         never_jumping: Number of members that never jump.
     """
 
@@ -254,7 +254,7 @@ class BankPrior:
         Args:
             choice: Arms, `T x q`, or points, `T x q x (d + c)`.
             context_centre: Mean context of the starts, `T x c`.
-            context_spread: Standard deviation of this context, `T x c`.
+            context_spread: Standard deviation of the context of the starts, `T x c`.
 
         Returns:
             Pairs of features, `T x q x (r + 1)`, the constant last, and variances, `T x q`.
@@ -265,7 +265,7 @@ class BankPrior:
         return [with_constant(features.at(U)) for features in self.features]
 
     def by_chosen(self, by: Tensor) -> Tensor:
-        """Convert derivatives in coordinates of the unit cube to those of the domain, `* x d`."""
+        """Convert derivatives in the unit cube to derivatives in the domain, `* x d`."""
         return by if self._in_unit else by / (self.upper - self.lower)
 
 
@@ -282,7 +282,7 @@ def prior_on_box(
     context_dim: int,
     among: tuple[Tensor, Tensor] | None = None,
 ) -> BankPrior:
-    """The prior on points between two corners.
+    """The prior of the candidate processes on the box between two corners.
 
     Args:
         bank: The candidate processes.
@@ -309,7 +309,7 @@ def prior_on_box(
 
 
 def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
-    """The prior on some arms, `M x d`."""
+    """The prior of the candidate processes on some arms, `M x d`."""
     lower, upper = X.amin(0), X.amax(0)
     # A column that is constant over the arms has no range.
     upper = torch.where(upper > lower, upper, lower + 1)
@@ -425,7 +425,7 @@ def units_now(
             *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)
         )
         if n >= least:
-            # Only rounds without final units wait for a device.
+            # The host waits for the device here, but only until the units are final.
             settled, anew = not bool(moving.any()), moving & units.ready & good[:, -1]
     if checks_clock(n):
         clock = median_gap(time, good)

@@ -15,11 +15,13 @@ from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.kernels.stationary import profile
 
 WELL_APPROXIMATED = 3
-"""Largest number of coordinates for which the features of a bank miss almost no variance."""
+"""Largest number of coordinates for which features represent almost all of the prior variance."""
 WALLS = 0.25
-"""Share of the points of an axis that lie at its two ends, where maxima are frequent."""
+"""Share of the weight of an axis that is placed at its two ends, because maxima are frequent
+there."""
 LEAST = 1e-13
-"""Features of one coordinate are dropped unless their variance exceeds this level of rounding."""
+"""Smallest variance of a feature of one coordinate that is retained; smaller variances are rounding
+errors."""
 MOST_NODES = 1024
 """Largest number of quadrature nodes of an axis."""
 POINTS = 4096
@@ -31,7 +33,7 @@ slightly more variance is missing between these points."""
 MANY = 8
 """Largest number of coordinates for which all corners of a cube are used."""
 JITTER = 2.0**-20
-"""Variance added at points, so that their covariance can be factored."""
+"""Variance added to the diagonal of a covariance of points before it is factored."""
 
 
 class Products:

@@ -1,4 +1,4 @@
-"""The posterior of a bank, updated by each measurement.
+"""The posterior of a bank of candidate processes, updated by each measurement.
 
 The coordinates of a member are whitened features and a last coordinate for the constant m, which
 neither decays nor jumps. All quantities are in units of the scale s, which is integrated out.
@@ -17,7 +17,7 @@ from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
 
 PROTECTED = 2
-"""Number of newest histories that are never replaced."""
+"""Number of histories of a member that are never replaced: the histories with the newest jumps."""
 WIDER = 2.0
 """Variance of an outlier about the constant m, as a multiple of the variance predicted without
 data."""
@@ -28,19 +28,21 @@ LARGEST = 1e100
 squares."""
 SHAPE = 2.0
 """Initial parameters A = B of the inverse gamma distribution of s², in units of the spread of the
-starts.
+first measurements.
 
-The starts therefore count twice: for the units and as data. With the scale-free density 1 / s²
-instead, a strategy explores for longer; see benchmarks/results/ablations.md."""
+The first measurements (the starts) therefore count twice: they set the units, and they are data.
+With the scale-free density 1 / s² instead, a strategy explores for longer; see
+benchmarks/results/ablations.md."""
 
 
 class RunningMixture(NamedTuple):
     """The posterior of all members, K histories of each of L lengthscales."""
 
     mean: tuple[Tensor, ...]
-    """Means z, per lengthscale `batch_shape x K x (r + 1)`."""
+    """Means z of the coordinates, per lengthscale `batch_shape x K x (r + 1)`."""
     covariance: tuple[Tensor, ...]
-    """Covariances P in units of s², per lengthscale `batch_shape x K x (r + 1) x (r + 1)`."""
+    """Covariances P of the coordinates in units of s², per lengthscale
+    `batch_shape x K x (r + 1) x (r + 1)`."""
     scale: Tensor
     """Parameter B of the inverse gamma distribution of s², `batch_shape x L x K`."""
     log_weight: Tensor
@@ -59,7 +61,7 @@ class RunningMixture(NamedTuple):
     """Time of the first measurement after the newest jump with probability above ½; NaN for none,
     `batch_shape`, float64."""
     jumped_with: Tensor
-    """The last probability above ½ that the newest jump came just before ``jumped``,
+    """Probability that the newest jump came just before ``jumped``, when it last exceeded ½,
     `batch_shape`."""
     settled: bool
     """Whether the units of all trials are final."""
@@ -151,7 +153,7 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """The change of the objective over a gap, `T`, at least 0, in units of the clock.
+    """How the objective changes over a time gap, `T`, at least 0, in units of the clock.
 
     Returns:
         The attenuation a and the probability H of a jump for every member, `T x K` each.
@@ -162,7 +164,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """The posterior of flat trials after a reset of the trials ``where``, with the same units."""
+    """The posterior of T trials after a reset of the trials ``where``; units do not change."""
     fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
@@ -208,14 +210,14 @@ def observed(
 
     Args:
         prior: The prior of the members.
-        running: The posterior before.
+        running: The posterior before the observation.
         passage: Attenuation a and probability H of a jump since the last observation, `T x K` each.
         features: Per lengthscale the features of the point, the constant last, `T x 1 x (r + 1)`,
             and the prior variance that they miss, `T x 1`.
         y: The observation in units of the starts, `T`.
         noise: Noise variance in units of s²: ρ times the noise ratio of this observation, `T x K`.
         time: Time of the observation, `T`, float64.
-        good: Trials that learn from the observation, `T`, bool.
+        good: Which trials learn from the observation, `T`, bool.
         log_wrong: Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
         consume: Whether the memory of the covariances of ``running`` may be reused.
 
@@ -233,7 +235,7 @@ def observed(
     for mean, P, (phi, _) in zip(running.mean, running.covariance, features):
         attenuations = with_constants(attenuation, mean)
         fresh, z = 1 - attenuations.square(), mean * attenuations
-        # The present P times φ, computed from the old P, which is then read only once.
+        # P φ for the decayed P, computed from the old P; P is then read only once.
         g = torch.addcmul(
             attenuations * ((attenuations * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi
         )
@@ -287,9 +289,9 @@ def _after_jump(
 
     Args:
         prior: The prior of the members; entries for the histories of one member are consecutive.
-        running: The posterior before.
+        running: The posterior before the observation.
         H: Probabilities of a jump since the last observation, `T x K`.
-        own: Variance of the observation except for the part of the features, `T x L x K`.
+        own: Variance of the observation without the part due to the features, `T x L x K`.
         features: Features per lengthscale, `T x 1 x (r + 1)`.
         y: The observation, `T x 1 x 1`.
         time: Time of the observation, `T`.
@@ -359,8 +361,8 @@ def _taken_in(prior: BankPrior, after: RunningMixture, jump: RunningMixture) -> 
     inherited = torch.where(possible, logs.logsumexp(-1) - retained, 0.0)
     grown = (logs + inherited.unsqueeze(-1)).flatten(-2)
     grown = torch.cat([after.log_weight[..., :first], grown], -1)
-    # If all jumps are possible, the replaced histories need not be read; on a GPU this check would
-    # wait.
+    # If all jumps are possible, the replaced histories need not be read. On a GPU this is not
+    # checked, because the check would have to wait for the device.
     every = possible.device.type == "cpu" and bool(possible.all())
     trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
     for olds, news in ((after.mean, jump.mean), (after.covariance, jump.covariance)):
@@ -394,7 +396,7 @@ def _scaled(P: Tensor, attenuations: Tensor, fresh: Tensor, *, consume: bool) ->
         fresh: Added variance per coordinate, 0 for the constant, `T x K x (r + 1)`.
         consume: Whether P is overwritten.
     """
-    # One pass over memory; the row and column of the constant are corrected afterwards.
+    # One pass scales all entries; then the row and column of the constant are corrected.
     edge, factor = P[..., -1] * attenuations, attenuations[..., :1].square().unsqueeze(-1)
     out = P.mul_(factor) if consume else P * factor
     out[..., -1], out[..., -1, :] = edge, edge
@@ -413,16 +415,16 @@ def advanced(
     *,
     consume: bool = False,
 ) -> RunningMixture:
-    """The posterior of flat trials after a measurement.
+    """The posterior of T trials after a measurement.
 
     Args:
-        prior: The prior of the bank.
-        running: The posterior before, with units set.
+        prior: The prior of the candidate processes.
+        running: The posterior before the measurement, with units set.
         choice: Arms, `T`, int64, or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
         time: Times, not before earlier measurements, `T`, float64.
         ratio: Noise variances relative to the default, `T`.
-        good: Trials that learn from their measurement, `T`, bool.
+        good: Which trials learn from their measurement, `T`, bool.
         consume: Whether the memory of ``running`` may be reused.
     """
     units, fresh = running.units, running.shape == SHAPE
@@ -453,7 +455,7 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tens
     density is the same for all members, so an outlier does not change their weights.
 
     Args:
-        prior: The prior of the bank.
+        prior: The prior of the candidate processes.
         running: The posterior before the measurement.
         share: Weights of the members, `T x L x K`.
         y: The measurement, `T`.

@@ -31,8 +31,8 @@ from botorch_tv.gp.mixture.filter import RunningMixture
 COMMON = 4
 """Number of normal variates for the member and for u_0, u_3 and u_4."""
 JITTER = 1e-10
-"""Added to the diagonal of covariances before they are factored, because many measurements make
-them singular."""
+"""Number added to the diagonal of a covariance before a factorisation, because many measurements
+make the covariance singular up to rounding."""
 
 
 Places = tuple[list[tuple[Tensor, Tensor]], Tensor]
@@ -45,18 +45,18 @@ class Forecast:
     """The mixture of L lengthscales with K members each, P pairs of rate and hazard, and T trials.
 
     Args:
-        prior: The prior of the bank on a box.
-        running: The posterior of the bank, of flat trials.
+        prior: The prior of the candidate processes on a box.
+        running: The posterior of the candidate processes in T trials.
 
     Attributes:
         weight: Weights of the members, `T x L x K`.
         scale: Mean scale E s² of the members, `T x L x K`.
         totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
         worth: Σ w s² over the members of a pair, `T x L x P`.
-        pair: Number of the pair of rate and hazard of a member, `K`, int64.
-        first: -ln c(1) of each pair of rate and hazard, `P`.
-        second: -ln b(1) of each pair, `P`.
-        jumps: -ln(1 - h) of each pair, `P`.
+        pair: Index of the pair of rate and hazard of each member, `K`, int64.
+        first: -ln c(1) for each pair of rate and hazard, `P`.
+        second: -ln b(1) for each pair, `P`.
+        jumps: -ln(1 - h) for each pair, `P`.
         normals: Number of normal variates of a sample.
     """
 
@@ -163,7 +163,7 @@ class Forecast:
         return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
 
     def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
-        """Members' means per lengthscale, and means without decay and constant, `T x N x q x K`."""
+        """Members' means per lengthscale, and means without decay or constant, `T x N x q x K`."""
         c, _ = self.remaining(at[1])
         found = []
         for mean, (phi, _) in zip(self.running.mean, at[0]):
@@ -195,7 +195,7 @@ class Forecast:
         number = number.clamp_max(cumulative.shape[-1] - 1)
         place, member = number // K, number % K
         trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
-        # The vectors with factors c, √b, √(1 - b) and √(b - c²), padded with zeros.
+        # The vectors that c, √b, √(1 - b) and √(b - c²) multiply in θ, padded with zeros.
         size = (self.normals - COMMON) // 2
         vectors = flat.new_zeros(*number.shape, 4, size)
         constant = flat.new_zeros(number.shape)
@@ -229,7 +229,7 @@ class Forecast:
         for n, (phi, _) in enumerate(features):
             mine = (lengthscale == n).flatten(0, 2).any(0)
             some = vectors[..., mine, : phi.shape[-1]]
-            if sets == 1:  # all sets share a function: a single product
+            if sets == 1:  # one product suffices, because all sets share a function
                 value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
             else:
                 value = phi @ some.flatten(2, 3).mT
@@ -241,7 +241,7 @@ class Forecast:
         return total, variance + noise * self.prior.noise[member].view(T, sets, 1, M) * scale
 
     def _root(self, place: int, trial: int, member: int) -> Tensor:
-        """The factor L of a member."""
+        """The Cholesky factor L of P_θθ - v vᵀ / s² for a member."""
         key = place, trial, member
         if key not in self._roots:
             P = self.running.covariance[place][trial, member]
@@ -253,7 +253,7 @@ class Forecast:
 
 
 def _wide(tensor: Tensor) -> Tensor:
-    """`T x K -> T x 1 x 1 x K`."""
+    """Insert two dimensions of size 1, `T x K -> T x 1 x 1 x K`."""
     return tensor[:, None, None, :]
 
 

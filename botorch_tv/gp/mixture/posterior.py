@@ -1,4 +1,4 @@
-"""The posterior of a bank at any point, and the bank as an inference on grids and boxes.
+"""The posterior of a mixture of candidate processes at any point, on grids and boxes.
 
 Members with the same lengthscale share their features, so one mean and one covariance represent
 their mixture, and the cost of a point does not depend on the number of members. Lengthscale l has
@@ -9,8 +9,8 @@ part ‖φ_l‖² of the prior variance, which is 1; the rest counts with a fact
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
 
 The derivatives with respect to φ_l are w_l m_l for the mean and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l
-- mean) m_l) for the variance. The derivative of the variance divided by twice the standard
-deviation is that of the standard deviation. Derivatives are explicit because a search of a box
+- mean) m_l) for the variance. The derivative of the standard deviation is the derivative of the
+variance divided by twice the standard deviation. Derivatives are explicit because a search of a box
 evaluates few points many times, and automatic differentiation would dominate the time.
 """
 
@@ -40,7 +40,8 @@ from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull, beside
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
 NEWEST = 128
-"""Number of newest measurements from which a search starts, for a constant cost per round."""
+"""Largest number of measurements from which a search starts. Only the newest are used, so the cost
+per round is constant."""
 AT_ONCE = 2**20
 """Number of entries in a block of the products of features and covariances."""
 PASSES = 5
@@ -81,7 +82,7 @@ class Moments(NamedTuple):
 
 
 def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
-    """The moments of flat trials after a gap in time, one result per assumed passage of time.
+    """The moments of T trials after a gap in time, one result per assumed passage of time.
 
     Args:
         running: The posterior after the newest observation.
@@ -134,7 +135,7 @@ class StackedMoments:
         by_weight = zip(parts.covariance, parts.weight.unbind(-1))
         shared = [part * share[:, None, None] for part, share in by_weight]
         owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
-        # 1 where a feature has the lengthscale, else 0, `r x L`.
+        # Which feature belongs to which lengthscale, 1 or 0, `r x L`.
         self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
         own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
         levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
@@ -187,7 +188,7 @@ def drawn(
     and covariance over both cases, jump or not.
 
     Args:
-        running: The posterior of flat trials after the newest observation.
+        running: The posterior of T trials after the newest observation.
         passage: Attenuation and probability of a jump since the newest observation, `T x K` each.
         normal: Standard normal variates, `T x (1 + r + 1)`.
 
@@ -250,8 +251,8 @@ class MixturePosterior(PointPosterior):
         return self._at(X[0] if same else X, self.parts)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        # Derivatives are those of the first coordinates; the context, which is not chosen, comes
-        # last.
+        # Derivatives are with respect to the first coordinates only. The context comes last and is
+        # not chosen.
         dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
         mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
         return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
@@ -281,7 +282,7 @@ class MixturePosterior(PointPosterior):
 
 
 class MixtureInference(Inference):
-    """The mixture as an inference on any domain.
+    """Inference with the mixture of candidate processes, on any domain.
 
     Args:
         process: The process; its rules must retain all observations.
@@ -330,7 +331,7 @@ class MixtureInference(Inference):
     def _in_units(
         self, data: Data, running: RunningMixture
     ) -> tuple[RunningMixture, Tensor | None]:
-        """The posterior in updated units, and trials that relearn all measurements, or None."""
+        """The posterior in updated units, and which trials must process all data again, or None."""
         log, n, prior = data.history, data.rounds, bank_prior(data)
         if running.settled and not checks_clock(n):
             return running, None
@@ -346,7 +347,7 @@ class MixtureInference(Inference):
         return (restarted(prior, running, anew), anew) if bool(anew.any()) else (running, None)
 
     def moments(self, data: Data, now: Tensor) -> Moments:
-        """Moments of flat trials at time ``now``, `batch_shape`."""
+        """Moments at time ``now``, `batch_shape`, of the trials in one dimension."""
         running, passage = running_mixture(data).flat(), self._assumed_passage(data, now)
         return self._for_choosing(moments(running, [passage])[0], bank_prior(data))
 
@@ -401,7 +402,7 @@ class MixtureInference(Inference):
         )
 
     def _assumed_passage(self, data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
-        """The passage of time since the newest measurement; it excludes jumps for choices."""
+        """Attenuation, and probability of a jump (0 for choices), since the newest measurement."""
         passage = _passage_by(data, now)
         return (passage[0], passage[1] * 0) if self.choosing else passage
 
@@ -442,7 +443,7 @@ class PointMixture(MixtureInference):
     def predict(
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> MixturePosterior:
-        """The posterior at present, of flattened trials, in units of the starts.
+        """The posterior at present, of the trials in one dimension, in units of the starts.
 
         The moments for predictions always include jumps and the variance that features miss.
 
@@ -450,7 +451,7 @@ class PointMixture(MixtureInference):
             data: The observations.
             present: The time of the decision.
             normal: Random numbers for a sample; None for no sample.
-            most: Not used.
+            most: Not used by this inference.
         """
         prior, running = bank_prior(data), running_mixture(data).flat()
         trials, first = len(running.shape), max(0, data.rounds - NEWEST)
@@ -476,19 +477,19 @@ class PointMixture(MixtureInference):
 
 
 def bank_prior(data: Data) -> BankPrior:
-    """The bank's prior on the domain."""
+    """The prior of the candidate processes on the domain."""
     assert isinstance(data.prior, BankPrior)
     return data.prior
 
 
 def running_mixture(data: Data) -> RunningMixture:
-    """The posterior of the bank's members."""
+    """The posterior of the candidate processes."""
     assert isinstance(data.running, RunningMixture)
     return data.running
 
 
 def _passage_by(data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
-    """The passage of time from the newest measurement to ``now``, of flat trials."""
+    """Attenuation and probability of a jump from the newest measurement to ``now``, per trial."""
     prior, running = bank_prior(data), running_mixture(data).flat()
     gap = (now.reshape(-1) - running.time) / running.units.clock
     return passages(prior, torch.where(running.units.ready, gap.clamp_min(0), 0.0))
