@@ -289,7 +289,9 @@ def _observe(
     removed: int,
     buffers: Buffers,
 ) -> None:
-    """Add an observation of an arm, or remove one; ``removed`` is their number, or 0 to add.
+    """Add an observation of an arm; if ``removed`` > 0, remove an observation instead.
+
+    ``removed`` is the number of observations of the arm before the removal, or 0 to add one.
 
     The algorithm is that of ``PlayedArms``. The variance reduction is multiplied by ``square``,
     which accounts for the time since the last observation. For a static objective, P is the inverse
