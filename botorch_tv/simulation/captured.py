@@ -3,8 +3,8 @@
 Without graphs, Python launches every operation on the device, and a launch takes longer than a
 small operation. A CUDA graph launches all operations of a round at once. A graph reads and writes
 the same memory every time, and Python cannot intervene. Everything that changes from round to
-round, such as the number of the round, is therefore stored on the device. The posterior is
-:class:`~botorch_tv.gp.arm_engine.PlayedArms`, with and without graphs.
+round, such as the number of the round, is therefore stored on the device. Posteriors are computed
+by :class:`~botorch_tv.gp.arm_engine.PlayedArms`, with and without graphs.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ work."""
 class Player:
     """Plays one strategy in some trials.
 
-    Trials store played arms in slots. Slots for all rounds would make every round read unused
-    memory, so slots are added when needed, and rounds are then recorded again.
+    A trial stores each played arm in a slot of memory. Every round reads all slots, so slots are
+    added only when they are needed. The round is then recorded again, as a new graph.
 
     Args:
         tables: The strategy's settings as numbers and tensors.
         stage: Three tensors that every round overwrites: the values of the objective, `trials x M`;
             its best value, `trials`; and the observation noise, `trials`.
-        horizon: Rounds T.
-        recorder: Records the rounds of this player.
+        horizon: Number of rounds T.
+        recorder: Holds the function that records a round as a CUDA graph.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Player:
         self._rules, most, basis = rules, _, _ = tables
         self._stage, self._recorder, self._most = stage, recorder, most + 1
         like, trials = basis.variance, len(stage[0])
-        # A recorded round uses the scratch memory of this copy.
+        # This copy has its own scratch memory, which every replay of a recorded round uses.
         self.basis = basis.to(like.dtype, like.device)
 
         def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
@@ -65,7 +65,7 @@ class Player:
         }
         self._first = rules.prior[0] * like
         self.posterior = PlayedArms(self.basis, Size([trials]), self._first, trend=False)
-        self._bound = 0  # upper bound on the slots used by a trial
+        self._bound = 0  # upper bound on the number of slots that a trial uses
         self._noise = torch.full_like(self.posterior.information_gain, rules.noise)
         self.elapsed, self.since, self.round = zeros(trials), zeros(trials) + 1, zeros(1)
         self.log = {
@@ -73,21 +73,21 @@ class Player:
             "regret": zeros(horizon, trials, dtype=like.dtype),
             "resets": zeros(horizon, trials, dtype=torch.bool),
         }
-        # All tensors that persist from round to round.
+        # All tensors whose contents pass from one round to the next.
         lasting = [tensor for tensor in vars(self.posterior).values() if isinstance(tensor, Tensor)]
         self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
     def play_round(self, step: int) -> None:
-        """Make the decisions that need Python, then play round ``step``, counted from 0."""
+        """Reset periodically and add slots, then play round ``step``, counted from 0."""
         period, posterior = self._rules.period, self.posterior
         if period and step > 0 and step % period == 0:
             self._forget(torch.ones_like(self.since, dtype=torch.bool))
             self._bound = 0
-        # Every trial needs a free slot for a new arm, and a spare slot.
+        # Every trial needs a free slot for a new arm, and one more slot, which stays empty.
         slots = posterior.arms.shape[-1]
         if self._bound + 1 == slots < self._most:
-            # Reading the number of used slots waits for the device, so it is read only when the
-            # bound on this number is reached.
+            # To read the number of used slots, Python must wait for the device. The number is
+            # therefore read only when its upper bound leaves no free slot.
             self._bound = int(posterior.count.max())
             if self._bound + 1 > slots - FIRST_SLOTS:
                 posterior.enlarge(min(2 * slots, self._most))
@@ -96,14 +96,14 @@ class Player:
         self._round()
 
     def played(self) -> Arrays:
-        """The records, each `trials x rounds`."""
+        """The recorded variables by name, each `trials x rounds`."""
         found = {name: array.T.cpu().numpy() for name, array in self.log.items()}
         if period := self._rules.period:
             found["resets"][:, period::period] = True
         return played(**found | {"index": found["index"].astype(np.int32)})
 
     def play(self) -> None:
-        """Play a round; this method is recorded."""
+        """Play a round; the operations of this method are recorded as a graph."""
         rules, log, now, table = self._rules, self.log, self.round, self._table
         values, best, noise = self._stage
         arm = self._choose()
@@ -123,7 +123,7 @@ class Player:
         now.add_(1)
 
     def _choose(self) -> Tensor:
-        """Let a round pass; then return the first arm with the highest upper bound."""
+        """Advance the posterior by a round; return the first arm with the highest upper bound."""
         rules, posterior, table = self._rules, self.posterior, self._table
         if rules.moves:
             begun, elapsed = posterior.count > 0, self.elapsed
@@ -146,13 +146,13 @@ class Player:
         return first_maximum(score, rules.tie, scratch).masked_fill_(posterior.count == 0, 0)
 
     def _forget(self, trials: Tensor) -> None:
-        """Reset some trials to the prior; ``trials`` marks them, bool of shape `trials`."""
+        """Reset to the prior the trials for which ``trials`` is True, bool of shape `trials`."""
         self.posterior.clear(self._first, trials)
         self.elapsed.masked_fill_(trials, 0)
         self.since.masked_fill_(trials, 1)
 
     def _record(self, written: Sequence[Tensor] = ()) -> None:
-        """Record rounds; if ``written`` is given, the graph is compared with its operations."""
+        """Record the round anew; with ``written``, results of graph and operations are compared."""
         self.posterior.used = self.posterior.arms.shape[-1] - 1
         self._round = Replayed(self.play, self._recorder, written)
 
@@ -161,10 +161,11 @@ class CapturedTable:
     """Strategies with recorded rounds, in the trials of one block.
 
     Args:
-        settings: The study.
-        compilable: The strategies by label.
-        block: The trials.
-        capture: Records a round; None if every operation is launched individually.
+        settings: The settings of the study.
+        compilable: The strategies as numbers and tables, by label.
+        block: The numbers of the trials.
+        capture: A function that records a round as a graph; None to launch every operation
+            individually.
     """
 
     def __init__(
@@ -199,7 +200,8 @@ class CapturedTable:
             expand = None
             if isinstance(objective, InFeatures):
                 self._given = torch.empty_like(given)
-                # A copy, because other threads may use the memory of the basis.
+                # The basis is copied, because other threads may use the scratch memory of the
+                # original.
                 expand = objective.basis.to(given.dtype, given.device).expand
             self._bring = Replayed(partial(self._brought, expand), self._recorder, self._stage[:2])
         self._given.copy_(given)
@@ -209,11 +211,11 @@ class CapturedTable:
             player.play_round(step)
 
     def finished(self) -> dict[str, Arrays]:
-        """The records by the label of the strategy."""
+        """The recorded variables of every strategy, by its label."""
         return {label: player.played() for label, player in self.players.items()}
 
     def _brought(self, expand: Callable[..., Tensor] | None) -> None:
-        """Write the current objective to ``self._stage``."""
+        """Write the objective of this round and its best value to ``self._stage``."""
         values, best, _ = self._stage
         if expand is not None:
             expand(self._given, out=values)
@@ -221,17 +223,17 @@ class CapturedTable:
 
 
 class Recorder:
-    """Records work until a recording fails.
+    """Holds the function that records work as CUDA graphs; drops it when a recording fails.
 
     Args:
-        capture: Records work; None to execute every operation individually.
+        capture: The function that records work; None to execute every operation individually.
     """
 
     def __init__(self, capture: Capture | None) -> None:
         self.capture = capture
 
     def give_up(self, why: str) -> None:
-        """Stop recording, with a warning."""
+        """Drop the function that records work, and warn that the study continues without graphs."""
         self.capture = None
         warnings.warn(
             f"run_study: rounds could not be captured as CUDA graphs ({why}). The study continues "
@@ -241,16 +243,16 @@ class Recorder:
 
 
 class Replayed:
-    """Work that is executed directly the first time, and replayed from a recording afterwards.
+    """A function that is executed directly in its first call, and replayed from a recording later.
 
     The first execution is the warm-up that a device needs to load libraries and to reserve memory.
 
     Args:
         work: A function that reads and writes the same memory every time.
-        recorder: Records the work.
-        written: All persistent memory that the work writes to. If it is given, the second call
-            executes both the recording and the work. Later calls use the recording only if both
-            wrote the same numbers.
+        recorder: Holds the function that records the work.
+        written: All tensors that the work changes and that later calls read. If they are given, the
+            second call executes both the recording and the work. Later calls use the recording only
+            if both wrote the same numbers, up to rounding.
     """
 
     def __init__(self, work: Work, recorder: Recorder, written: Sequence[Tensor] = ()) -> None:
@@ -259,7 +261,7 @@ class Replayed:
         self._times = 0
 
     def __call__(self) -> None:
-        """Execute the work, or replay it."""
+        """Execute the work, or replay its recording."""
         self._times += 1
         if self._times == 2 and self._recorder.capture is not None:
             before = [tensor.clone() for tensor in self._written]
@@ -291,8 +293,8 @@ def cuda_graph(device: torch.device) -> Capture:
 
     def capture(work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
-        # The stream belongs to this device, which need not be the current device. The mode is
-        # thread-local, because other threads may use the device at the same time.
+        # The stream is created on ``device``, which need not be the current device. The error mode
+        # of the capture is thread-local, because other threads may use the device at the same time.
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             work()

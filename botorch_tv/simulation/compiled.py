@@ -1,13 +1,14 @@
-"""The rounds of many trials in machine code by Numba; the data of a trial stay in a core's cache.
+"""Rounds of many trials in machine code compiled by Numba; a trial's data stay in a core's cache.
 
-Operations on all trials at once are limited by memory traffic, because no cache holds vectors over
-all trials and arms. Here a trial plays many rounds before the next trial starts, so its mean,
+Operations on all trials at once are limited by memory traffic, because no cache holds a number for
+every trial and arm. Here a trial plays many rounds before the next trial starts, so its mean,
 variance and inverse stay in the cache of a core.
 
-The posterior is :class:`~botorch_tv.gp.arm_engine.PlayedArms`, written as loops.
+The algorithm for the posterior is that of :class:`~botorch_tv.gp.arm_engine.PlayedArms`, written as
+loops.
 
 All compiled code is in this file, because Numba's cache on disk ignores changes in other files.
-``COMPILED_IN`` is a digest of the tuple layouts and constants that come from other files.
+``COMPILED_IN`` is a digest of the constant and the tuple fields that come from other files.
 """
 
 from __future__ import annotations
@@ -29,51 +30,55 @@ from botorch_tv.simulation.settings import Arrays, StudySettings
 from botorch_tv.simulation.worlds.base import InFeatures, Objective, OnArms
 
 COMPILED_IN = "60380928484d"
-"""Digest of the fields of ``Rules`` and of the imported constant. Update the digest whenever a
-field or the constant changes; otherwise Numba would reuse code that reads the wrong fields."""
+"""Digest of the fields of ``Rules`` and of the constant ``REFRESH_ROUNDS``. Update the digest
+whenever a field or the constant changes; otherwise Numba would reuse outdated machine code."""
 FIRST_SLOTS = 48
 """Initial number of slots for played arms, a multiple of three."""
 AT_ONCE = 4
-"""Number of vectors over all arms in which each trial buffers objectives until it plays them."""
+"""Number of rounds whose objectives are buffered, as values on all arms, until the trials play
+them."""
 UNINTERRUPTED = 2**24
-"""How many numbers are processed between two checks for an interruption; this takes some tenths of
-a second."""
+"""Number of numbers processed between two checks for an interruption, some tenths of a second
+apart."""
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of ``Trials.counts``: slots used, rounds since the reset, and time since the origin."""
 Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Five arrays that every round reuses. The first three hold the direction of an update: in
-coordinates, expanded over one group of dimensions, and on the arms. The fourth holds covariances
-with the played arms. The fifth holds the weights of the covariance rows of these arms."""
+"""Five arrays that every round reuses. The first three hold the direction in which an observation
+moves the posterior mean: in coordinates, expanded over one group of dimensions, and on the arms.
+The fourth holds covariances with the played arms. The fifth holds the weights of these arms in the
+direction."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
-# The compiler may reorder sums, as in matrix products, and may assume that no number is NaN.
+# The compiler may reorder sums, for example in matrix products, and may assume that no number is
+# NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
 
 
 class Factors(NamedTuple):
-    """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
+    """The covariance K = K₁ ⊗ K₂ over the arms; each factor belongs to a group of dimensions.
 
-    If C are coordinates in the features Φ₁ and Φ₂ of the two groups, then Φ₁ C Φ₂ᵀ are the values
-    on the arms. The features are padded with zeros: Φ₁ has a multiple of six columns, and Φ₂ a
-    multiple of three. A covariance without product structure is stored as K₂, with K₁ = 1; its rows
-    are values on the arms.
+    A function with the matrix C of coordinates in the features Φ₁ and Φ₂ of the two groups has the
+    values Φ₁ C Φ₂ᵀ on the arms. The features are padded with columns of zeros: Φ₁ has a multiple of
+    six columns, and Φ₂ a multiple of three. A covariance without product structure is stored as K₂,
+    with K₁ = 1; each row of K₂ consists of values on the arms.
     """
 
     left: np.ndarray
-    """Φ₁, `n_1 x r_1`; the number of rows is even unless ``mirrored``."""
+    """Features Φ₁ of the first group, `n_1 x r_1`; n_1 is even unless ``mirrored``."""
     right: np.ndarray
-    """Φ₂ᵀ, `r_2 x n_2`."""
+    """Transposed features Φ₂ᵀ of the second group, `r_2 x n_2`."""
     mirrored: bool
     """Whether reversing the rows of Φ₁ preserves the first half of its columns and negates the
     second half. If so, half of the rows of Φ₁ suffice to compute a product with Φ₁."""
     rows: np.ndarray
-    """The second factor of the rows of K, Φ₂ or K₂, `n_2 x r_2`; the first factor is Φ₁."""
+    """The matrix whose rows, combined with those of Φ₁, give the rows of K: Φ₂ with product
+    structure, K₂ without, `n_2 x r_2`."""
     first: np.ndarray
-    """K₁."""
+    """The factor K₁ of the covariance, for the first group of dimensions."""
     second: np.ndarray
-    """K₂."""
+    """The factor K₂ of the covariance, for the second group of dimensions."""
     product: bool
     places: np.ndarray
-    """Positions of the basis coordinates in the flattened C, `r`."""
+    """Position of each coordinate of the basis in the flattened matrix C, `r`."""
 
 
 class Trials(NamedTuple):
@@ -88,25 +93,25 @@ class Trials(NamedTuple):
     inverse: np.ndarray
     """The matrix P over the played arms, `trials x slots x slots`; see ``_observe``."""
     counts: np.ndarray
-    """`trials x 3`, with the columns SLOTS, SINCE and ELAPSED."""
+    """Counters of each trial, `trials x 3`, with the columns SLOTS, SINCE and ELAPSED."""
     gain: np.ndarray
     """Information gain of the retained observations, `trials`."""
     arm: np.ndarray
-    """Arms played, `trials x rounds`."""
+    """Index of the arm played in each round, `trials x rounds`."""
     regret: np.ndarray
     """Regret of each round, `trials x rounds`."""
     resets: np.ndarray
     """Whether data were dropped in each round, `trials x rounds`."""
     y: np.ndarray
-    """Observations, `trials x rounds`; `trials x 0` without a window."""
+    """Observations, `trials x rounds`; `trials x 0` for a strategy without a window."""
 
 
 def _compiled(loop: Loop) -> Loop:
-    """A function in machine code, cached on disk if a folder is writable."""
+    """Compile a function to machine code, which is cached on disk if a folder is writable."""
     settings = {"nogil": True, "error_model": "numpy", "fastmath": _ARITHMETIC}
     try:
         return cast(Loop, numba.njit(cache=True, **settings)(loop))
-    except RuntimeError:  # no folder is writable
+    except RuntimeError:  # no folder for the cache is writable
         return cast(Loop, numba.njit(**settings)(loop))
 
 
@@ -116,7 +121,7 @@ LANES = 16
 
 @_compiled
 def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A matrix product; the left factor has an even number of rows and 3 n columns.
+    """Compute a matrix product; the left factor has an even number of rows and 3 n columns.
 
     Two rows of the result and three rows of the right factor are processed at a time, in registers.
     """
@@ -140,11 +145,12 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 @_compiled
 def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A matrix product whose left factor has first even, then odd columns about its middle row.
+    """Compute a matrix product; the first half of the left factor's columns is even, the rest odd.
 
-    A row of the result is the product with the even columns plus the product with the odd columns.
-    The mirror image of the row is the difference of these two products. The image of the middle row
-    is written to an unused last row.
+    If the order of the rows is reversed, even columns stay the same and odd columns change sign. A
+    row of the result is the product with the even columns plus the product with the odd columns.
+    The mirror image of the row is the difference of these two products. The middle row is its own
+    image, which is written to an extra last row.
     """
     rows, half, columns = len(left), left.shape[1] // 2, right.shape[1]
     for i in range((rows + 1) // 2):
@@ -183,7 +189,8 @@ def _expand(factors: Factors, core: np.ndarray, half: np.ndarray, out: np.ndarra
 def _largest(values: np.ndarray, sign: float) -> float:
     """The largest of ``sign * values``.
 
-    Comparisons in different lanes do not depend on each other, so a core runs them in parallel.
+    The values are divided into lanes, each with a running maximum. Comparisons in different lanes
+    do not depend on each other, so a core runs them in parallel.
     """
     lanes, count = np.full(LANES, sign * values[0]), len(values) // LANES
     for block in range(count):
@@ -214,7 +221,7 @@ def _forget(trials: Trials, i: int, rules: Rules) -> None:
 
 @_compiled
 def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
-    """Let a round pass; return the factor on the variance reduction."""
+    """Advance a trial in time by a round; return the factor on the variance reduction."""
     if not rules.moves or trials.counts[i, SLOTS] == 0:
         return 1.0
     elapsed = trials.counts[i, ELAPSED]
@@ -231,7 +238,7 @@ def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
 
 @_compiled
 def _choose(trials: Trials, i: int, rules: Rules, t: int, score: np.ndarray) -> int:
-    """The first arm with the highest upper bound."""
+    """Index of the first arm with the highest upper confidence bound."""
     if trials.counts[i, SLOTS] == 0:
         return 0
     mean, variance = trials.mean[i], trials.variance[i]
@@ -256,7 +263,7 @@ def _mix(
     used: int,
     core: np.ndarray,
 ) -> None:
-    """A weighted sum of rows of K, Σ_a w_a φ₁(a) φ₂(a)ᵀ; weights of unused slots are 0."""
+    """Compute the weighted sum of rows of K, Σ_a w_a φ₁(a) φ₂(a)ᵀ, over the played arms a."""
     left = factors.left
     core[:] = 0.0
     for third in range((used + 2) // 3):
@@ -282,13 +289,16 @@ def _observe(
     removed: int,
     buffers: Buffers,
 ) -> None:
-    """Add an observation of an arm, or remove one of its ``removed`` observations.
+    """Add an observation of an arm; if ``removed`` > 0, remove an observation instead.
+
+    ``removed`` is the number of observations of the arm before the removal, or 0 to add one.
 
     The algorithm is that of ``PlayedArms``. The variance reduction is multiplied by ``square``,
     which accounts for the time since the last observation. For a static objective, P is the inverse
     of K + N over the played arms; the diagonal matrix N has the noise variances of their mean
-    observations. Removal at arm j uses e_j - P k_j = N_j P_j, which avoids cancellation, where e_j
-    is a unit vector and k_j a column of K. It also uses the variance N_j (1 - N_j P_jj) of the arm.
+    observations. To avoid cancellation, a removal at arm j uses N_j P_j, which equals e_j - P k_j
+    for the unit vector e_j and the column k_j of K. It also uses the variance N_j (1 - N_j P_jj) of
+    the arm.
     """
     inverse, counts = trials.inverse[i], trials.counts[i]
     lefts, rights = trials.places[i, 0], trials.places[i, 1]
@@ -305,7 +315,7 @@ def _observe(
         sign, mean_noise = -1.0, rules.noise / removed
         for a in range(used):
             weights[a] = mean_noise * inverse[slot, a]
-        total = mean_noise * (removed - 1 + weights[slot])  # noise minus variance
+        total = mean_noise * (removed - 1 + weights[slot])  # noise minus posterior variance
     else:
         for a in range(used):
             between[a] = first[lefts[a]] * second[rights[a]]
@@ -344,7 +354,7 @@ def _observe(
     for m in range(len(mean)):
         mean[m] += residual * step[m]
         variances[m] -= sign * step[m] * step[m]
-    if removed == 1:  # the last slot moves to the slot that is now empty
+    if removed == 1:  # the arm in the last slot moves to the slot that is now empty
         last = used - 1
         counts[SLOTS] = last
         lefts[slot], rights[slot] = lefts[last], rights[last]
@@ -421,14 +431,14 @@ def play(
     rules: Rules,
     trials: Trials,
 ) -> None:
-    """Play some rounds of some trials, trial after trial.
+    """Play some rounds of some trials, one trial after another.
 
     Args:
         round_: Number of the first round, from 0.
         begin: Index of the first trial.
         end: Index after the last trial.
-        given: Objectives: values on the arms, `rounds x trials x M`; or coordinates in
-            ``features``, `rounds x trials x r`.
+        given: The objectives: their values on the arms, `rounds x trials x M`, or their coordinates
+            in ``features``, `rounds x trials x r`.
         noise: Observation noise, `rounds x trials`.
         features: Features of the objectives; their ``places`` are empty if values are given.
         factors: Factors of the strategy's kernel.
@@ -454,7 +464,7 @@ def play(
 
 @_compiled
 def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Memory for coordinates in ``columns`` columns, expanded over one group, and on the arms."""
+    """Allocate a matrix of coordinates, its expansion over one group, and values on the arms."""
     left, right = factors.left, factors.right
     return (
         np.zeros((left.shape[1], columns)),
@@ -507,22 +517,23 @@ NOTHING = Factors(
     product=False,
     places=np.zeros(0, dtype=np.int64),
 )
-"""Features of objectives that are given by their values."""
+"""Empty factors; they stand for the features of objectives that are given by their values."""
 
 
 class CompiledTable:
-    """Strategies with compiled rounds, in the trials of one block.
+    """Plays strategies in the trials of one block, in compiled rounds.
 
-    Rounds are buffered, and a trial plays all buffered rounds while its data are in a cache.
+    The objectives of several rounds are buffered. Each trial then plays all these rounds in turn,
+    while its data are in a cache.
 
     Args:
-        settings: The study.
-        compilable: The strategies by label.
-        block: The trials.
-        stop: Event that ends the play once it is set.
+        settings: The settings of the study.
+        compilable: The strategies as numbers and tables, by label.
+        block: The numbers of the trials.
+        stop: An event; no more rounds are played once it is set.
 
     Attributes:
-        trials: Posteriors and records by label.
+        trials: Posteriors and recorded variables of every strategy, by its label.
     """
 
     def __init__(
@@ -586,7 +597,7 @@ class CompiledTable:
                 play(step - place, first, last, seen, noise, self._features, parts, rules, trials)
 
     def finished(self) -> dict[str, Arrays]:
-        """The records by the label of the strategy."""
+        """The recorded variables of every strategy, by its label."""
         return {
             label: played(index=trials.arm, regret=trials.regret, resets=trials.resets)
             for label, trials in self.trials.items()

@@ -16,13 +16,13 @@ import xarray as xr
 from botorch_tv.files import replacing
 
 BLOCK_BYTES = 2**26
-"""Number of bytes of a study that are read at once; larger blocks are no faster."""
+"""Number of bytes that are read from a dataset at once; reading more at once is no faster."""
 
 Data = TypeVar("Data", xr.Dataset, xr.DataArray)
 
 
 def blocks(data: Data) -> Iterator[Data]:
-    """Consecutive blocks of trials, each loaded into memory."""
+    """Yield consecutive blocks of trials of a dataset, each loaded into memory."""
     trials = data.sizes["trial"]
     each = max(1, BLOCK_BYTES * trials // max(1, data.nbytes))
     for first in range(0, trials, each):
@@ -30,29 +30,30 @@ def blocks(data: Data) -> Iterator[Data]:
 
 
 def by_trial(data: xr.DataArray, summed_up: Callable[[xr.DataArray], xr.DataArray]) -> xr.DataArray:
-    """Reduce every trial separately, block by block.
+    """Compute statistics of every trial, while only one block of trials is in memory.
 
     Args:
-        data: All trials.
-        summed_up: Reduces a block of trials; the result of a trial must not depend on other trials.
+        data: A dataset with all trials.
+        summed_up: A function that computes the statistics of all trials in a block; those of a
+            trial must not depend on other trials.
     """
     return xr.concat([summed_up(block) for block in blocks(data)], dim="trial")
 
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """Count, mean and scatter (squared deviations) over trials, of equal shapes, ignoring NaN."""
+    """Number, mean and scatter of values over trials, three arrays of equal shape, ignoring NaN."""
 
     count: np.ndarray
-    """Number of values."""
+    """Number of trials whose value is not NaN."""
     mean: np.ndarray
-    """Mean of the values; NaN if there is no value."""
+    """Mean of these values; NaN if there are none."""
     scatter: np.ndarray
-    """Sum of squared deviations from the mean."""
+    """Sum of squared deviations of these values from their mean."""
 
     @classmethod
     def of(cls, values: np.ndarray) -> BlockMoments:
-        """The moments over the first dimension of values, ignoring NaN."""
+        """The moments of an array over its first dimension, ignoring NaN."""
         present = ~np.isnan(values)
         count = present.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -62,7 +63,7 @@ class BlockMoments:
 
     @classmethod
     def together(cls, parts: Iterable[BlockMoments]) -> BlockMoments:
-        """The moments of all trials from the moments of disjoint parts.
+        """Combine the moments of disjoint sets of trials, the parts, into those of all trials.
 
         As in the analysis of variance, the total scatter is the scatter within the parts plus the
         scatter between the means of the parts, weighted by the counts of the parts.
@@ -90,9 +91,9 @@ class BlockMoments:
 # ---------------------------------------------------------------- netCDF files
 
 PIECE_BYTES = 2**20
-"""Approximate size of a netCDF chunk; every chunk has a checksum."""
+"""Approximate size of a netCDF chunk in bytes; every chunk has a checksum."""
 LONGEST = 2**16
-"""Largest size of a netCDF chunk along any dimension."""
+"""Largest number of values in a netCDF chunk along any dimension."""
 
 
 def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
@@ -105,7 +106,7 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
         path: The file; its extension is usually `.nc`.
 
     Returns:
-        The path written.
+        The path of the written file.
 
     Raises:
         OSError: If the file cannot be written; an older file is then unchanged.
@@ -128,7 +129,8 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
         if data.nbytes <= BLOCK_BYTES or not numbers:
             data.drop_encoding().to_netcdf(unfinished, **write)
             return path
-        # A dimension that can grow is slow to read, so only datasets written in parts have one.
+        # Files with a dimension that can grow are slow to read, so only datasets written in parts
+        # have such a dimension.
         empty = data.isel(trial=slice(0)).drop_encoding()
         empty.to_netcdf(unfinished, unlimited_dims=["trial"], **write)
         with importlib.import_module(_engine()).File(unfinished, "a") as file:
@@ -176,7 +178,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
             f"{str(error).splitlines()[0][:120] if str(error) else 'no message'}). "
             "Restore it from a copy, or run the study again."
         ) from error
-    data.attrs = {  # netCDF attributes are scalars of NumPy
+    data.attrs = {  # attributes read from a file are NumPy scalars
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in data.attrs.items()
     }
@@ -184,7 +186,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
 
 
 def _chunking(variable: xr.Variable, trials: int) -> dict[str, object]:
-    """NetCDF chunks of a variable, with checksums: all of it, or about a MiB of one strategy."""
+    """Checksum and chunk sizes of a netCDF variable; a chunk has one strategy and up to a MiB."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims

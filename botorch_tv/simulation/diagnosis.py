@@ -3,10 +3,10 @@
 A posterior conditions on the data that determined the choice x_t. If the model is correct, f_t(x_t)
 therefore lies within mean ± z sd with exactly the nominal probability, whatever rule chooses x_t
 from the posterior. Rounds of a trial are dependent and trials are independent, so all standard
-errors are computed over trials. Rounds without an observation (a failed measurement) or without a
-prediction (a strategy that is estimating its units) are ignored. The objective of a replayed panel
-contains the noise of the readings. For a panel, the calibration of the observations therefore
-judges the model.
+errors are computed over trials. Rounds are ignored if they have no observation, because a
+measurement failed, or no prediction, because the strategy is still estimating its units. The
+objective of a replayed panel contains the noise of the readings. To judge the model of a panel,
+therefore use the calibration of the observations and not that of the objective.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def _deviations(data: xr.Dataset, strategy: str) -> tuple[np.ndarray, ...]:
 
     Returns:
         Three arrays. First, |f_t(x_t) − mean| in units of sd. Second, |y_t − mean| in units of
-        sqrt(sd² + σ²), where σ² is the model's noise variance. Third, half the width of the band
-        played, in units of sd.
+        sqrt(sd² + σ²), where σ² is the model's noise variance. Third, √beta: half the width of the
+        confidence band of the strategy, in units of sd.
     """
     y, f, mean, sd, sqrt_beta, noise = (recorded(data, name, strategy) for name in NEEDED)
     with np.errstate(divide="ignore", invalid="ignore"):  # sd may be 0
@@ -54,15 +54,15 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 by default.
 
     Returns:
-        The following variables. Each has its standard error over trials in a variable with the
-        suffix `_error`; NaN for a single trial. `objective` (`strategy x level`): share of rounds
-        with |f_t(x_t) − mean| <= z sd, where z is the normal quantile of the level. `observation`
-        (`strategy x level`): share of rounds with |y_t − mean| <= z sqrt(sd² + σ²). `played`
-        (`strategy`): share of rounds with f_t(x_t) in the band played, mean ± √beta · sd;
-        `played_level` is the nominal level of this band, averaged over rounds. `throughout`
-        (`strategy`): share of trials with f_t(x_t) in the band played in all rounds; theorems
-        guarantee that this happens with probability 1 − δ. For strategies that explore without a
-        band, such as GP-EI, the band played is mean ± √beta · sd with the √beta of their ``width``.
+        The following variables. The standard error of each variable over trials is in a variable
+        with the suffix `_error`; it is NaN for a single trial. `objective` (`strategy x level`):
+        share of rounds with |f_t(x_t) − mean| <= z sd, where z is the normal quantile of the level.
+        `observation` (`strategy x level`): share of rounds with |y_t − mean| <= z sqrt(sd² + σ²).
+        `played` (`strategy`): share of rounds with f_t(x_t) in the strategy's own band, mean ±
+        √beta · sd. `played_level` (`strategy`): nominal level of the strategy's own band, averaged
+        over rounds. `throughout` (`strategy`): share of trials with f_t(x_t) in the strategy's own
+        band in all rounds; theorems guarantee at least the probability 1 − δ for this. For
+        strategies that explore without a band, such as GP-EI, √beta is that of their ``width``.
 
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
@@ -105,8 +105,8 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
     Args:
         data: A diagnosed study.
         level: Nominal level of the bands, in (0, 1).
-        block: Number of rounds that are averaged together, at least 1. If there are few trials,
-            single rounds are noisy.
+        block: Number of consecutive rounds that are averaged together, at least 1. With few trials,
+            shares of single rounds are noisy.
 
     Returns:
         The variables `objective`, `observation` and `played` of :func:`calibration`, each of shape
@@ -142,7 +142,7 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
 
 
 def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
-    """Mean in every block of consecutive rounds, ignoring NaN, `trials x blocks`."""
+    """Mean over every block of consecutive rounds, ignoring NaN, `trials x blocks`."""
     trials, rounds = values.shape
     padding = np.full((trials, -rounds % block), np.nan)
     padded = np.concatenate([values, padding], axis=-1).reshape(trials, -1, block)
@@ -156,7 +156,7 @@ def _quantile(level: float) -> float:
 
 
 def _inside(distance: np.ndarray, limit: float | np.ndarray) -> np.ndarray:
-    """1 if the distance is within the limit, 0 if it is not, and NaN if one of the two is NaN."""
+    """1 if the distance is at most the limit, otherwise 0; NaN if distance or limit is NaN."""
     return np.where(np.isnan(distance) | np.isnan(limit), np.nan, distance <= limit)
 
 
@@ -168,11 +168,11 @@ def _of_trials(values: np.ndarray) -> np.ndarray:
 def _over_trials(
     data: xr.Dataset, shares: Callable[..., dict[str, np.ndarray]]
 ) -> dict[str, list[np.ndarray]]:
-    """Means over trials and their standard errors, a row for every strategy.
+    """Means of shares over trials and their standard errors, by name, in lists over strategies.
 
     Args:
         data: A diagnosed study.
-        shares: A function of the deviations of some trials. It returns a dict of shares by name;
+        shares: A function of the standardised deviations of some trials. It returns shares by name;
             the first dimension of each array is `trials`.
     """
     rows: dict[str, list[np.ndarray]] = {}
@@ -193,7 +193,7 @@ CAUSES = ("objective", "noise", "both")
 
 
 def with_trigger(data: xr.Dataset) -> list[str]:
-    """Labels of the strategies that reset by a trigger with a band."""
+    """Labels of the strategies that reset when an observation lies outside a band."""
     require_recorded(data, "band")
     armed = by_trial(data["band"], lambda band: band.notnull().any("round")).any("trial")
     return [str(label) for label in data["strategy"].values[armed.values]]
@@ -204,22 +204,22 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
 
     The deviation y − mean is the sum of the model's error f_t(x_t) − mean and the noise
     y − f_t(x_t). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd for the model's error
-    (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). At a triggered reset, the model's error, the
-    noise or both exceed their part of the band, in the direction of the deviation. The cause is
-    "objective" if only the model's error exceeded its part, as after a change of the objective. It
-    is "noise" if only the noise exceeded its part; if the objective is static, this is a false
-    trigger. Otherwise it is "both". The bands of other triggers are divided in the proportion of sd
-    to σ.
+    (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). Both errors are signed: positive in the
+    direction of the deviation. At a triggered reset at least one of them is larger than its part of
+    the band. The cause is "objective" if only the model's error is larger than its part, as after a
+    change of the objective. The cause is "noise" if only the noise is larger than its part; if the
+    objective is static, this is a false trigger. Otherwise the cause is "both". The band of any
+    other trigger is divided into two parts in the ratio of sd to σ.
 
     Args:
         data: A diagnosed study.
 
     Returns:
         Columns `strategy`, `trial`, `round`, `rounds_since_reset` (t', which is 1 in the round
-        after a reset; the number of the round if there was none), `mean` and `sd` (of the
-        prediction before y, without noise), `observation`, `objective`, `band`, `error`
-        (|y − mean|), its two signed parts `error_of_model` and `error_of_noise`, which sum to
-        `error`, and `cause`. Predictions, deviations and bands are in the units of y.
+        after a reset; before the first reset, t' is the number of the round), `mean` and `sd` (of
+        f_t(x_t), predicted before y was observed), `observation`, `objective`, `band`, `error` (|y
+        − mean|), `error_of_model` and `error_of_noise` (two signed numbers whose sum is `error`),
+        and `cause`. Predictions, deviations and bands are in the units of y.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -246,7 +246,7 @@ def typical_trial(data: xr.Dataset, strategy: str) -> int:
 
 
 def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
-    """The rounds t' of [ET] since the last reset before each round, or since the start.
+    """Number t' of [ET] for each round: rounds since the last earlier reset, or since the start.
 
     Args:
         resets: Whether a round ended in a reset, bool, `trials x rounds`.
@@ -259,7 +259,7 @@ def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
 
 
 def _table_of(data: xr.Dataset, label: str) -> pd.DataFrame:
-    """The rows of a strategy."""
+    """The rows of the trigger table for one strategy."""
     resets = data["resets"].sel(strategy=label).transpose("trial", "round").values.astype(bool)
     band = recorded(data, "band", label)
     trial, step = np.nonzero(resets & np.isfinite(band))
@@ -297,10 +297,11 @@ def _causes(
     sd: np.ndarray,
     noise_sd: np.ndarray,
 ) -> list[str]:
-    """The part of the band that was exceeded, for each triggered reset."""
+    """The cause of each triggered reset: the error that is larger than its part of the band."""
     factor = band / (sd + noise_sd)
     # The excesses are signed, because noise towards the prediction cannot cause a reset.
     model, noise = of_model - factor * sd, of_noise - factor * noise_sd
-    # Because of rounding errors, both may be within their parts; then the larger excess counts.
+    # Because of rounding, neither error may be larger than its part. The cause is then the error
+    # with the larger excess.
     by_model, by_noise = (model > 0) | (model >= noise), (noise > 0) | (noise > model)
     return [CAUSES[2 if both else int(other)] for both, other in zip(by_model & by_noise, by_noise)]

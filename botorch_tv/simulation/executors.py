@@ -23,15 +23,17 @@ from botorch_tv.simulation.settings import Arrays, StudySettings, device_of_work
 from botorch_tv.simulation.store import Store
 
 OWN_NOTE = "run_study: in "
-"""Prefix of the notes on errors within a study, as opposed to errors of the executor."""
+"""Prefix of the notes that are added to errors within a study, but not to errors of the
+executor."""
 PATIENCE_SECONDS = 600.0
-"""Time in seconds after which this process computes a block even if another is computing it."""
+"""Time in seconds after which this process computes a block even if another process is computing
+it."""
 Blocks = dict[str, Arrays]
-"""Blocks of the same trials by the label of the strategy."""
+"""The blocks of several strategies for the same trials, by the label of the strategy."""
 Task = tuple[Sequence[str], range]
-"""The labels of strategies, and the trials that they play."""
+"""The labels of some strategies, and the numbers of the trials that they play."""
 Take = Callable[[str, range, Arrays], None]
-"""Receives a finished block."""
+"""A function that receives a finished block: label of the strategy, trials, and variables."""
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -41,7 +43,7 @@ class Future(Protocol):
     """The future of a task; ``done()`` and ``cancel()``, as in Python's futures, are optional."""
 
     def result(self) -> Any:
-        """Wait for the function; return its result, or raise its error."""
+        """Wait until the function ends; return its result, or raise its error."""
 
 
 class Executor(Protocol):
@@ -64,13 +66,14 @@ def side_by_side(
     """Run jobs in parallel, in Python threads.
 
     Threads suffice, because batched tensor operations release Python's lock. Each thread uses one
-    core, which avoids the barrier at the end of every parallel operation.
+    core. If an operation used several cores, the faster cores would wait at its end for the
+    slowest.
 
     Args:
-        work: A function that maps a job to its result. It should return early once the event is
-            set.
+        work: A function of a job and an event, which returns the result of the job. It should
+            return early once the event is set.
         jobs: The jobs.
-        workers: Largest number of jobs at once.
+        workers: Largest number of jobs that run at the same time.
 
     Returns:
         The results, in the order of the jobs.
@@ -108,12 +111,12 @@ def play_here(
     for these blocks, and computes them itself if the other processes die.
 
     Args:
-        settings: The study.
-        store: The folder of finished blocks; None without a folder.
-        tasks: The blocks.
-        take: Called once with every block, in any order and from any thread.
+        settings: The settings of the study.
+        store: The folder of finished blocks; None if there is no folder.
+        tasks: The blocks to compute.
+        take: A function that is called once with every block, in any order and from any thread.
         workers: Largest number of blocks that run in parallel.
-        progress: Counts the rounds.
+        progress: The progress bar, which counts the rounds that are played.
     """
 
     def work(insist: bool, task: Task, stop: threading.Event) -> bool:
@@ -136,7 +139,7 @@ def _computed(
     progress: Progress,
     stop: threading.Event,
 ) -> Blocks | None:
-    """The blocks of a task, read or played; None if stopped, or if another process computes them.
+    """Read or play the blocks of a task; None if stopped, or if another process computes them.
 
     With ``insist`` the blocks are computed even while another process is computing them.
     """
@@ -178,12 +181,12 @@ def play_elsewhere(
     death of the calling process. Other workers send their blocks back, and this process saves them.
 
     Args:
-        executor: Its workers play.
-        settings: The study.
-        store: The folder of finished blocks; None without a folder.
-        tasks: The blocks.
-        take: Called once with every block.
-        threads: PyTorch threads for each block.
+        executor: The executor whose workers play the blocks.
+        settings: The settings of the study.
+        store: The folder of finished blocks; None if there is no folder.
+        tasks: The blocks to compute.
+        take: A function that is called once with every block.
+        threads: Number of PyTorch threads for each block.
 
     Raises:
         Exception: The first error of a task or of the executor, with a note on how to continue. An
@@ -192,7 +195,7 @@ def play_elsewhere(
     made_with = libraries()
 
     def receive(task: Task, played: Blocks | None) -> bool:
-        """Take and save the blocks of a task; return whether none is missing."""
+        """Save the blocks of a task, and pass them on; return whether none is missing."""
         labels, chunk = task
         found = {} if store is None else store.find(labels, chunk)
         if store is not None:
@@ -204,7 +207,7 @@ def play_elsewhere(
                 take(label, chunk, block)
         return len(found) == len(labels)
 
-    for insist in (False, True):  # twice, because files may appear late
+    for insist in (False, True):  # a second try, because files may appear late
         waiting: list[tuple[Task, Future]] = []
         remaining = []
         try:
@@ -214,7 +217,8 @@ def play_elsewhere(
                     own = settings, store, *task, insist, number, threads, made_with
                     waiting.append((task, executor.submit(play_task, *own)))
             while waiting:
-                # Wait for the first future if none is done, or if futures have no done().
+                # Wait for the first future if no future is done, or if futures have no method
+                # done().
                 done = next((pair for pair in waiting if _is_done(pair[1])), waiting[0])
                 waiting.remove(done)
                 task, future = done
@@ -224,7 +228,7 @@ def play_elsewhere(
                     remaining.append(task)
         except BaseException:
             for task, future in waiting:
-                with suppress(Exception):  # only the first error is reported
+                with suppress(Exception):  # only the error that led here is reported
                     if not _is_done(future):
                         future.cancel()  # type: ignore[attr-defined]
                     elif store is not None:
@@ -246,13 +250,14 @@ def play_task(
     """Play a block, in a worker.
 
     Args:
-        settings: The study.
-        store: The folder of finished blocks; None without a folder.
-        labels: The strategies that are to play.
-        chunk: The block.
-        insist: Whether to compute and return blocks that other processes compute or have saved.
+        settings: The settings of the study.
+        store: The folder of finished blocks; None if there is no folder.
+        labels: The labels of the strategies that are to play.
+        chunk: The numbers of the trials of the block.
+        insist: Whether to compute and return a block even if another process is computing it or has
+            saved it.
         number: Number of the task.
-        threads: PyTorch threads.
+        threads: Number of PyTorch threads.
         made_with: Versions of the libraries of the calling process.
 
     Returns:
@@ -298,11 +303,11 @@ def _is_done(future: Future) -> bool:
 
 @contextmanager
 def _explained(store: Store | None) -> Iterator[None]:
-    """Add advice to errors that come from the executor and not from the study."""
+    """Add advice to errors of the executor, but not to errors within the study."""
     try:
         yield
     except Exception as error:
-        # Some executors raise an error of their own, with the worker's error as text.
+        # Some executors raise an error of their own whose text contains the worker's error.
         if not any(OWN_NOTE in text for text in (str(error), *getattr(error, "__notes__", ()))):
             advice = "give save_to=FOLDER to save finished trials for another call"
             if store is not None:
@@ -318,7 +323,7 @@ def _explained(store: Store | None) -> Iterator[None]:
 
 @contextmanager
 def _sendable_errors(chunk: range) -> Iterator[None]:
-    """Note where errors occurred, and replace errors that cannot be pickled by their text."""
+    """Add a note on where an error occurred; if it cannot be pickled, raise its text instead."""
     try:
         yield
     except Exception as error:

@@ -49,7 +49,7 @@ class Variable:
 
 
 class Seen(NamedTuple):
-    """One round of one strategy, in all trials that run together.
+    """One round of one strategy, in all trials of a block.
 
     Attributes:
         round: Number of the round, from 1.
@@ -57,7 +57,7 @@ class Seen(NamedTuple):
         strategy: The strategy.
         state: The state of the strategy. ``before`` receives the state before the observation,
             ``after`` the state after the observation.
-        suggestion: The strategy's choice and prediction.
+        suggestion: The strategy's choice x_t in this round, and its prediction.
         objective: The noiseless objectives f_t; ``objective.at(choice)`` gives their values.
         best: Tensor of shape `trials`, the best value of f_t.
         value: Tensor of shape `trials`, the value f_t(x_t) at the choice.
@@ -75,10 +75,10 @@ class Seen(NamedTuple):
     observation: Tensor
 
     def regret(self, value: Tensor) -> Tensor:
-        """The regret of values of f_t, a tensor of shape `trials`.
+        """The regret of choices with given values of f_t, a tensor of shape `trials`.
 
         Args:
-            value: Values of f_t, a tensor of shape `trials`.
+            value: The value of f_t at each choice, a tensor of shape `trials`.
         """
         return self.best - value if self.strategy.maximize else value - self.best
 
@@ -86,10 +86,10 @@ class Seen(NamedTuple):
 class Recorder(ABC):
     """Records quantities of every round; pass instances as ``run_study(..., record=(...,))``.
 
-    Each declared variable is returned either by ``before`` or by ``after``, as a tensor of shape
-    `trials` followed by its declared sizes. A recorder's attributes and code are part of the
-    identity of a study. A recorder receives many chunks of trials, several of them in parallel, so
-    it must not store its inputs.
+    A recorder declares its ``variables``. Each of them is returned by exactly one of ``before`` and
+    ``after``, as a tensor of shape `trials` followed by its declared sizes. A recorder's attributes
+    and code are part of the identity of a study. A recorder must not store its inputs, because it
+    receives many blocks of trials, several of them in parallel.
     """
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
-        """The recorded variables, by name in the result.
+        """The recorded variables by the names that they have in the result.
 
         Args:
             domain: The domain of the study.
@@ -113,7 +113,7 @@ class Recorder(ABC):
             seen: The round, with the state before the observation.
 
         Returns:
-            Tensors of shape `trials` followed by the declared sizes, by name.
+            A tensor for each variable by name, of shape `trials` followed by the declared sizes.
         """
         return {}
 
@@ -121,11 +121,11 @@ class Recorder(ABC):
         """Quantities recorded at the end of the round.
 
         Args:
-            seen: The round, with the new state.
+            seen: The round, with the state after the observation.
             info: Diagnostics of the update, including side queries to an expert.
 
         Returns:
-            Tensors of shape `trials` followed by the declared sizes, by name.
+            A tensor for each variable by name, of shape `trials` followed by the declared sizes.
         """
         return {}
 
@@ -196,8 +196,8 @@ VARIABLES = {
     "simple_regret": "regret of the arm recommended before y_t was seen",
     "model_noise": "the strategy's estimate, before y_t, of the noise variance σ² of observations",
 }
-"""Variables of shape `strategy x trial x round`, and their meaning. Predictions are NaN in rounds
-without a prediction, such as the first rounds of a strategy that estimates its units."""
+"""The variables that Diagnosis records, `strategy x trial x round`, and their meanings. Predictions
+are NaN in the first rounds of a strategy that must first estimate its units."""
 MODEL_NOISE = "model_noise"
 
 
@@ -233,7 +233,7 @@ class Diagnosis(Recorder):
 
 
 def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
-    """A variable of a strategy in float64, `trials x rounds`."""
+    """The values of a recorded variable for one strategy in float64, `trials x rounds`."""
     values = data[name].sel(strategy=strategy).transpose("trial", "round").values
     return np.asarray(values, dtype=np.float64)
 
@@ -241,12 +241,12 @@ def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
 # ---------------------------------------------------------------- prediction errors, arm by arm
 
 MAP, MAP_ERROR = "prediction_error", "prediction_error_standard_error"
-"""Names of two variables `strategy x arm`: the squared error, averaged over rounds and trials, and
-the standard error of this mean."""
+"""Names of two variables, `strategy x arm`: the squared prediction error, averaged over rounds and
+trials, and the standard error of this average."""
 SQUARED_ERROR = "squared_error"
-"""Name of the squared error, averaged over the arms, `strategy x trial x round`."""
+"""Name of the squared prediction error, averaged over the arms, `strategy x trial x round`."""
 PLACE = "position"
-"""Name of the coordinates of the arms, `arm x coordinate`."""
+"""Name of the variable with the coordinates of the arms, `arm x coordinate`."""
 
 
 class PredictionError(Recorder):
@@ -289,10 +289,12 @@ class PredictionError(Recorder):
 class Weights(Recorder):
     """Records the weights of rates, hazards, lengthscales and noise ratios, and of jumps.
 
-    The result's ``data`` has the variable ``weight_rate``, `strategy x trial x round x rate`. The
+    The recorded variables are in the ``data`` of the result. The variable ``weight_rate``,
+    `strategy x trial x round x rate`, has the posterior weights of the rates of change. The
     variables ``weight_hazard``, ``weight_lengthscale`` and ``weight_noise_ratio`` have the same
-    form. The variable ``jump``, `strategy x trial x round`, is the probability of a jump before the
-    newest observation. All are NaN for strategies that do not use ``bank``.
+    form. The variable ``jump``, `strategy x trial x round`, is the probability of a jump of the
+    objective before the newest observation. All variables are NaN for strategies that do not use
+    ``bank``.
 
     Args:
         bank: The candidate models that the recorded strategies use.

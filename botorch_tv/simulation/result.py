@@ -33,14 +33,15 @@ if TYPE_CHECKING:
 class StudyResult(StudyRecord):
     """Every trial of a regret study, labelled.
 
-    All strategies of a study face the same objectives (worlds) and the same noise, so they are
-    compared trial by trial: a paired difference has a much smaller standard error than either mean.
+    In every trial all strategies have the same objectives and the same noise, so they are compared
+    trial by trial. The paired difference of two strategies has a much smaller standard error than
+    their means.
 
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables `regret`
             (instantaneous, noiseless: max_x f_t(x) − f_t(x_t)) and `resets` (bool: whether data
-            were dropped in this round; a periodic reset precedes the choice of the round, and a
-            triggered reset follows its observation). Its attributes document the study: seed,
+            were dropped in this round; a periodic reset happens before the choice of the round, and
+            a triggered reset after the observation). Its attributes document the study: seed,
             noise, world, versions, and wall time in seconds.
 
     Raises:
@@ -165,7 +166,7 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            across: Which coordinate of the arms is horizontal.
+            across: Index of the coordinate of the arms that is horizontal.
             names: Names of the coordinates.
             aspect: Length of a vertical unit divided by that of a horizontal unit; 1 /
                 cos(latitude) for degrees of latitude and longitude.
@@ -191,10 +192,10 @@ class StudyResult(StudyRecord):
         an older file. Missing folders are created.
 
         Args:
-            path: The file, `.nc` by custom.
+            path: The file; its extension is usually `.nc`.
 
         Returns:
-            The path written.
+            The path of the written file.
         """
         return write_dataset(self.data, path)
 
@@ -204,8 +205,8 @@ class StudyResult(StudyRecord):
 
         Args:
             path: The file.
-            in_memory: Whether to read the whole file now. If False, a few trials are read at a
-                time, when they are needed, so the file must stay in place. By default a file is
+            in_memory: Whether to read the whole file into memory now. If False, a few trials are
+                read whenever they are needed, so the file must stay in place. By default a file is
                 read into memory if it takes less than half of the free memory.
 
         Raises:
@@ -226,13 +227,14 @@ class StudyResult(StudyRecord):
 # ---------------------------------------------------------------- merging
 
 SAME = ("world", "noise", "goal", "seed", "draws", "horizon", "trials", "dtype")
-"""Attributes that are equal for results of the same trials."""
+"""Names of attributes that are equal for results of the same trials."""
 VERSIONS = ("device", "torch", "botorch", "gpytorch", "numpy", "botorch_tv")
-"""Attributes of which a merged result lists all values."""
+"""Names of attributes that may differ between merged results; the merged result lists all
+values."""
 COMPARED_TRIALS = 16
-"""Number of trials in which the worlds of two results are compared."""
+"""Number of trials that are compared to check that two results have the same world."""
 TOLERANCE = 1e-3
-"""Tolerance for rounding errors that differ between machines, relative to the largest regret."""
+"""Largest accepted difference between regrets of two machines, relative to the largest regret."""
 
 
 def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
@@ -295,13 +297,13 @@ def together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _require_same_worlds(first: xr.Dataset, second: xr.Dataset) -> None:
-    """Raise if an arm has two different regrets in the same round of the same trial.
+    """Raise an error if an arm has two different regrets in the same round of the same trial.
 
-    Worlds with equal settings differ if the code that draws them has changed between the runs. The
-    first trials suffice, because all trials are drawn by the same code.
+    Worlds with equal settings differ if the code that draws them has changed between the runs. Only
+    the first trials are compared, because all trials are drawn by the same code.
     """
     if "index" not in first.variables:
-        return  # on a box, two strategies rarely choose the same point
+        return  # on a box there is nothing to compare: two strategies rarely choose the same point
     few = [
         each.isel(trial=slice(0, COMPARED_TRIALS)).transpose("strategy", "trial", "round", ...)
         for each in (first, second)
@@ -388,11 +390,12 @@ def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
         result: A diagnosed study.
 
     Returns:
-        The following columns. `triggers`: mean number of triggered resets per trial; NaN without a
-        trigger. `by_objective`, `by_noise` and `by_both`: share of these resets with each cause;
-        see :func:`trigger_table`. `objective` and `observation`: share of rounds in which each lies
-        inside its band of nominally 90 %. `played`: share of rounds with the objective in the band
-        played. `simple_regret`: mean simple regret per round.
+        The following columns. `triggers`: mean number of triggered resets per trial; NaN for a
+        strategy without a trigger. `by_objective`, `by_noise` and `by_both`: share of triggered
+        resets with each cause; see :func:`trigger_table`. `objective` and `observation`: share of
+        rounds in which the objective and the observation, respectively, lie inside a band of
+        nominal level 90 %. `played`: share of rounds with the objective inside the strategy's own
+        band. `simple_regret`: mean simple regret per round.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -425,7 +428,7 @@ def diagnosis_text(table: pd.DataFrame) -> str:
 
 
 def calibration_table(result: StudyRecord) -> pd.DataFrame:
-    """All shares of :meth:`StudyRecord.calibration`, one per row.
+    """A table of all shares of :meth:`StudyRecord.calibration`, with a share in each row.
 
     Args:
         result: A diagnosed study.
@@ -460,11 +463,12 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A diagnosed study.
-        stem: Path of an existing folder and prefix of the names of files: `out/compare` gives
+        stem: First part of every path, in an existing folder: `out/compare` gives
             `out/compare-triggers.csv` and so on.
 
     Returns:
-        The files written. Without a trigger there is no plot of resets.
+        The paths of the written files. Without a strategy with a trigger there is no plot of
+        resets.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -496,11 +500,12 @@ def write_maps(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A study with prediction errors.
-        stem: Path of an existing folder and prefix of the name of the file: `out/compare` gives
+        stem: First part of the path of the file, in an existing folder: `out/compare` gives
             `out/compare-prediction-error.png`.
 
     Returns:
-        The file written; empty if the arms have more than two coordinates.
+        A list with the path of the written file; it is empty if the arms have more than two
+        coordinates.
 
     Raises:
         ValueError: If the study did not record prediction errors.

@@ -54,9 +54,9 @@ class Settings:
         gamma: Discount γ of WGP-UCB, in (0, 1].
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
         delta: Probability δ of a false trigger of ET-GP-UCB and GLR-GP-UCB.
-        width: Width of the confidence bounds of strategies that take a width; None for the width of
-            each paper. IGP-UCB and BR-GP-UCB ignore this argument: they differ from GP-UCB and
-            R-GP-UCB only by their width, which depends on the information gain.
+        width: Width of the confidence bounds, for strategies that take a width; None for the width
+            in the paper of each strategy. IGP-UCB and BR-GP-UCB ignore this argument: they differ
+            from GP-UCB and R-GP-UCB only in their width, which depends on the information gain.
         chance: Share of rounds in which GLR-GP-UCB explores at random.
         beta: Square of the half width of the bands of R-PERP; the half width is in standard
             deviations.
@@ -88,7 +88,8 @@ class Settings:
     cycle_lengthscale: float = 1.0
 
 
-# The exact sampler draws from the limit distribution of the paper's Markov chain, and is faster.
+# The paper draws with a Markov chain. The exact sampler draws from the limit distribution of this
+# chain, and is faster.
 SPARQ = functools.partial(strategies.sparq_gp_ucb, steps="exact")
 W_SPARQ = functools.partial(strategies.w_sparq_gp_ucb, steps="exact")
 RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {
@@ -120,8 +121,8 @@ RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {
     ),
     "Random": ("Random", strategies.random_search, ()),
 }
-"""By short name: the label in the paper, the preset, and the preset's settings other than kernel
-and noise."""
+"""For every short name: the label in the paper, the preset, and the settings of the preset other
+than kernel and noise."""
 
 
 def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:

@@ -32,7 +32,7 @@ class Place:
     """The current step of a study, for notes on errors.
 
     Args:
-        block: The trials being played.
+        block: The numbers of the trials that are played.
     """
 
     def __init__(self, block: range) -> None:
@@ -44,8 +44,8 @@ class Place:
 
         Args:
             number: The round, from 1; 0 before the first round.
-            doing: A format string that describes the step. It is formatted only on an error,
-                because a round has many steps.
+            doing: A format string that describes the step. Formatting takes time and a round has
+                many steps, so the string is formatted only if an error occurs.
             who: The arguments of the format string.
         """
         self._step = number, doing, who
@@ -57,22 +57,22 @@ class Place:
 
 
 def trials_of(block: range) -> str:
-    """Text for a block of trials."""
+    """Text that names the trials of a block."""
     return f"trials {block.start} to {block.stop - 1}"
 
 
 # ---------------------------------------------------------------- progress, in whole trials
 
 OFTEN, SELDOM = 0.1, 60.0
-"""Seconds between updates of the bar: on a screen, and in a log, where every update is a new
-line."""
+"""Seconds between two updates of the progress bar: on a screen, and in a log file, where every
+update is a new line."""
 
 
 def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
     """A bar that counts trials; it is updated often on a screen, and seldom in a log file.
 
     Args:
-        trials: Number of all trials.
+        trials: Number of all trials of the study.
         finished: Number of trials already finished.
         shown: Whether to show the bar.
     """
@@ -88,11 +88,11 @@ def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
 
 
 class Progress:
-    """Advances a bar of whole trials by the rounds of chunks that run in parallel.
+    """Counts the rounds of blocks that run in parallel, and advances a bar of whole trials.
 
     Args:
         bar: The bar, which counts trials.
-        horizon: Rounds per trial.
+        horizon: Number of rounds in a trial.
         finished: Number of trials already finished.
     """
 
@@ -102,7 +102,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def add(self, rounds: int) -> None:
-        """Add finished rounds; each trial of a chunk counts its own rounds."""
+        """Add a number of finished rounds, which is summed over trials."""
         with self._lock:
             self._rounds += rounds
             self._bar.update(self._rounds // self._horizon - self._bar.n)
@@ -111,15 +111,16 @@ class Progress:
 # ---------------------------------------------------------------- records
 
 WRITTEN_TOGETHER = 16
-"""Number of rounds written at once, because every write launches an operation on the device."""
+"""Number of rounds that are written to the records at once; every write launches an operation on
+the device."""
 
 
 class Records:
-    """The records of a block.
+    """The recorded variables of a block, which are written round by round.
 
     Args:
-        settings: The study.
-        labels: The strategies that are recorded.
+        settings: The settings of the study.
+        labels: The labels of the recorded strategies.
         trials: Number of trials.
     """
 
@@ -143,8 +144,8 @@ class Records:
         self._kinds |= {name: (array.shape[1:], array.dtype) for name, array in self._sums.items()}
         self._row: dict[str, list[Tensor]] = {name: [] for name in self._rounds}
         self._first: dict[str, list[Tensor]] | None = {name: [] for name in self._rounds}
-        """Tensors recorded in the first rounds; they show which variables are overwritten in
-        place."""
+        """The tensors recorded in the first rounds. If a tensor changes later, recorders overwrite
+        the variable in place."""
         self._overwritten: set[str] = set()
         self._added = dict.fromkeys(self._sums, 0)
 
@@ -173,7 +174,7 @@ class Records:
                 self._added[name] += 1
 
     def close_round(self, step: int) -> None:
-        """Write the round for all strategies at once; single writes would dominate the run time.
+        """Write the round for all strategies at once; separate writes would dominate the run time.
 
         Args:
             step: The round, counted from 0.
@@ -201,14 +202,14 @@ class Records:
         self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> dict[str, Arrays]:
-        """All records by the label of the strategy, on the host; call it after the last round."""
+        """All recorded variables on the host, by strategy; call it after the last round."""
         found: dict[str, Arrays] = {label: {} for label in self._labels}
         for name, whole in self._rounds.items():
             host = whole.permute(1, 2, 0, *range(3, whole.dim())).contiguous().cpu().numpy()
             for label, own in zip(self._labels, host):
                 found[label][name] = own
         for name, sums in self._sums.items():
-            for label, of_strategy in zip(self._labels, sums):  # a loop saves memory
+            for label, of_strategy in zip(self._labels, sums):  # a loop needs less memory
                 of_trials = of_strategy.double() / self._horizon
                 found[label][name] = (mean := of_trials.mean(0)).cpu().numpy()
                 scatter = of_trials.sub_(mean).square_().sum(0)
@@ -220,17 +221,17 @@ class Records:
 
 
 class EagerTable:
-    """Some strategies in the trials of a block; their states advance round by round.
+    """Plays some strategies in the trials of a block, round by round.
 
     Args:
-        settings: The study.
-        labels: The strategies.
+        settings: The settings of the study.
+        labels: The labels of the strategies.
         place: Records the current step, for error messages.
     """
 
     def __init__(self, settings: StudySettings, labels: Sequence[str], place: Place) -> None:
         self.settings, self.place, self.block = settings, place, place.block
-        self.states = {  # states share the template's factored kernel
+        self.states = {  # all states share the factored kernel of the template
             label: settings.strategies[label].init_like(template, (len(self.block),))
             for label, template in settings.states(labels).items()
         }
@@ -245,7 +246,7 @@ class EagerTable:
         self.records = Records(settings, labels, len(self.block))
 
     def draws(self, purpose: str) -> Stream:
-        """Random numbers for one purpose, for these trials."""
+        """The random numbers for one purpose in these trials."""
         return self.settings.stream(purpose, self.block)
 
     def play_round(self, step: int, objective: Objective) -> None:
@@ -262,7 +263,7 @@ class EagerTable:
         self.records.close_round(step)
 
     def finished(self) -> dict[str, Arrays]:
-        """The records by the label of the strategy."""
+        """The recorded variables of every strategy, by its label."""
         return self.records.finished()
 
     def _play(
@@ -298,7 +299,7 @@ class EagerTable:
         self._record(number, seen._replace(state=state), info)
 
     def _record(self, number: int, seen: Seen, info: Info | None) -> None:
-        """Call every recorder: after the observation if ``info`` is given, otherwise before it."""
+        """Call every recorder: its ``after`` if ``info`` is given, otherwise its ``before``."""
         for recorder in self.settings.recorders:
             self.place.reach(seen.round, "{!r} records the strategy {!r}", recorder, seen.label)
             values = recorder.before(seen) if info is None else recorder.after(seen, info)
@@ -307,16 +308,17 @@ class EagerTable:
     def _consulted(
         self, label: str, state: State, step: int, objective: Objective
     ) -> tuple[State, Tensor]:
-        """Answer a strategy's queries; return the new state and the number of queries, `trials`.
+        """Answer a strategy's side queries; return the new state and their number, `trials`.
 
-        The noise of the answers is independent, and has the same variance as that of observations.
+        The noise of the answers is independent of the noise of observations, and has the same
+        variance.
         """
         strategy, stream = self.settings.strategies[label], self.experts[label]
         asked = strategy.consult(state, generator=stream)
         if asked is None:
             return state, torch.zeros(len(self.block), dtype=torch.int64, device=state.time.device)
-        # Every trial draws the largest possible number of variates, so that its variates do not
-        # depend on the queries of other trials.
+        # For every trial the largest possible number of variates is drawn. The variates of a trial
+        # therefore do not depend on the queries of other trials.
         noise = stream.normal(asked.limit)[..., : asked.mask.shape[-1]]
         world = self.settings.world
         answers = objective.at(asked.choice) + math.sqrt(world.noise) * noise
@@ -330,8 +332,8 @@ class EagerTable:
 # ---------------------------------------------------------------- from the first round to the last
 
 BEATEN = 1e-3
-"""Tolerance for negative regret, relative to the largest regret; it is needed because a search for
-the best value is inexact."""
+"""Largest accepted absolute value of a negative regret, relative to the largest regret. Negative
+regret occurs because a search for the best value of an objective is inexact."""
 
 
 def play_block(
@@ -344,14 +346,14 @@ def play_block(
     """Play some strategies of a study in a block of trials.
 
     Args:
-        settings: The study.
-        labels: The strategies.
-        block: The trials.
-        progress: Counts the rounds.
-        stop: Event that ends the play, after the current round, once it is set.
+        settings: The settings of the study.
+        labels: The labels of the strategies.
+        block: The numbers of the trials.
+        progress: The progress bar, which counts the rounds that are played.
+        stop: An event; once it is set, no round is played after the current one.
 
     Returns:
-        The records by the label of the strategy; None if stopped.
+        The recorded variables of every strategy, by its label; None if stopped.
 
     Raises:
         ValueError: If the world ends before the horizon, or a regret is negative or not finite.
@@ -375,7 +377,7 @@ def play_block(
                 )
             for table in tables:
                 table.play_round(step, objective)
-            if step >= reached:  # each round counts once, even if the block is played again
+            if step >= reached:  # every round is counted once, even if the block is played again
                 progress.add(len(block))
                 reached = step + 1
         if stop.is_set():
@@ -399,9 +401,9 @@ def play_block(
 def _tables(
     settings: StudySettings, labels: Sequence[str], place: Place, stop: threading.Event
 ) -> list[EagerTable | CapturedTable | CompiledTable]:
-    """A table for the compiled or captured strategies, and a table for all others."""
+    """Tables that play a block: for compiled or captured strategies, and for all others."""
     gpu = settings.device.type == "cuda"
-    # A worker may not have the compiler.
+    # A worker of an executor may not have the compiler.
     compilable = settings.compilable(labels) if gpu or find_spec("numba") is not None else {}
     tables: list[EagerTable | CapturedTable | CompiledTable] = []
     if others := [label for label in labels if label not in compilable]:
@@ -417,7 +419,7 @@ def _tables(
 
 
 def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], place: Place) -> None:
-    """Raise unless all regrets are finite and not negative.
+    """Raise an error unless all regrets are finite and not negative.
 
     The check runs once, at the end, to avoid synchronising with the device in every round. It
     tolerates rounding and an inexact search for the best value.

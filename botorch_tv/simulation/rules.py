@@ -32,22 +32,22 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 
 LEAST_LOST = 1 / 512
-"""Smallest loss per round for which rounding errors in the inverse stay small, whatever the noise:
-the errors decay with the covariance. The loss is 1 - a², where a is the factor on covariances in a
-round; it is ε in a Markov model. For a smaller loss, noise / LEAST_NOISE + loss / LEAST_LOST must
-be at least 1."""
+"""Smallest loss of variance per round for which rounding errors in the inverse over the played arms
+stay small for every noise variance. The loss is 1 - a², where a is the factor on covariances in a
+round; in a Markov model the loss is ε. Rounding errors decay at the same rate as covariances. For a
+smaller loss, noise / LEAST_NOISE + loss / LEAST_LOST must be at least 1."""
 
 MOST_SLOTS = 512
 """Largest number of played arms for which the inverse over these arms fits into a cache."""
 MOST_ARMS = 512
-"""Largest number of arms for which rows of a covariance without product structure are cheaper
-than a matrix product over all trials."""
+"""Largest number of arms of a compiled study whose covariance has no product structure. With more
+arms, a matrix product over all trials is faster than loops over rows of the covariance."""
 PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
-"""Methods that return objectives as values on the arms."""
+"""Implementations of ``World.objectives`` that return objectives as values on the arms."""
 WORTH_COMPILING = 2**30
-"""Studies are compiled if the product of trials, rounds, arms and strategies is at least this
-number. Such a study takes about half a minute without compilation, and compilation takes ten
-seconds unless it is cached."""
+"""Smallest product of trials, rounds, arms and strategies for which a study is compiled by default.
+Such a study takes about half a minute without compilation, and compilation takes ten seconds unless
+it is cached."""
 
 
 class Rules(NamedTuple):
@@ -62,34 +62,36 @@ class Rules(NamedTuple):
     sign: float
     """1 to maximise, -1 to minimise."""
     sqrt_beta: np.ndarray
-    """√beta by round, or its part that does not depend on the information gain."""
+    """Width √beta of the upper confidence bound by round, or the part of √beta that does not depend
+    on the information gain."""
     gain_root: np.ndarray
-    """With an information gain g, √(gain_root + gain_slope g) is added to √beta, by round. Empty if
-    √beta does not depend on g."""
+    """The first number, by round, in the term √(gain_root + gain_slope g) of √beta, where g is the
+    information gain; empty if √beta does not depend on g."""
     gain_slope: np.ndarray
     moves: bool
     attenuation: np.ndarray
-    """Factor on covariances in the next unit of time, by the time since the origin."""
+    """Factor by which covariances decay in the next unit of time, indexed by the time since the
+    origin."""
     prior: np.ndarray
-    """Factor on the prior variance, by the time since the origin."""
+    """Factor by which ``variance`` is multiplied, indexed by the time since the origin."""
     period: int
     """Number of rounds between resets; 0 for no resets."""
     window: int
     """Number of rounds whose observations are retained; 0 for all rounds."""
     band_sd: np.ndarray
-    """Multiple of the standard deviation in the trigger's band, by rounds since the reset; empty
-    without a trigger."""
+    """Factor on the posterior standard deviation in the trigger's band, indexed by the rounds since
+    the reset; empty for a strategy without a trigger."""
     band_noise: np.ndarray
-    """The part of the trigger's band due to noise, by rounds since the reset."""
+    """The part of the trigger's band due to noise, indexed by the rounds since the reset."""
 
 
 Compilable = tuple[Rules, int, Basis]
-"""A strategy as numbers and tables, the largest number of arms that a trial stores at a time, and
-the features of its kernel."""
+"""Three items: a strategy as numbers and tables, the largest number of played arms that a trial
+stores at a time, and the features of the kernel of the strategy."""
 
 
 class TooManyArms(Exception):
-    """A trial stores over :data:`MOST_SLOTS` arms, so the recursion over all arms is faster."""
+    """A trial has more than :data:`MOST_SLOTS` played arms, so the recursion is faster."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
@@ -120,16 +122,16 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
 
 
 def numbers_per_trial(compilable: Compilable, horizon: int) -> int:
-    """How many numbers a trial stores by round ``horizon``, including temporary numbers."""
+    """Number of numbers that a trial stores in round ``horizon``, including temporary numbers."""
     _, most, basis = compilable
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
-    older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # the previous slots, while they are copied
+    older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # previous slots, while copied
     stored = (AT_ONCE + 2) * basis.arms + slots**2 + older
     return stored + basis.numbers_of_mixture(slots) + 3 * horizon
 
 
 def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
-    """The records of a strategy, `trials x rounds` each, and ``side_queries``, which are all 0."""
+    """The given variables, `trials x rounds` each, and ``side_queries``, which is 0."""
     return {**arrays, "side_queries": np.zeros_like(arrays["index"])}
 
 
@@ -137,16 +139,16 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
     """A strategy as numbers and tables; None if compiled and captured rounds do not support it.
 
     The strategy must use upper confidence bounds, a given mean, noise that does not grow with the
-    age of observations, at most one rule of retention, and float64. Rounding errors must stay small
-    in the inverse over the played arms. The world (the distribution of objectives) must be on a
-    grid, and its class must not override ``first_arm``, ``opening``, ``available`` or another
-    method that a round calls.
+    age of observations, at most one rule of retention (periodic reset, event trigger or window),
+    and float64. Rounding errors must stay small in the inverse over the played arms. The world (the
+    distribution of objectives) must be on a grid, and its class must not override ``first_arm``,
+    ``opening``, ``available`` or another method that a round calls.
 
     Args:
         world: The distribution of objectives.
         strategy: The strategy.
         state: A state of the strategy.
-        horizon: Rounds T.
+        horizon: Number of rounds T.
     """
     process, basis = strategy.process, state.basis
     if not (
@@ -173,14 +175,15 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
     ):
         return None
     retained = process.most_retained(horizon)
-    # Between two refreshes the slots also hold arms that have left the window.
+    # Between two refreshes the slots also hold arms whose observations have left the window.
     slots = min(retained + REFRESH_ROUNDS + 1 if process.slides else retained, horizon, basis.arms)
-    # Without product structure, a row of the covariance has one entry per arm.
+    # Without product structure, a row of the covariance has one entry per arm, so loops over rows
+    # are slow for many arms.
     if basis.arms > MOST_ARMS and not isinstance(basis, ProductBasis):
         return None
     # With a static objective or with resets, a strategy plays few different arms. On a CPU their
-    # number is therefore not bounded here; if it grows too large, the recursion takes over. On a
-    # GPU the recursion cannot take over, and graphs do not support windows.
+    # number is therefore not bounded here; if it grows too large, the recursion over all arms takes
+    # over. On a GPU the recursion cannot take over, and graphs do not support windows.
     gpu = basis.variance.device.type != "cpu"
     if (gpu and process.slides) or ((gpu or process.moves) and slots > MOST_SLOTS):
         return None
@@ -198,7 +201,7 @@ def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
 
 
 def _tabulates(width: Width, horizon: int) -> bool:
-    """Whether a width can be tabulated for this many rounds."""
+    """Whether the width of the bounds can be tabulated for every round up to ``horizon``."""
     gain = width.gain
     if gain is None or type(gain) in (Fixed, ClosedForm):
         return True

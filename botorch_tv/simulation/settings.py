@@ -27,27 +27,30 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 
 Arrays = dict[str, np.ndarray]
-"""The variables of a strategy in a block of trials, by name. Each is `trials x horizon`, followed
-by its own sizes. An average has only its own sizes; a second array has its scatter over trials."""
+"""The recorded variables of a strategy in a block of trials, by name. An array has the shape
+`trials x horizon`, followed by the sizes of the variable in a round. The array of an average has
+only these sizes; another array has its scatter over trials."""
 DIMENSIONS = ("strategy", "trial", "round")
 MEMORY_SHARE = 0.5
-"""Share of free memory that a study may use; the rest is for results and temporaries."""
+"""Share of the free memory that the blocks of a study may use; the rest is for results and
+temporary arrays."""
 MOST_TRIALS = 512
-"""Largest number of trials that run together on a CPU; more need more memory and are no faster."""
+"""Largest number of trials that run together on a CPU; larger blocks need more memory and are no
+faster."""
 BUSY_NUMBERS = 2**15
 """Smallest product of trials and arms that keeps a core busy. For smaller products the launch of an
 operation takes longer than the operation, and Python launches operations one after another."""
 BOX_POINTS = 512
-"""Points of a box that the default search scores at once."""
+"""Number of points of a box that the default search scores at once."""
 BEGINNING = threading.RLock()
-"""Lock for kernel evaluations, because all threads share GPyTorch's settings."""
+"""Lock held during kernel evaluations, because all threads share the settings of GPyTorch."""
 
 
 @dataclass(frozen=True)
 class StudySettings:
-    """The settings that determine a trial; they are arguments of ``run_study``.
+    """The settings that determine the trials of a study; they are arguments of ``run_study``.
 
-    A block of trials is represented by the range of their numbers.
+    A block of trials is represented by the range of the numbers of its trials.
     """
 
     world: World
@@ -58,7 +61,7 @@ class StudySettings:
     device: torch.device
     record: Sequence[Recorder] = ()
     compiled: bool = False
-    """Whether to compile or capture rounds if possible; the choices of strategies stay the same."""
+    """Whether to compile or capture rounds if possible; the choices of arms are the same."""
     _states: dict[str, State] = field(default_factory=dict, init=False, repr=False, compare=False)
     _compilable: dict[str, Compilable | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -88,7 +91,7 @@ class StudySettings:
 
     @cached_property
     def empty(self) -> xr.Dataset:
-        """A result without trials.
+        """An empty dataset for the result, with all variables but no trials.
 
         Raises:
             ValueError: If two recorders record the same variable, their dimensions conflict, or a
@@ -97,7 +100,7 @@ class StudySettings:
         domain, rounds = self.world.domain, np.arange(1, self.horizon + 1)
         labels = {"strategy": list(self.strategies), "trial": np.arange(0), "round": rounds}
         empty = xr.Dataset(coords=labels)
-        recorded: set[Hashable] = {"study", "first", "made_with"}  # used in files of blocks
+        recorded: set[Hashable] = {"study", "first", "made_with"}  # names used in files of blocks
         for recorder in self.recorders:
             own, given = recorder.variables(domain), recorder.labels(domain, self.strategies)
             try:
@@ -107,7 +110,7 @@ class StudySettings:
                 taken = {*blank.variables} & {*empty.variables, *given.variables, *recorded}
                 taken |= recorded & {*given.variables}
                 require(not taken, f"{', '.join(sorted(map(str, taken)))} is already recorded")
-                # xarray reports other conflicts, such as sizes.
+                # xarray raises errors for other conflicts, such as different sizes.
                 empty = empty.merge(given, compat="no_conflicts", join="exact").merge(blank)
                 recorded |= {*blank.variables}
             except (ValueError, TypeError) as error:
@@ -138,20 +141,20 @@ class StudySettings:
 
     @property
     def every_round(self) -> dict[str, Variable]:
-        """The variables stored for every round of every trial."""
+        """The variables that are stored for every round of every trial, by name."""
         return {
             name: variable for name, variable in self.variables.items() if not variable.averaged
         }
 
     @property
     def averaged(self) -> dict[str, Variable]:
-        """The variables averaged over rounds and trials."""
+        """The variables of which only the mean over rounds and trials is stored, by name."""
         return {name: variable for name, variable in self.variables.items() if variable.averaged}
 
     def shapes(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Shapes and types of the variables of a strategy in some trials.
+        """Shapes and types of the recorded variables of a strategy in some trials, by name.
 
-        An average is taken over these trials, and has another variable for its scatter over trials.
+        An average is a mean over these trials; another variable has the scatter over the trials.
         """
         found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         for name, variable in self.variables.items():
@@ -163,13 +166,13 @@ class StudySettings:
         return found
 
     def bytes_of(self, trials: int) -> int:
-        """Size of the records of a strategy in some trials, in memory or in a file."""
+        """Size in bytes of the recorded variables of a strategy in some trials."""
         return sum(math.prod(shape) * kind.itemsize for shape, kind in self.shapes(trials).values())
 
     # ------------------------------------------------------------ states and random numbers
 
     def states(self, labels: Iterable[str]) -> dict[str, State]:
-        """Initial states of some strategies by label, cached to evaluate kernels only once.
+        """Initial states of some strategies by label; a cache avoids repeated kernel evaluations.
 
         Raises:
             ValueError: If float32 is too imprecise for this many rounds.
@@ -185,7 +188,7 @@ class StudySettings:
 
     def compilable(self, labels: Iterable[str]) -> dict[str, Compilable]:
         """The strategies among ``labels`` whose rounds are compiled or, on a GPU, captured."""
-        if not self.compiled or self.record:  # recorders need all states
+        if not self.compiled or self.record:  # recorders need the states of strategies
             return {}
         found = {}
         with BEGINNING:
@@ -202,7 +205,7 @@ class StudySettings:
         self._compilable[label] = None
 
     def stream(self, purpose: str, block: range, *, spread: float = 1.0) -> Stream:
-        """Random numbers for a purpose and the trials of a block."""
+        """The random numbers for one purpose in the trials of a block."""
         return Stream(
             self.seed,
             purpose,
@@ -252,9 +255,9 @@ class StudySettings:
         """The attributes of a result."""
         try:
             world = json.dumps(describe(self.world, "world"))
-        except ValueError:  # the world has no description, so the study cannot be resumed
+        except ValueError:  # without a description of the world, the study cannot be resumed
             world = ""
-        # A netCDF file can hold neither NUL nor characters without UTF-8 encoding.
+        # Text in a netCDF file must not contain NUL, or characters without a UTF-8 encoding.
         shown = repr(self.world).replace("\0", "\\0").encode(errors="backslashreplace").decode()
         device = self.device.type
         if device == "cuda" and _is_here(self.device):
@@ -277,7 +280,7 @@ class StudySettings:
 
 
 def scatter_of(name: str) -> str:
-    """Name of the scatter (sum of squared deviations) of an average; only blocks have it."""
+    """Name of the scatter (sum of squared deviations) of an average; results do not contain it."""
     return f"{name}_scatter"
 
 
@@ -291,7 +294,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
-    """Raise a ``ValueError`` if rounding errors exceed the information of late observations."""
+    """Raise a ``ValueError`` if rounding errors exceed the information in late observations."""
     inference = strategy.inference_for(state.domain, state.basis)
     retained, most = (
         inference.process.most_retained(horizon),
@@ -310,7 +313,7 @@ def require_precision(label: str, strategy: Strategy, state: State, horizon: int
 
 
 def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> torch.device:
-    """The device of this name.
+    """The device with the given name.
 
     Args:
         device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
@@ -357,7 +360,7 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     """Number of trials that run together.
 
     Args:
-        settings: The study.
+        settings: The settings of the study.
         trials: Number of trials of the whole study.
         workers: Number of blocks that run in parallel.
 
@@ -378,7 +381,7 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     )
 
     def needed(together: int) -> int:
-        """Bytes that are needed if this many trials run together."""
+        """Number of bytes of memory that a block with this many trials needs."""
         held = (horizon * rounds + averages) * len(states)
         for label, state in states.items():
             if label in graphs:
@@ -403,14 +406,14 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
 
 
 def threads_per_chunk(settings: StudySettings, chunk: int, *, trials: int, workers: int) -> int:
-    """PyTorch threads for each block: 1 for small operations, otherwise a share of all threads."""
+    """Number of PyTorch threads for each block: 1 for small operations, else a share of all."""
     if chunk * _breadth(settings.world.domain) < BUSY_NUMBERS:
         return 1  # distributing small operations takes longer than computing them
     return max(1, torch.get_num_threads() // min(workers, -(-trials // chunk)))
 
 
 def _breadth(domain: Domain) -> int:
-    """Numbers per trial in a typical operation: all arms, or the points of a box scored at once."""
+    """Values per trial in an operation: number of arms, or of points of a box scored at once."""
     return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 
@@ -418,9 +421,9 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
     """Whether the result of a study fits into memory.
 
     Args:
-        settings: The study.
+        settings: The settings of the study.
         trials: Number of trials.
-        lasting: Whether the result may stay in a folder.
+        lasting: Whether there is a folder in which the result may stay.
 
     Raises:
         ValueError: If the result does not fit into memory and there is no folder.

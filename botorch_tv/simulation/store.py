@@ -5,8 +5,8 @@
     ET-GP-UCB/0000050-50.npz       trials 50 to 99 of this strategy
 
 A block that has a file is not computed again. Files are written atomically and checked when they
-are read. Several processes may compute the same block, and any of their results is valid; locks
-only avoid duplicate work.
+are read. If several processes compute the same block, each of their results is valid. Locks only
+avoid duplicate work.
 """
 
 from __future__ import annotations
@@ -39,25 +39,27 @@ from botorch_tv.simulation.settings import Arrays, StudySettings, error_of, scat
 from botorch_tv.validation import require
 
 FORMAT = 4
-"""Version of the format; it increases when older folders can no longer be resumed."""
+"""Version of the folder format; it increases whenever studies in older folders cannot be
+resumed."""
 STUDY, STRATEGY, LOCKS = "study.json", "strategy.json", ".locks"
 POLL_SECONDS = 0.2
-"""Time between two attempts to acquire a lock."""
+"""Time in seconds between two attempts to acquire a lock."""
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
-"""Numbers of the errors that file systems without locks raise."""
+"""Error numbers (errno) of the errors that file systems without locks raise."""
 
 
 class Store:
-    """The folder of a study, created if missing.
+    """The folder of a study; it is created if it does not exist.
 
-    A block of a strategy consists of its arrays and, as JSON under ``made_with``, the versions of
-    the libraries that computed them.
+    A block of a strategy consists of its arrays and of the versions of the libraries that computed
+    them, as JSON under the name ``made_with``.
 
     Args:
         path: The folder.
-        settings: The study.
+        settings: The settings of the study.
         chunk: Number of trials that run together; None for the number stored in the folder.
-        choose: Returns the number of trials that run together, for a new folder.
+        choose: A function that returns the number of trials that run together; it is called for a
+            new folder.
 
     Raises:
         ValueError: If the folder has another study (the message names every difference), or a
@@ -104,12 +106,12 @@ class Store:
             if folder not in found:
                 folder.mkdir(exist_ok=True)
                 _write(folder / STRATEGY, {"label": label, "strategy": strategies[label]})
-                found[folder] = _read(folder / STRATEGY)  # perhaps written by another process
+                found[folder] = _read(folder / STRATEGY)  # another process may have written it
                 if differences(found[folder]["strategy"], strategies[label]):
                     raise ValueError(f"{folder} has just been made by another study.")
         self.path, self.settings, self.chunk = path.resolve(), settings, there["chunk"]
-        # Digests of the descriptions in the folder, and a mark that distinguishes it from other
-        # folders.
+        # ``_digests`` identify the settings of the study and of each strategy. ``_mark``
+        # distinguishes the folder from other folders.
         self._digests = {
             label: _sha256([FORMAT, there["study"], found[folder]])
             for label, folder in folders.items()
@@ -123,11 +125,11 @@ class Store:
         return False
 
     def find(self, labels: Iterable[str], chunk: range, *, warn: bool = False) -> dict[str, Arrays]:
-        """The finished blocks of some strategies, by label; damaged blocks do not count.
+        """The finished blocks of some strategies, by label, without damaged blocks.
 
         Args:
-            labels: The strategies.
-            chunk: The trials.
+            labels: The labels of the strategies.
+            chunk: The numbers of the trials.
             warn: Whether to warn that a damaged block is computed again.
 
         Raises:
@@ -170,12 +172,12 @@ class Store:
 
     @contextmanager
     def claim(self, chunk: range, patience: float, stop: Event) -> Iterator[bool]:
-        """Hold the lock of a block, on file systems that have locks.
+        """Hold the lock of a block, if the file system has locks.
 
         Args:
-            chunk: The block.
-            patience: Seconds to wait if another process holds the lock.
-            stop: Event that ends the wait once it is set.
+            chunk: The numbers of the trials of the block.
+            patience: Number of seconds to wait if another process holds the lock.
+            stop: An event; the wait ends once it is set.
 
         Yields:
             Whether to compute the block here; False if another process is computing it.
@@ -206,7 +208,7 @@ class Store:
                 lock.release()
 
     def require_space(self, needed: int) -> None:
-        """Check that the disk has space for more blocks.
+        """Check that the disk has enough space for further blocks.
 
         Args:
             needed: Size of these blocks in bytes.
@@ -223,7 +225,7 @@ class Store:
             )
 
     def read(self, name: str, label: str, chunk: range) -> np.ndarray:
-        """A variable of a finished block.
+        """The values of a variable in a finished block.
 
         Raises:
             FileNotFoundError: If the block has no file any more.
@@ -232,7 +234,7 @@ class Store:
         for file in filter(Path.exists, self._files(label, chunk)):
             try:
                 with np.load(file, allow_pickle=False) as archive:
-                    whole: np.ndarray = archive[name]  # zipfile compares the checksum
+                    whole: np.ndarray = archive[name]  # zipfile checks the checksum
             except Exception as error:
                 raise ValueError(f"{file} is damaged; run the study again.") from error
             return whole[: len(chunk)]
@@ -261,10 +263,10 @@ class Store:
         packed = io.BytesIO(file.read_bytes())
         try:
             with np.load(packed, allow_pickle=False) as archive:
-                found = {name: archive[name] for name in archive.files}  # checksums are compared
+                found = {name: archive[name] for name in archive.files}  # compares checksums
             study, made_with = str(found.pop("study")), found.pop("made_with")
             first, trials = int(found.pop("first")), len(found["regret"])
-        except Exception as error:  # damaged bytes cause many types of errors
+        except Exception as error:  # damaged files cause errors of many types
             raise _Damaged(f"{type(error).__name__}: {error}") from error
         if study != self._digests[label]:
             raise ValueError(
@@ -287,8 +289,7 @@ def discard(path: Path, trials: int) -> None:
 
     Args:
         path: The folder; it need not exist.
-        trials: Number of trials that are no longer needed; a folder with more trials stays
-            unchanged.
+        trials: Number of trials of the finished study; a folder with more trials stays unchanged.
     """
     folders = [file.parent for file in path.glob(f"*/{STRATEGY}")]
     written = [file for folder in folders for file in folder.glob("[0-9]*-[0-9]*.npz")]
@@ -309,9 +310,9 @@ class Gathered:
     """Collects the result of a study, block by block.
 
     Args:
-        settings: The study.
+        settings: The settings of the study.
         trials: Number of trials.
-        store: The folder in which the blocks stay if they exceed memory; None if they fit.
+        store: The folder in which the blocks stay if they do not fit into memory; None if they fit.
     """
 
     def __init__(self, settings: StudySettings, trials: int, store: Store | None) -> None:
@@ -326,7 +327,7 @@ class Gathered:
         self.made_with: set[str] = set()
 
     def take(self, label: str, chunk: range, block: Arrays) -> None:
-        """Add a block, in any order and from any thread."""
+        """Add a block; the order of blocks does not matter, and any thread may call this method."""
         row = self._labels.index(label)
         for name, array in self._arrays.items():
             array[row, chunk.start : chunk.stop] = block[name]
@@ -348,8 +349,8 @@ class Gathered:
                 array = indexing.LazilyIndexedArray(stored)
             data[name] = xr.Variable(empty[name].dims, array)
         for (name, label), blocks in self._averages.items():
-            # Blocks are combined in the order of trials: rounding depends on the order, and blocks
-            # are completed in random order.
+            # Blocks are completed in any order. They are combined in the order of trials, because
+            # rounding depends on the order.
             whole = BlockMoments.together(blocks[first] for first in sorted(blocks))
             row = self._labels.index(label)
             data[name].values[row], data[error_of(name)].values[row] = whole.mean, whole.error
@@ -380,7 +381,7 @@ class _Stored(BackendArray):
             for place, row in enumerate(rows):
                 block = self._store.read(self._name, self._labels[row], chunk)
                 found[place, inside] = block[numbers[inside] - first]
-        # An integer index removes its dimension.
+        # If an index is an integer and not a slice, its dimension is removed.
         outer = [slice(None) if isinstance(index, slice) else 0 for index in (strategy, trial)]
         return found[(*outer, *inner)]
 

@@ -13,26 +13,28 @@ from torch import Tensor
 from botorch_tv.gp.random import normals, signed, trial_keys, uniforms, words
 
 DRAWS = "SplittableRandom by seed, purpose and trial; functions by pivoted Cholesky factor"
-"""Name of the random number generator in results; it changes whenever the numbers change."""
+"""Name of the random number generator in results; the name changes whenever its numbers change."""
 AHEAD = 2**15
-"""How many numbers are drawn at once on a CPU, for all trials together: about as many as fit into
-the cache of a core. Drawing many numbers at once has less overhead."""
+"""Number of random numbers drawn at once on a CPU, summed over trials: about as many as fit into
+the cache of a core. The more numbers are drawn at once, the less overhead there is per number."""
 AHEAD_ELSEWHERE = 2**20
-"""How many numbers are drawn at once on other devices: enough to keep a GPU busy."""
+"""Number of random numbers drawn at once on other devices, summed over trials: enough to keep a GPU
+busy."""
 
 
 class Stream:
     """Random variates for a range of trials; every trial has its own sequences of numbers.
 
-    Number i of a sequence is computed from the seed, the purpose, the trial and i. Therefore a
-    study draws the same numbers in chunks of any size, and when it is shortened or extended. A CPU
-    and a GPU agree up to rounding. Numbers are always drawn in float64, so runs in float32 and
-    float64 have the same numbers up to rounding. Normal and uniform variates come from different
-    sequences.
+    Number i of a sequence is computed from the seed, the purpose, the trial and i. Therefore the
+    numbers of a trial do not depend on the size of chunks or on the number of trials. Numbers on a
+    CPU and on a GPU agree up to rounding. Numbers are always drawn in float64 and then converted to
+    ``dtype``, so runs in float32 and float64 have the same numbers up to rounding. Normal and
+    uniform variates come from different sequences.
 
     Args:
         seed: Seed of the study, at least 0.
-        purpose: The use of the numbers; numbers for different purposes are independent.
+        purpose: Text that names the use of the numbers; numbers for different purposes are
+            independent.
         first: Number of the first trial.
         trials: Number of trials.
         dtype: Type of the numbers returned.
@@ -67,13 +69,13 @@ class Stream:
     def leading_normals(self, count: int, room: int) -> Tensor:
         """The first ``count`` of the next ``room`` normal variates of mean 0, `trials x count`.
 
-        The other variates are skipped without being computed. ``room`` is rounded up to an even
-        number, because variates are drawn in pairs.
+        The other ``room - count`` variates are skipped without being computed. ``room`` is rounded
+        up to an even number, because variates are drawn in pairs.
         """
         return self._normal.leading(count, room).to(self.dtype)
 
     def leading_normals_ahead(self, count: int, room: int) -> Tensor:
-        """The variates of the next calls of :meth:`leading_normals`, for several calls in one draw.
+        """The variates of the next few calls of :meth:`leading_normals`, drawn together.
 
         Returns:
             `trials x calls x count`; the number of calls is at least 1.
@@ -86,22 +88,22 @@ class Stream:
         return self._uniform.following(event_shape).to(self.dtype).clamp_max_(self._below_one)
 
     def seeds(self) -> list[int]:
-        """An integer in [0, 2**53) for each trial, to seed other generators."""
+        """A random integer in [0, 2**53) for each trial, to seed other generators."""
         return [
             int(number) for number in (self._uniform.following((1,)) * 2.0**53).flatten().tolist()
         ]
 
 
 class _Sequence:
-    """The variates of one kind, drawn ahead of their use.
+    """The variates of one kind (normal or uniform), drawn before they are needed.
 
     Args:
         seed: Seed of the study.
-        purpose: Purpose and kind of the variates.
-        stream: Gives the trials and the device.
-        draw: Computes variates, `trials x indices`. Its arguments are the start and the step of
-            each trial's generator, `trials x 1` each, and the indices of the variates, in pairs
-            (2j, 2j + 1).
+        purpose: Text that names the purpose and the kind of the variates.
+        stream: The stream; its trials and its device are used.
+        draw: A function that computes variates, `trials x indices`. Its arguments are the start and
+            the step of each trial's generator, `trials x 1` each, and the indices of the variates,
+            in pairs (2j, 2j + 1).
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class _Sequence:
         stream: Stream,
         draw: Callable[[Tensor, Tensor, Tensor], Tensor],
     ) -> None:
-        # The space separates seed and purpose, so that different pairs have different text.
+        # A space separates seed and purpose, because different pairs must have different texts.
         digest = hashlib.sha256(f"{seed} {purpose}".encode()).digest()
         self._first, self._second = (
             signed(int.from_bytes(digest[place : place + 8], "little")) for place in (0, 8)
@@ -147,7 +149,7 @@ class _Sequence:
         return block
 
     def _block(self, wanted: int, room: int) -> Tensor:
-        """The variates of this and later calls of :meth:`leading`; advances past this call."""
+        """The variates of this and later calls of :meth:`leading`; uses up those of this call."""
         begin, paired = self._next + self._next % 2, wanted + wanted % 2
         room = max(room, wanted)
         room += room % 2
@@ -174,10 +176,10 @@ class _Sequence:
         return self._keys
 
     def _refill(self, wanted: int) -> None:
-        # The number of variates drawn ahead doubles, because some purposes need a single number and
-        # others need numbers in every round.
+        # The number of variates drawn at once starts small and doubles, because some purposes need
+        # a single number and others need numbers in every round.
         calls = max(1, min(2 * self._ahead.shape[1], self._most) // max(wanted, 1))
-        begin = self._next - self._next % 2  # normal variates come in pairs
+        begin = self._next - self._next % 2  # normal variates are computed in pairs
         self._until = self._next + calls * wanted
         self._until += self._until % 2
         numbers = torch.arange(begin, self._until, device=self._stream.device)
@@ -185,7 +187,7 @@ class _Sequence:
 
 
 def _normals(start: Tensor, step: Tensor, numbers: Tensor, spread: float) -> Tensor:
-    """Variates 2j and 2j + 1 are computed from random words 2j and 2j + 1."""
+    """Normal variates; variates 2j and 2j + 1 are computed from random words 2j and 2j + 1."""
     pairs = numbers.view(-1, 2).T.contiguous()
     word = words(start.unsqueeze(-1), step.unsqueeze(-1), pairs)
     drawn = normals(word[:, 0], word[:, 1]).flatten(1)

@@ -33,7 +33,7 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_integer
 
 WORKERS_ELSEWHERE = 16
-"""Number of workers that an executor is assumed to have, because executors do not report it."""
+"""Number of workers that an executor is assumed to have; executors do not report this number."""
 
 
 def run_study(
@@ -55,29 +55,30 @@ def run_study(
 ) -> StudyResult:
     """Run every strategy on the same objectives, drawn from a world, with the same noise.
 
-    With ``save_to``, a file is written for each strategy and block of trials as soon as the block
-    is finished. After an interruption of any kind the same call resumes the study. It reads the
-    saved blocks unchanged; the remaining trials make the same choices as without the interruption.
-    Numbers computed later may differ by rounding, which depends on the number of threads,
-    ``chunk``, processor and device. A call with more ``trials`` extends the study; a call with
-    fewer returns the first trials. If a call adds strategies, only these are computed. If it omits
-    strategies, they stay in the folder, and a warning names them. Several processes may run the
-    same study in the same folder and share the work. A process that is killed loses the blocks in
-    progress; smaller chunks lose less.
+    With ``save_to``, every finished block of trials of a strategy is written to a file at once.
+    After an interruption of any kind, the same call of ``run_study`` resumes the study. It reads
+    the saved blocks unchanged; in the remaining trials strategies make the same choices as without
+    the interruption. Numbers computed later may differ by rounding, which depends on the number of
+    threads, ``chunk``, processor and device. A call with more ``trials`` extends the study; a call
+    with fewer ``trials`` returns the first trials. If a call adds strategies, only the added
+    strategies are computed. If a call omits strategies, their files stay in the folder, and a
+    warning names them. Several processes may run the same study in the same folder and share the
+    work. If a process is killed, the blocks in progress are lost; with a smaller ``chunk`` less is
+    lost.
 
     The identity of a study includes the code of your own worlds, kernels and rules, and everything
     that this code refers to by name. Attributes and mutable globals whose names begin with an
-    underscore do not count, so that caches and counters are ignored. Constructor arguments count
-    even if they are stored under such a name.
+    underscore are ignored, because they may be caches or counters. Constructor arguments are part
+    of the identity even if they are stored under such a name.
 
-    A result larger than half of the free memory needs ``save_to``. It stays in the files of that
-    folder, and statistics are computed from a few trials at a time.
+    A result larger than half of the free memory needs ``save_to``. Such a result stays in the files
+    of the folder, and statistics are computed from a few trials at a time.
 
     With an ``executor``, its workers compute the blocks, on this machine or others. A block is sent
     as a pickled task, and computed on a device of the worker. Random numbers depend on the trial
     and not on the worker, so the results are the same as in a single process. Workers with access
-    to the folder ``save_to`` save their blocks there; other workers send them back, and this
-    process saves them. The executor stays open.
+    to the folder ``save_to`` save their blocks in it; other workers send their blocks to this
+    process, which saves them. The executor is not shut down.
 
     Args:
         world: The distribution of objectives: on a grid, or a :class:`BoxWorld` on a box.
@@ -86,7 +87,7 @@ def run_study(
         horizon: Number of rounds T in a trial.
         seed: Seed; a trial depends only on the seed and its own number.
         device: Device of the computation; the domain's device by default.
-        dtype: float64 or float32; float32 is refused if rounding errors would exceed the
+        dtype: float64 or float32; float32 raises an error if rounding errors would exceed the
             information in late observations.
         chunk: Number of trials that run together; by default the number stored in ``save_to``, or a
             number derived from free memory. Choices do not depend on ``chunk``; on a box they agree
@@ -94,27 +95,27 @@ def run_study(
             amplify over many rounds.
         workers: Number of blocks computed in parallel; by default the number of PyTorch's threads
             on a CPU, and 1 on other devices. Choices do not depend on ``workers``. With an
-            ``executor``, the number of workers over which trials are distributed, by default 16 or
-            more.
+            ``executor``, ``workers`` is the number of workers over which trials are distributed, by
+            default 16 or more.
         save_to: Folder for finished blocks, created if missing.
         record: Recorders of further variables: ``Diagnosis()``, ``PredictionError()``, or your own
             :class:`Recorder`. Regret, resets, side queries and choices are always recorded. If
             averages are recorded, a call with fewer trials than ``save_to`` contains may recompute
             some trials.
         executor: An executor whose workers compute the blocks, such as a ``ProcessPoolExecutor``;
-            by default this process computes them. It needs a method
-            ``submit(function, *arguments)`` that returns an object with a method ``result()``. An
-            optional method ``batch()`` sends several tasks together.
+            by default this process computes them. The executor needs a method ``submit(function,
+            *arguments)`` that returns an object with a method ``result()``. With an optional method
+            ``batch()``, the executor sends several tasks together.
         compiled: Whether rounds on a grid run as machine code compiled by Numba
             (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after
-            about ten seconds of compilation. Compiled strategies must use upper confidence bounds,
-            noise that does not grow with the age of observations, and at most one rule of
+            about ten seconds of compilation. A strategy can be compiled if it uses upper confidence
+            bounds, noise that does not grow with the age of observations, and at most one rule of
             retention, in float64 on a CPU, without recorders. Other strategies run without
             compilation. The default on a CPU is True if Numba is installed and the study is large
             enough to benefit. On a CUDA device the default is False; True captures the rounds of
             the same strategies, except those with windows, as CUDA graphs, which Python launches as
             a whole. If a capture fails, a warning is issued and the study runs without graphs.
-        progress: Whether to show a progress bar; a log file gets a line per minute.
+        progress: Whether to show a progress bar; in a log file, the bar is a new line every minute.
 
     Returns:
         Regret, resets and choices of every strategy, trial and round. Choices are arm indices,

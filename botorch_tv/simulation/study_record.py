@@ -31,7 +31,8 @@ REQUIRED = ("regret", "resets")
 class StudyRecord:
     """The data of a study, for tables and plots; :class:`StudyResult` is a subclass.
 
-    Computations over all trials load a few trials at a time, so the data may stay on disk.
+    Tables and summaries of all trials are computed from a few trials at a time, so the data may
+    stay on disk.
 
     Args:
         data: The dataset of a study; see :class:`StudyResult`.
@@ -74,7 +75,8 @@ class StudyRecord:
     def resets(self) -> xr.DataArray:
         """Whether data were dropped in this round, bool, `strategy x trial x round`.
 
-        A periodic reset happens before the round's choice, a triggered reset after its observation.
+        A periodic reset happens before the choice of the round, and a triggered reset after the
+        observation.
         """
         return self.data["resets"].transpose(*DIMENSIONS)
 
@@ -96,8 +98,8 @@ class StudyRecord:
     def simple_regret(self) -> xr.DataArray:
         """Regret of the arm that ``recommend`` returns in each round, `strategy x trial x round`.
 
-        The arm is recommended before the round's observation, and has the best posterior mean. The
-        arm played also depends on the width; its regret may be lower.
+        The recommended arm has the best posterior mean before the observation of the round. The arm
+        played also depends on the width of the confidence bounds; its regret may be lower.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -110,8 +112,8 @@ class StudyRecord:
         """The squared error of the posterior mean at every arm, [M] Figure 4.
 
         It is (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is the posterior
-        mean at the moment when x_t is chosen. Random search also has a model; its map shows the
-        error for evenly spread measurements.
+        mean at the moment when x_t is chosen. Random search also has a model; its error is that for
+        evenly spread measurements.
 
         Returns:
             Variables `mean` and `standard_error` (over trials, NaN for a single trial), each
@@ -147,7 +149,7 @@ class StudyRecord:
         return dict(sorted(means.items(), key=lambda item: item[1].mean))
 
     def over_trials(self, values: xr.DataArray) -> dict[str, Paired]:
-        """Mean and standard error of a number per trial, by the label of the strategy.
+        """Mean and standard error over trials, by strategy, of a number per trial.
 
         Args:
             values: A number for each strategy and trial, `strategy x trial`.
@@ -226,7 +228,7 @@ class StudyRecord:
         return Summary(pd.DataFrame(rows, index=index, columns=list(COLUMNS), dtype=float))
 
     def first_reset(self) -> xr.DataArray:
-        """The round of the first reset, NaN for a trial without resets; `strategy x trial`."""
+        """The round of the first reset, `strategy x trial`; NaN for a trial without resets."""
         rounds = self.data["round"].astype(float)
         return by_trial(self.resets, lambda resets: rounds.where(resets).min("round"))
 
@@ -276,11 +278,11 @@ class StudyRecord:
 
 
 def aligned(table: pd.DataFrame, shown: Mapping[str, tuple[str, str]]) -> str:
-    """Columns of a table as text: names left-aligned, numbers right-aligned, NaN blank.
+    """Some columns of a table as text: names left-aligned, numbers right-aligned, NaN blank.
 
     Args:
         table: A table, indexed by name.
-        shown: The columns, each with its title and number format.
+        shown: The columns to show, each with its title and number format.
     """
     columns = [["", *map(str, table.index)]]
     for name, (title, form) in shown.items():
@@ -293,8 +295,8 @@ def in_columns(rows: Iterable[Sequence[str]], names: int) -> str:
     """Rows of text in aligned columns.
 
     Args:
-        rows: The rows, all of the same length, titles first.
-        names: Number of left-aligned columns; the others are right-aligned.
+        rows: The rows, all of the same length; the first row consists of the titles.
+        names: Number of left-aligned columns, which come first; all others are right-aligned.
     """
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows)]
@@ -319,14 +321,14 @@ COLUMNS = {
     "difference_error": ("± s.e.", ".1f"),
     "t_ratio": ("in s.e.", ".1f"),
 }
-"""Columns of a summary, each with its printed title and number format."""
+"""The columns of a summary, each with its printed title and number format."""
 
 ROUNDING = 1e-12
-"""A standard error below this share of the mean is due to rounding."""
+"""Share of the mean below which a standard error is attributed to rounding."""
 
 
 class Paired(NamedTuple):
-    """The mean of a number over trials, usually of a paired difference, and its standard error.
+    """The mean over trials of a number, usually a paired difference, and its standard error.
 
     Attributes:
         mean: Mean over trials.
@@ -344,7 +346,7 @@ class Paired(NamedTuple):
 
     @property
     def t_ratio(self) -> float:
-        """The mean divided by its standard error; NaN for 0 / 0 or an unknown standard error.
+        """The mean divided by its standard error; NaN if both are 0 or the error is not available.
 
         The ratio is infinite if the trials differ only by rounding.
         """
@@ -367,7 +369,7 @@ class Paired(NamedTuple):
 
 
 class Summary(pd.DataFrame):
-    """A summary that prints all its columns; pandas would hide the paired differences."""
+    """A summary that prints all its columns, because pandas would omit the paired differences."""
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:

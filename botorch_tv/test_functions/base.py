@@ -19,11 +19,12 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     """A test function of d coordinates and of time, which is the last column of X.
 
     ``problem(X)`` and ``problem.evaluate_true(X)`` work as in BoTorch. X is
-    `batch_shape x n x (d + 1)`; its points may have different times. X can also train a model with
-    a time column. ``bounds`` has d + 1 columns, the last for time; ``spatial_bounds`` is the domain
-    to search. The optimum depends on time: ``optimal_value_at(t)`` and ``optimizers_at(t)`` replace
-    ``optimal_value`` and ``optimizers``. Most test functions are costs, which are minimised; with
-    ``negate=True`` they are maximised. ``is_minimization_problem`` states the direction.
+    `batch_shape x n x (d + 1)`; its points may have different times. X is also a valid training
+    input of a model with a time column. ``bounds`` has d + 1 columns, the last of which is for
+    time. ``spatial_bounds`` is the box over which the function is optimised. The optimum depends on
+    time: ``optimal_value_at(t)`` and ``optimizers_at(t)`` replace ``optimal_value`` and
+    ``optimizers``. Most test functions are costs, which are minimised; with ``negate=True`` they
+    are maximised. ``is_minimization_problem`` states the direction.
 
     Args:
         spatial_bounds: Lower and upper bound of each coordinate.
@@ -79,7 +80,8 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
             t: A scalar time, or times of the shape of ``X[..., -1]``.
 
         Returns:
-            Values of shape `batch_shape` if ``t`` is a scalar, otherwise of the shape of ``t``.
+            Best values; their shape is `batch_shape` if ``t`` is a scalar, and otherwise that of
+            ``t``.
 
         Raises:
             ValueError: If a time lies outside [0, horizon].
@@ -101,7 +103,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     def regret(self, X: Tensor) -> Tensor:
         """Noiseless regret: how much worse a point is than the best at its time, `batch_shape x n`.
 
-        Regret is at least 0, up to the error of :meth:`optimal_value_at`.
+        Regret is at least 0, except for the numerical error of :meth:`optimal_value_at`.
 
         Args:
             X: Points and their times, `batch_shape x n x (d + 1)`.
@@ -142,7 +144,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
 
 class SearchedFunction(TimeVaryingTestFunction):
-    """A function whose optimum is found by a numerical search, once for each time that needs it."""
+    """A function whose optimum at a time is found by a numerical search, and then cached."""
 
     def optimizers_at(self, t: float) -> Tensor:
         time = self._times(t)
@@ -164,7 +166,7 @@ class SearchedFunction(TimeVaryingTestFunction):
 
     @abstractmethod
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
-        """For each time, the best value before ``negate`` and the best point, `d`."""
+        """Find, for each time, the best value before ``negate`` and the best point, `d`."""
 
 
 class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
@@ -195,12 +197,13 @@ class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
         self._optimal_value = -best if problem.negate else best
         self._optimizers = [tuple(place) for place in places.tolist()]
         self._is_minimization_by_default = problem._is_minimization_by_default
-        # If a best point lies on the boundary of the box, the gradient there need not be 0.
+        # If a best point lies on the boundary of the box, the gradient at this point need not be 0.
         inside = bool(((places > lower) & (places < upper)).all())
         self._check_grad_at_opt = problem._check_grad_at_opt and inside
         super().__init__(noise_std=problem.noise_std, negate=problem.negate)
         self.time = t
-        # A copy that shares the tensors, so that moving the snapshot does not move the problem.
+        # The problem is copied, but not its tensors: if the snapshot is moved to another device,
+        # the problem stays.
         self._problem = copy.deepcopy(
             problem, {id(retained): retained for retained in problem.buffers()}
         )

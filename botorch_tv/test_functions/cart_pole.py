@@ -20,13 +20,13 @@ from botorch_tv.validation import require, require_number
 def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
     """The discrete-time form of ẋ = A x + B u if the input u is constant between samples.
 
-    exp([[A, B], [0, 0]] step) has as blocks the discrete-time A, `... x n x n`, and B,
-    `... x n x m`.
+    The result has two items, the discrete-time A, `... x n x n`, and B, `... x n x m`. They are
+    blocks of the matrix exp([[A, B], [0, 0]] step).
 
     Args:
         A: Matrix of the state, `... x n x n`.
         B: Matrix of the input, `... x n x m`.
-        step: Time between samples, in seconds.
+        step: Time between two samples, in seconds.
     """
     n, m = B.shape[-2:]
     block = torch.cat([torch.cat([A, B], dim=-1), A.new_zeros(*A.shape[:-2], m, n + m)], dim=-2)
@@ -58,8 +58,8 @@ def average_cost(
     """The long-run mean of xᵀQx + r u² for x_{k+1} = A x_k + B u_k + w_k and u = −gain · x.
 
     The mean cost equals tr(P W), where W is the covariance of the noise w and P is the value matrix
-    of the closed loop. A system without noise that starts at a random x_0 of mean 0 and covariance
-    W has the same expected total cost.
+    of the closed loop. The expected total cost of a system without noise is the same number if x_0
+    is random, of mean 0 and covariance W.
 
     Args:
         A: Matrix of the state, `... x n x n`.
@@ -74,8 +74,9 @@ def average_cost(
     """
     closed = A - B * gain.unsqueeze(-2)
     stable = torch.linalg.eigvals(closed.detach()).abs().amax(-1) < 1
-    # For an unstable loop the equation has no meaningful solution. A zero matrix replaces such a
-    # loop, because a singular system would spoil the solution and its gradient.
+    # For an unstable loop the Lyapunov equation has no meaningful solution. The matrix of such a
+    # loop is replaced by zeros, because a singular system of equations would make the solution and
+    # its gradient useless.
     closed = torch.where(stable[..., None, None], closed, torch.zeros_like(closed))
     spent = state_cost + force_cost * gain.unsqueeze(-1) * gain.unsqueeze(-2)
     cost = (value_matrix(closed, spent) * noise).sum((-2, -1))
@@ -83,7 +84,7 @@ def average_cost(
 
 
 def optimal_gain(A: Tensor, B: Tensor, state_cost: Tensor, force_cost: float) -> Tensor:
-    """The gain (r + BᵀPB)⁻¹ BᵀPA, `n`, that is optimal for every noise and every state.
+    """The gain (r + BᵀPB)⁻¹ BᵀPA, `n`, which is optimal for every noise and every initial state.
 
     P is the solution of the Riccati equation.
 
@@ -105,13 +106,13 @@ GRAVITY = 9.81
 
 @dataclass(frozen=True)
 class CartPoleSystem:
-    """The linearised cart-pole, its disturbances and its cost.
+    """A linearised cart-pole, its random disturbances, and the cost of its states and forces.
 
     The state has four variables: position p of the cart in m, velocity p', angle θ in rad, and
     angular velocity θ'. The upright pole has θ = 0; θ > 0 leans towards positive p. The input u is
     the force on the cart in N. Let M be the total mass, m the mass of the pole, l its half length,
-    J = (4/3) m l² its inertia about the bearing, b the friction of the cart and c that of the
-    bearing. Near the upright position
+    J = (4/3) m l² the inertia of the pole about the bearing, b the friction of the cart, c the
+    friction of the bearing, and g the acceleration of gravity. Near the upright position
 
         M p'' + m l θ'' = u − b p'        J θ'' + m l p'' = m g l θ − c θ'.
 
@@ -125,10 +126,10 @@ class CartPoleSystem:
         half_length: Distance from the bearing to the middle of the pole, m.
         cart_friction: Friction of the cart, N s / m.
         bearing_friction: Friction of the bearing before any change, N m s / rad.
-        step: Time between changes of the force, s; the force is constant in between.
+        step: Duration of a step in s; the force is constant during a step.
         state_cost: Weight of each squared state variable in the cost of a step.
         force_cost: Weight of the squared force in the cost of a step.
-        disturbance: Variance of the random change of each state variable in a step.
+        disturbance: Variance of the random disturbance of each state variable in a step.
 
     Raises:
         ValueError: If a parameter is not finite or out of range.
@@ -174,27 +175,28 @@ class CartPoleSystem:
 
 
 GAINS = ((-3.0, -2.0), (-6.0, -4.0), (-50.0, -25.0), (-4.0, -2.0))
-"""Lower and upper bound of each gain, [ET] Table 6."""
+"""Lower and upper bound of each of the four gains, [ET] Table 6."""
 
 SCALES = (1 / 8, 1 / 4, 3.0, 1 / 8)
-"""Scale of each coordinate, [ET] Table 6: a gain is a coordinate times its scale."""
+"""Scale of each of the four coordinates, [ET] Table 6: a gain is a coordinate times its scale."""
 
 
 class CartPole(TimeVaryingTestFunction):
     """The cost of balancing a pole by the force u = −gain · state, while bearing friction changes.
 
-    The columns of X are the four gains, divided by the scales of [ET], and time. With these scales,
-    lengthscales of a few units fit all gains. The cost is the long-run mean of xᵀQx + r u² for the
-    linearised system under random disturbances, divided by the best cost before the change of
-    friction. A Lyapunov equation gives the exact mean. The gain from the Riccati equation is best
-    for every disturbance, so regret is exact up to rounding. With the default system the best gain
-    lies inside the box before and after the change. The best cost is 1 before the change and 2.18
-    after it. After the change, the gain that was best before it costs 2.81.
+    The columns of X are the four gains, divided by the scales of [ET], and time. In the scaled
+    coordinates, lengthscales of a few units fit all gains. The cost is the long-run mean of xᵀQx +
+    r u² for the linearised system under random disturbances, divided by the best cost before the
+    change of friction. A Lyapunov equation gives the exact mean. The gain from the Riccati equation
+    is the best gain, whatever the disturbance, so regret is exact up to rounding. With the default
+    system the best gain lies inside the box before and after the change. The best cost is 1 before
+    the change and 2.18 after the change. The gain that is best before the change costs 2.81 after
+    the change.
 
     The cost never exceeds ``limit``: gains that would cost more, or that let the pole fall, cost
     ``limit``. With the default system and limit, no gain in the box costs ``limit`` before the
     change. After the change an eighth of the box costs ``limit``; in a quarter of this eighth the
-    pole falls. All these gains have the same cost, so the cost does not rank them.
+    pole falls. The cost does not rank the gains that cost ``limit``.
 
     Args:
         system: The machine and its cost.
@@ -267,8 +269,8 @@ class CartPole(TimeVaryingTestFunction):
         return t.new_tensor(self._best)[self._phase(t)]
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        # In float32 the solution of the Lyapunov equation for a nearly unstable loop has no correct
-        # digits, so float64 is used.
+        # The Lyapunov equation is solved in float64, because in float32 the solution for a nearly
+        # unstable loop has no correct digits.
         cost = self._cost(self.gains(X.double()), self._phase(X[..., -1])) / self._unit
         return cost.clamp(max=self.limit).to(X.dtype)
 

@@ -29,11 +29,11 @@ class Motion(ABC):
 
     @abstractmethod
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
-        """The position of the optimum.
+        """The position of the optimum at each time.
 
         Args:
             t: Times, any shape.
-            start: The optimum of the static function, `d`, inside the box.
+            start: Position of the optimum of the static function, `d`, inside the box.
             bounds: Bounds of the box, `2 x d`.
 
         Returns:
@@ -45,11 +45,11 @@ class Motion(ABC):
 class Orbit(Motion):
     """A smooth path: p_j(t) = c_j + r_j sin(2π (1 + j/d) t / period + φ_j), j = 0, ..., d − 1.
 
-    c is the middle of the box, and r_j = reach · (upper_j − lower_j) / 2. The phases φ_j start the
-    path at the optimum of the static function, or at the nearest point that the path can reach. No
-    coordinate moves faster than 4π r_j / period. The coordinates oscillate at different rates, and
-    the path closes after d periods. Within this time, optimisation runs that start at different
-    times meet different functions.
+    c is the middle of the box, and r_j = reach · (upper_j − lower_j) / 2. The phases φ_j are chosen
+    such that the path starts at the optimum of the static function, or at the nearest point that
+    the path can reach. No coordinate moves faster than 4π r_j / period. The coordinates oscillate
+    at different rates, and the path closes after d periods. Within d periods, optimisation runs
+    that start at different times therefore have different functions.
 
     Args:
         period: Period of the first coordinate.
@@ -72,7 +72,8 @@ class Orbit(Motion):
         dim = len(start)
         rate = (1 + torch.arange(dim, dtype=t.dtype, device=t.device) / dim) / self.period
         point = centre + radius * torch.sin(2 * math.pi * rate * t.unsqueeze(-1) + phase)
-        # With a reach of 1, rounding could move a point out of the box.
+        # The path is clamped to the box, because with a reach of 1 rounding could move a point out
+        # of the box.
         return torch.clamp(point, bounds[0], bounds[1])
 
 
@@ -80,12 +81,13 @@ class Orbit(Motion):
 class Jumps(Motion):
     """An abrupt path: the optimum jumps at each time of change and is constant in between.
 
-    Until the first change the function is the static function. Each change draws a new optimum:
-    each coordinate uniformly from the middle part of its range, a fraction ``reach`` of it.
+    Until the first change the function is the static function. At each change a new position is
+    drawn, with each coordinate uniform on the middle part of its range; this part is a fraction
+    ``reach`` of the range.
 
     Args:
-        times: Times of change, increasing. At a time of change the optimum is already at its new
-            position.
+        times: Times of change, in increasing order. At a time of change the optimum is already at
+            its new position.
         reach: Fraction of each coordinate's range from which positions are drawn, in (0, 1].
         seed: Seed of the positions.
 
@@ -135,9 +137,9 @@ class Moving(TypedDict, total=False):
 class DriftingFunction(TimeVaryingTestFunction):
     """f_t(x) = g(x − p(t) + p*): a static function g, whose optimum moves from p* to p(t).
 
-    The box is fixed and the function moves. If no point, inside or outside the box of g, is better
-    than p*, then the best value is exactly g(p*) at all times. This condition holds for
-    :class:`DriftingAckley`, :class:`DriftingBranin`, :class:`DriftingHartmann` and
+    The box is fixed and the function moves. If p* is a global optimum of g over all of space, and
+    not only over the box, then the best value is exactly g(p*) at all times. This condition holds
+    for :class:`DriftingAckley`, :class:`DriftingBranin`, :class:`DriftingHartmann` and
     :class:`DriftingRosenbrock`.
 
     Args:
@@ -177,7 +179,7 @@ class DriftingFunction(TimeVaryingTestFunction):
             f"{function._bounds}.",
         )
         self.register_buffer("_optimizer", best)
-        # The best value is computed now, so that a later change of dtype does not change it.
+        # The best value is computed now, because a later change of dtype must not change it.
         self._best = float(self._function._evaluate_true(best))
 
     def path(self, t: float | Tensor) -> Tensor:
@@ -200,7 +202,7 @@ class DriftingFunction(TimeVaryingTestFunction):
         return torch.cat([path.unsqueeze(0), others])
 
     def _other_optimizers(self) -> Tensor:
-        """All optimizers of g other than p*, inside or outside its box, `k x d`."""
+        """All optimizers of g other than p*, inside and outside the box of g, `k x d`."""
         return self._optimizer.new_empty(0, self.spatial_dim)
 
     def _path(self, t: Tensor) -> Tensor:
@@ -234,8 +236,8 @@ class DriftingAckley(DriftingFunction):
 class DriftingBranin(DriftingFunction):
     """Branin's function, whose minimum is 10 / (8π).
 
-    It is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so there is a minimum of this value wherever
-    x_1 is an odd multiple of π. The minimum at (π, 2.275) follows the path, while other minima
+    The function is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so for every odd multiple x_1 of π
+    there is a minimum with this value. The minimum at (π, 2.275) follows the path; other minima
     enter and leave the box. ``optimizers_at`` lists all minima inside the box; the first is the
     minimum on the path.
 
@@ -261,10 +263,10 @@ class DriftingBranin(DriftingFunction):
 class DriftingHartmann(DriftingFunction):
     """Hartmann's function in 3, 4 or 6 coordinates on the unit cube.
 
-    The minimum over the cube is the minimum over all of space. The function depends on the
-    distances to four centres in the cube, and increases with each coordinate of a distance. The
-    projection of a point onto the cube is therefore never worse than the point. BoTorch gives five
-    digits of the minimum; here the minimum has machine precision.
+    The minimum over the cube is the minimum over all of space. Four centres lie in the cube. The
+    function increases with the distance from each centre in each coordinate. The projection of a
+    point onto the cube therefore never has a larger value than the point. BoTorch states the
+    minimum with five digits; here the minimum has machine precision.
 
     Args:
         dim: The number d of coordinates: 3, 4 or 6.

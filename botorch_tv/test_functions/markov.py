@@ -23,13 +23,13 @@ def frequencies_of(
 
     By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential kernel,
     ω is normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω is such a normal
-    vector divided by √(χ²_{2ν} / 2ν), which gives Student's t distribution with 2ν degrees of
-    freedom.
+    vector divided by √(χ²_{2ν} / 2ν), so ω has Student's t distribution with 2ν degrees of freedom.
 
     Args:
         lengthscale: Lengthscale of each coordinate, `d`.
-        smoothness: ν of a Matérn kernel; infinite for the squared exponential.
-        shape: Shape of the set of frequencies.
+        smoothness: The smoothness ν of a Matérn kernel; infinite for the squared exponential
+            kernel.
+        shape: Shape of the tensor of frequencies, without the dimension of coordinates.
         generator: Source of the random numbers.
     """
     normal = partial(torch.randn, generator=generator, dtype=torch.float64, device="cpu")
@@ -41,7 +41,7 @@ def frequencies_of(
 
 
 def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
-    """Variance, lengthscales `d` and ν of a kernel; ν is infinite for an RBF kernel.
+    """Variance, lengthscales `d` and smoothness ν of a kernel; ν is infinite for an RBF kernel.
 
     Args:
         kernel: ``RBFKernel``, or ``MaternKernel`` with ν = 1.5 or 2.5, on all coordinates, with 1
@@ -67,33 +67,35 @@ def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
 
 
 _BLOCK = 16
-"""Number of rounds whose optima are searched together, because they share the features of
-candidates."""
+"""Number of rounds whose optima are searched together; the features of candidates are then computed
+once."""
 
 
 class MarkovFunction(TimeVaryingTestFunction):
     """A draw from a Gaussian process on a box; it drifts by the Markov model, [B16] §2.
 
     f_t(x) = √(k(x, x) / F) Σ_i a_i(t) cos ω_iᵀx + b_i(t) sin ω_iᵀx, a sum over F frequencies ω_i,
-    drawn from the spectral density of the kernel k. Each weight w = a_i or b_i starts as a standard
-    normal variate and moves by w_{t+1} = √(1 − ε) w_t + √ε g, where g is standard normal. Averaged
-    over frequencies and weights, f has exactly the covariance k(x, x') (1 − ε)^{|t − t'| / 2}. For
-    a given set of frequencies the covariance deviates from k by about k(x, x) / √(2F). In each
-    round of ``changes`` all weights are drawn anew; with ε = 0 the function is constant in time
-    between these rounds. Values are rewards: they are maximised unless ``negate=True``.
+    drawn from the spectral density of the kernel k. Each weight w, an a_i or a b_i, starts as a
+    standard normal variate and changes by w_{t+1} = √(1 − ε) w_t + √ε g, where g is standard
+    normal. Averaged over frequencies and weights, f has exactly the covariance k(x, x') (1 − ε)^{|t
+    − t'| / 2}. For a given set of frequencies the covariance deviates from k by about k(x, x) /
+    √(2F). In each round of ``changes`` all weights are drawn anew; with ε = 0 the function is
+    constant in time between these rounds. Values are rewards: they are maximised unless
+    ``negate=True``.
 
     Time is a whole number, 0, ..., ``horizon``, because weights exist only for rounds. BoTorch
-    treats it as an integer column of X and refuses other values. Weights take 16 F (horizon + 1)
-    bytes per function, and an evaluation takes about 32 F bytes per point.
+    treats time as an integer column of X, and raises an error for other values. Weights take 16 F
+    (horizon + 1) bytes per function, and an evaluation takes about 32 F bytes per point.
 
     The optimum of a round is searched on a grid with six points per lengthscale, or on 65,536 Sobol
-    points if the grid would have more points. Ascents start from the best 32 points. The maximum
-    found is exact to about 1e-12, but may be only local for short lengthscales in many dimensions.
-    In an experiment, the search was repeated with twice as many points for 16 functions on the unit
-    cube in 6 dimensions. It found a higher maximum for one function with lengthscale 0.3 (by 0.09)
-    and for two functions with lengthscale 0.2 (by up to 0.26). In up to 4 dimensions, with
-    lengthscales of at least 0.1, the repeated search found no higher maximum. The optima of sixteen
-    rounds are searched together, and cached.
+    points if the grid would have more points. Gradient-based ascents then start from the best 32
+    points. The error of a found maximum is about 1e-12, but for short lengthscales in many
+    dimensions the maximum may be only local. In an experiment, the search was repeated with twice
+    as many points for 16 functions on the unit cube in 6 dimensions. The repeated search found a
+    higher maximum for one function with lengthscale 0.3 (higher by 0.09) and for two functions with
+    lengthscale 0.2 (higher by up to 0.26). In up to 4 dimensions, with lengthscales of at least
+    0.1, the repeated search found no higher maximum. The optima of 16 rounds are searched together
+    and then cached.
 
     Args:
         kernel: The kernel k: ``RBFKernel`` or ``MaternKernel`` (ν = 1.5 or 2.5), possibly in a
@@ -101,7 +103,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         epsilon: Rate of change ε per round, in [0, 1].
         dim: The number d of coordinates, 1 to 6.
         bounds: Bounds of the coordinates; [0, 1] each by default.
-        changes: Rounds in which a new function begins.
+        changes: Rounds in which all weights are drawn anew.
         horizon: The last round.
         batch_shape: Batch shape of independent functions, such as one for each of several
             optimisation runs that advance together. X is then `batch_shape x n x (d + 1)`, or
@@ -173,7 +175,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         return torch.take_along_dim(self._places, numbers, dim=-2).to(self.bounds)
 
     def _chain(self, size: int, generator: torch.Generator) -> Tensor:
-        """Standard normal weights of all rounds, `batch_shape x (horizon + 1) x 2F`."""
+        """Weights of the features in all rounds, `batch_shape x (horizon + 1) x 2F`."""
         shape = (*self.batch_shape, size)
         weights = [
             torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
@@ -213,7 +215,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         return rounds.long()
 
     def _solve(self, rounds: Tensor) -> None:
-        """Find and cache the optima of these rounds, `batch_shape x ...`."""
+        """Find and cache the optima of some rounds, with shapes `batch_shape x ...`."""
         size, dim = self._weights.shape[-2], self.spatial_dim
         functions = math.prod(self.batch_shape)
         values = self._values.reshape(functions, size)
@@ -240,7 +242,8 @@ class MarkovFunction(TimeVaryingTestFunction):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MarkovFunction:
         before = self._weights
         super()._apply(fn, recurse)
-        # Rounding the weights to another dtype changes the optima.
+        # The cached optima are dropped, because rounding the weights to another dtype changes the
+        # optima.
         if self._weights is not before:
             self._forget_optima()
         return self

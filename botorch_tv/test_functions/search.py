@@ -1,4 +1,4 @@
-"""Search for the best points in a box: damped Newton ascent from many starts at once."""
+"""Search for the best points in a box, by damped Newton ascents from many points at once."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 
 _FLOOR = 1e-12
-"""Smallest divisor of a step, relative to the largest curvature; smaller curvatures are rounding
-errors."""
+"""Smallest curvature by which a gradient is divided in a Newton step, relative to the largest
+curvature; smaller curvatures are rounding errors."""
 _TOLERANCE = 1e-15
-"""An ascent stops when the predicted gain in value, divided by the value, is below this number."""
+"""Smallest predicted relative increase of the value with which an ascent continues."""
 _STEPS = 60
-"""Largest number of steps; few steps suffice, because convergence near a maximum is quadratic."""
+"""Largest number of Newton steps of an ascent; few suffice, because convergence is quadratic."""
 
 
 Derivatives = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-"""A function's value `n`, gradient `n x d` and second derivatives `n x d x d` at points `n x d`."""
+"""Maps points `n x d` to three tensors: values `n`, gradients `n x d` and second derivatives
+`n x d x d` of a function."""
 
 
 def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
-    Coordinates at a bound are fixed if the gradient points outward. In the other coordinates a step
-    divides the gradient by the absolute curvature along each principal direction; absolute values
-    let ascents leave saddle points. The damping grows until the value rises, so no ascent ends at a
-    lower value than it started.
+    In a step, a coordinate at a bound is fixed if the gradient points out of the box. In all other
+    coordinates, the step is the gradient divided by the absolute curvature along each principal
+    direction. With absolute values, ascents leave saddle points. The damping is increased until the
+    value increases, so no ascent ends at a lower value than that of its starting point.
 
     Args:
-        derivatives: Derivatives of the function; each value depends only on its own point.
+        derivatives: Value and derivatives of the function at points; those at a point depend on no
+            other point.
         X: Starting points in the box, `n x d`.
         bounds: Bounds of the box, `2 x d`.
 
@@ -62,8 +64,8 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
     """The best of several ascents, for each of several functions.
 
     Args:
-        derivatives: Value and derivatives at `m k` points; points i k, ..., i k + k - 1 are for
-            function i.
+        derivatives: Values and derivatives of the functions at `m k` points; the points of function
+            i, counted from 0, are points i k, ..., i k + k - 1.
         starts: Starting points of each function, `m x k x d`.
         bounds: Bounds of the box, `2 x d`.
 
@@ -77,10 +79,11 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
 
 
 def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
-    """Value, gradient and second derivatives by autograd; derivatives are 0 where undefined.
+    """Value and first and second derivatives by autograd; undefined derivatives are set to 0.
 
     Args:
-        function: Maps points `n x d` to values `n`; each value depends only on its own point.
+        function: A function of points `n x d` that returns values `n`; each value depends only on
+            its own point.
     """
 
     def evaluate(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -93,7 +96,7 @@ def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
                 for j in range(X.shape[-1])
             ]
         gradient, hessian = gradient.detach(), torch.stack(rows, dim=-2)
-        # Derivatives of 0 stop the ascent at points without derivatives.
+        # At points without derivatives, derivatives are set to 0, so the ascent stops.
         kink = ~(gradient.isfinite().all(-1) & hessian.isfinite().flatten(1).all(-1))
         gradient = gradient.masked_fill(kink.unsqueeze(-1), 0.0)
         return value.detach(), gradient, hessian.masked_fill(kink[:, None, None], 0.0)
@@ -107,7 +110,8 @@ def _step(gradient: Tensor, hessian: Tensor, held: Tensor, damping: Tensor) -> T
     curvature, directions = torch.linalg.eigh(hessian)
     curvature = curvature.abs()
     largest = curvature.amax(-1, keepdim=True)
-    # If the function is flat, the smallest positive number avoids a division by zero.
+    # If the function is flat, all curvatures are 0; the smallest positive number avoids a division
+    # by 0.
     least = (largest * _FLOOR).clamp(min=torch.finfo(largest.dtype).tiny)
     divisor = (curvature + damping.unsqueeze(-1) * largest).clamp(min=least)
     along = (directions.mT @ gradient.unsqueeze(-1)).squeeze(-1) / divisor
@@ -116,26 +120,26 @@ def _step(gradient: Tensor, hessian: Tensor, held: Tensor, damping: Tensor) -> T
 
 
 _POINTS = 2**16
-"""Largest number of candidates."""
+"""Largest number of candidates for the optimum."""
 
 _SPACING = 6
-"""Grid points per lengthscale."""
+"""Number of grid points per lengthscale, along each coordinate of the grid of candidates."""
 
 _STARTS = 32
-"""Number of candidates of each function from which ascents start."""
+"""Number of candidates, the best ones, from which ascents start for each function."""
 
 _CHUNK = 4096
-"""Number of candidates that are evaluated together, and of points that ascend together. It limits
-the memory."""
+"""Largest number of candidates that are evaluated together, and of ascents that run together; it
+limits the memory."""
 
 
 def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
     """Points that cover a box, `n x d`.
 
     The points are a grid with six points per lengthscale, including the edges, if this grid has at
-    most 65,536 points. This holds if each lengthscale is at least 1/42 of the range in 2
-    dimensions, 1/6 in 3 and 1/2.5 in 4. Otherwise the points are 65,536 points of a scrambled Sobol
-    sequence.
+    most 65,536 points. This is the case if each lengthscale is at least 1/42 of the range of its
+    coordinate in 2 dimensions, 1/6 in 3 and 1/2.5 in 4. Otherwise the points are 65,536 points of a
+    scrambled Sobol sequence.
     """
     lower, upper = bounds
     counts = [
@@ -150,7 +154,7 @@ def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
 
 
 def waves(X: Tensor, frequencies: Tensor) -> Tensor:
-    """Features cos ωᵀx and sin ωᵀx, `... x n x 2F`, of x, `... x n x d`, for ω, `... x F x d`."""
+    """Features cos ωᵀx and sin ωᵀx, `... x n x 2F`; x is `... x n x d`, and ω is `... x F x d`."""
     angle = X @ frequencies.mT
     return torch.cat([angle.cos(), angle.sin()], dim=-1)
 
@@ -162,7 +166,7 @@ def maximize(
 
     Args:
         weights: Weights of the features, `m x 2F`.
-        frequencies: ω, `F x d`.
+        frequencies: Angular frequencies ω of the features, `F x d`.
         bounds: Bounds of the box, `2 x d`.
         points: Candidates, `n x d`; ascents start from the best 32 candidates of each function.
 
@@ -180,7 +184,7 @@ def maximize(
 
 
 def _best_candidates(weights: Tensor, frequencies: Tensor, points: Tensor) -> Tensor:
-    """The best 32 of all points for each function, `m x k x d`."""
+    """The best 32 of all candidates for each function, `m x k x d`."""
     best = weights.new_full((len(weights), 0), -math.inf)
     index = torch.empty_like(best, dtype=torch.int64)
     for first in range(0, len(points), _CHUNK):
@@ -194,7 +198,7 @@ def _best_candidates(weights: Tensor, frequencies: Tensor, points: Tensor) -> Te
 
 
 def _derivatives(weights: Tensor, frequencies: Tensor) -> Derivatives:
-    """Derivatives at point i of function i, Σ_j a_ij cos ω_jᵀx + b_ij sin ω_jᵀx."""
+    """Value and derivatives of function i, Σ_j a_ij cos ω_jᵀx + b_ij sin ω_jᵀx, at point i."""
     count, dim = frequencies.shape
     a, b = weights[:, :count], weights[:, count:]
     outer = (frequencies.unsqueeze(-1) * frequencies.unsqueeze(-2)).reshape(count, dim * dim)

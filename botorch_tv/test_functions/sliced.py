@@ -1,6 +1,6 @@
 """Static test functions whose last coordinate serves as time; the ten functions of W-DBO.
 
-They are those of the W-DBO paper (Bardou, Thiran and Ranieri 2024).
+W-DBO is the algorithm of Bardou, Thiran and Ranieri (2024).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SLICE_POINTS = 2**13
 """Number of evenly spread candidates for the optimum at each time."""
 
 _STARTS = 16
-"""Number of candidates from which ascents start."""
+"""Number of candidates, the best ones, from which ascents start at each time."""
 
 _TOGETHER = 16
-"""Number of times whose optima are searched together; it limits the memory."""
+"""Number of times whose optima are searched together; a limit saves memory."""
 
 
 class SlicedFunction(SearchedFunction):
@@ -47,7 +47,7 @@ class SlicedFunction(SearchedFunction):
     Over [0, horizon] τ increases linearly from the lower bound of the last coordinate to its upper
     bound. The best value at a time is found by damped Newton ascents from ``starts`` and from the
     best 16 of 8,192 evenly spread points. The best value is exact up to rounding if an ascent
-    starts in the basin of the optimum. For a function with many local optima give ``starts``.
+    starts in the basin of the optimum. If the function has many local optima, give ``starts``.
 
     Args:
         function: The static function g; its ``noise_std`` and ``negate`` are not used.
@@ -99,7 +99,7 @@ class SlicedFunction(SearchedFunction):
             )
 
     def _at_times(self, X: Tensor, t: Tensor) -> Tensor:
-        """Points `... x d` and times `...` as points of the static function."""
+        """The points of the static function for points `... x d` and times `...`."""
         lower, upper = self._span
         last = lower + (upper - lower) * (t / self.horizon)
         return torch.cat([X, last.unsqueeze(-1)], -1)
@@ -109,7 +109,7 @@ class SlicedFunction(SearchedFunction):
         return value
 
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
-        # Float64 on a CPU makes the best values independent of dtype and device.
+        # The search runs in float64 on a CPU, so the best values do not depend on dtype and device.
         function = copy.deepcopy(self._function).to("cpu", torch.float64)
         lower, upper = box = self.spatial_bounds.detach().cpu().double()
         even = lower + (upper - lower) * even_points(_SLICE_POINTS, self.spatial_dim).to(box)
@@ -130,7 +130,7 @@ class SlicedFunction(SearchedFunction):
 
 
 _POINTS = 2**13
-"""Number of points from which the variance of a function is computed."""
+"""Number of points from which the variance of a function, for its noise, is computed."""
 
 
 class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
@@ -162,7 +162,7 @@ class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
 
 
 _SCHWEFEL = 420.96874635998194
-"""The maximiser of x sin √x: the root of tan √x = −√x / 2 nearest to 421."""
+"""The maximiser of x sin √x on [0, 500]: the root of tan √x = −√x / 2 nearest to 421."""
 
 
 def sliced_suite(
@@ -174,9 +174,9 @@ def sliced_suite(
     appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
     Optimization". Use them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
-    Most settings come from other papers that quote this appendix. These papers state which
-    coordinate is time (the last), the share of noise, the boxes of Rastrigin, Ackley and
-    Rosenbrock, and most dimensions. All other boxes are the usual boxes. The dimension of
+    Most settings come from other papers that quote this appendix. These papers state that time is
+    the last coordinate, the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and most
+    dimensions. The boxes of all other functions are those in common use. The dimension of
     Styblinski-Tang, four, is a guess. Results may therefore differ from those of the W-DBO paper.
 
     In the paper, a run lasts 600 seconds of wall time, so slower algorithms make fewer
@@ -207,11 +207,11 @@ def sliced_suite(
         "shekel": Shekel(),
         "hartmann-3": Hartmann(dim=3),
         "hartmann-6": Hartmann(dim=6),
-        "powell": Powell(),  # convex: ascent finds the optimum from any start
+        "powell": Powell(),  # convex, so an ascent finds the optimum from any start
     }
     # If a function is a sum over coordinates, BoTorch's optimizers without the last coordinate are
-    # optimal at every time. The same holds for Ackley, a monotone function of a sum of squares and
-    # a sum of cosines.
+    # optimal at every time. The same holds for Ackley, which is a monotone function of a sum of
+    # squares and of a sum of cosines.
     starts = {
         name: torch.tensor(functions[name]._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
         for name in ("rastrigin", "schwefel", "styblinski-tang", "ackley")

@@ -13,32 +13,32 @@ from botorch_tv.test_functions.base import SearchedFunction
 from botorch_tv.validation import refuse_masked, require
 
 _POINTS = 256
-"""Number of candidates for the optimum at a time, evaluated before the compass search."""
+"""Number of candidates for the optimum at a time; they are evaluated before the compass search."""
 
 _STARTS = 6
-"""Number of candidates from which the compass search starts."""
+"""Number of candidates, the best ones, from which compass searches start."""
 
 _FIRST, _LAST = 4.0, 0.02
-"""First and last step of the compass search in degrees; the step is halved when no neighbour is
-better."""
+"""First step of the compass search in degrees, and the step at which it ends; the step is halved
+when no neighbour is better."""
 
 _ROW = ((0.0, 0.0), (630.0, 0.0), (1260.0, 0.0))
-"""Positions of three turbines, five rotor diameters apart on a line from west to east."""
+"""Positions of three turbines in m, five rotor diameters apart on a line from west to east."""
 
 
 class WindFarm(SearchedFunction):
     """Power of a wind farm in MW, by FLORIS, as a function of the yaw of some turbines in degrees.
 
     A turbine that does not face the wind yields less power, but deflects its wake away from the
-    turbines behind it. The best yaw angles therefore depend on the wind direction. They change sign
-    when the wind direction crosses the direction of the row. Power is maximised. Between recorded
-    times, the speed and direction of the wind are interpolated, the direction along the shorter
-    arc.
+    turbines behind it. The best yaw angles therefore depend on the wind direction. For turbines in
+    a row, the best angles change sign when the wind direction crosses the direction of the row.
+    Power is maximised. Between the times of the given wind, its speed and direction are
+    interpolated, the direction along the shorter arc.
 
     The wake model is FLORIS's default, the Gauss-curl hybrid, with turbines of 5 MW and a rotor of
-    126 m. Power has no gradient. The best power at a time is found by compass search, with steps
-    down to 0.02 degrees, from the best six of 256 evenly spread points, which include zero yaw. The
-    best power has a relative error of about 1e-5.
+    126 m. The gradient of power is not available. The best power at a time is found by compass
+    search, with steps down to 0.02 degrees, from the best six of 256 evenly spread points, which
+    include zero yaw. The best power has a relative error of about 1e-5.
 
     Example:
         >>> t = torch.arange(101.0)
@@ -51,9 +51,9 @@ class WindFarm(SearchedFunction):
             is west.
         speeds: Wind speed at these times in m/s, `n` or a scalar.
         layout: Position of each turbine, (east, north) in m.
-        steered: Number of controlled turbines; they come first in ``layout``. The others face the
-            wind.
-        largest: Largest yaw angle to either side, in degrees.
+        steered: Number of controlled turbines; they are the first in ``layout``. All other turbines
+            face the wind.
+        largest: Largest absolute yaw angle, in degrees.
         turbulence: Turbulence intensity, as a fraction of the wind speed.
         noise_std: Standard deviation of the observation noise in MW; None for no noise.
         negate: Whether to reverse the sign of the function.
@@ -99,7 +99,7 @@ class WindFarm(SearchedFunction):
             noise_std=noise_std,
             negate=negate,
         )
-        # Unwrapping makes directions of 359 and 1 degrees differ by 2, not by 358.
+        # Directions are unwrapped, because 359 and 1 degrees must differ by 2 degrees, not by 358.
         self.directions = np.unwrap(record, period=360)
         self.speeds = np.broadcast_to(blown, record.shape)
         self.layout = tuple((float(east), float(north)) for east, north in layout)
@@ -110,7 +110,7 @@ class WindFarm(SearchedFunction):
         self._model.set(layout_x=list(east), layout_y=list(north))
 
     def _powers(self, yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Power of every turbine in MW, `n x turbines`, for angles `n x d` and times `n`."""
+        """Power of every turbine in MW, `n x turbines`, for yaw angles `n x d` and times `n`."""
         moments = np.arange(len(self.directions))
         angles = np.zeros((len(yaw), len(self.layout)))
         angles[:, : self.spatial_dim] = yaw
@@ -151,8 +151,8 @@ class WindFarm(SearchedFunction):
             there = total(flat, unknown.repeat(len(flat) // len(unknown)))
             there = there.reshape(near.shape[:-1])
             winner = there.argmax(-1)[..., None]
-            # A finished search does not move, so its result does not depend on searches for other
-            # times.
+            # A finished search does not continue, because its result must not depend on the
+            # searches for other times.
             better = (np.take_along_axis(there, winner, -1)[..., 0] > value) & (step > _LAST)
             moved = np.take_along_axis(near, winner[..., None], 2)[:, :, 0]
             place = np.where(better[..., None], moved, place)

@@ -28,7 +28,7 @@ Moment = str | int | float | datetime | np.datetime64
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Readings of many arms over time, with a row for each round.
+    """Readings of many arms over time, with a row for each round and a column for each arm.
 
     Args:
         values: Readings in their own unit, `rounds x arms`, float64; NaN for missing readings.
@@ -100,11 +100,12 @@ class Panel:
         return replace(self, values=self.values[:, columns], arms=names, coordinates=places)
 
     def rows(self, start: Moment | None = None, stop: Moment | None = None) -> Panel:
-        """The rows with ``start <= time < stop``.
+        """A panel of the rows with ``start <= time < stop``.
 
         Args:
             start: A time; by default the time of the first row. Dates may be text, such as
-                ``"2019-03-16"``. In a panel without times, the number of a row, counted from 0.
+                ``"2019-03-16"``. In a panel without times, ``start`` is the number of a row,
+                counted from 0.
             stop: A time, like ``start``; by default a time after the last row.
 
         Raises:
@@ -116,7 +117,7 @@ class Panel:
         return replace(self, values=self.values[first:last], times=times)
 
     def row_at(self, time: Moment) -> int:
-        """The number of the first row at or after a time.
+        """The number of the first row whose time is not before the given time.
 
         ``PanelWorld(panel, train=panel.row_at("2019-03-16"))`` trains on all rows before that date.
 
@@ -124,7 +125,7 @@ class Panel:
             time: A time; for its types see ``start`` in :meth:`rows`.
 
         Returns:
-            A number from 0 to the number of rows; the latter means that all rows are earlier.
+            The number of the row, counted from 0; if all rows are earlier, the number of rows.
 
         Raises:
             ValueError: If the time is not of the panel's type.
@@ -141,7 +142,7 @@ class Panel:
 
 
 LENGTHSCALE = 0.3
-"""Lengthscale of the covariance between sensors."""
+"""Lengthscale of the covariance between synthetic sensors on the unit square."""
 
 
 def make_panel(
@@ -208,11 +209,11 @@ def make_panel(
 ENDINGS = (".npz", ".csv", ".csv.gz")
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
-# A date is a year and a month, or three parts of which the last is a number: 2019-03, 1/3/2019,
-# 1 Mar 2019.
+# A date consists of a year and a month, as in 2019-03, or of three parts of which the last is a
+# number, as in 1/3/2019 and 1 Mar 2019.
 _DATE = re.compile(r"\d{4}-\d\d?$|(\w+[-/., ]+){2}\d+")
 _COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""Formats of dates without separators, by the number of their digits."""
+"""Formats of dates without separators, by the number of digits of the date."""
 _ZONE = r"(?i).*[T\s:]\d\d(?:[.,]\d+)?\s*(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)"
 
 
@@ -231,12 +232,12 @@ def load_panel(
 
     Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs.
     With semicolons or tabs, commas may be decimal commas. A column of dates becomes the panel's
-    times. A column named date, datetime, time or timestamp also becomes the times; there, 20260301
-    and 2026030108 are dates. A first column without a name, such as the index of a data frame, is
-    skipped. The first line names the arms if it has text, or if it is the only line of distinct
-    whole numbers. Missing readings are empty cells, NA, NaN, and missing cells at the end of a
-    line. Ambiguous numbers, dates and time zones are refused; an example is a column of dates like
-    1/2/2026.
+    times, and so does a column named date, datetime, time or timestamp. In a column with such a
+    name, 20260301 and 2026030108 are dates. A first column without a name, such as the index of a
+    data frame, is skipped. The first line names the arms if it has text, or if it is the only line
+    of distinct whole numbers. Missing readings are empty cells, NA, NaN, and missing cells at the
+    end of a line. Ambiguous numbers, dates and time zones raise an error; an example is a column of
+    dates like 1/2/2026, which may be in January or February.
 
     Args:
         path: The file.
@@ -277,13 +278,13 @@ def load_panel(
 def _read_arrays(
     path: Path, key: str | None, axes: Sequence[str], times: str | None, every: int
 ) -> Panel:
-    # numpy reads any other file as a pickle, with a misleading error.
+    # For any other file, numpy tries to read a pickle and raises a misleading error.
     require(zipfile.is_zipfile(path), f"{path.name} is damaged or no .npz file; write it again.")
     arrays: dict[str, np.ndarray] = {}
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
-                with suppress(ValueError):  # skips arrays of Python objects
+                with suppress(ValueError):  # leaves out arrays of Python objects
                     arrays[name] = archive[name]
     except (zipfile.BadZipFile, zlib.error, EOFError, MemoryError) as error:
         raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error
@@ -332,8 +333,8 @@ def _read_table(path: Path, times: str | None) -> Panel:
     first = cells.iloc[0]
     whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
     headed = any(_number(cell) is None and not _is_date(cell) for cell in first)
-    # Names may be the numbers of sensors. The first line is then the only line of whole numbers,
-    # all distinct.
+    # Names of arms may be the numbers of sensors. The first line is then the only line that
+    # consists of distinct whole numbers.
     headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
     names = [cell if headed else "" for cell in first]
     cells = cells.iloc[1 if headed else 0 :]
@@ -366,7 +367,7 @@ def _read_table(path: Path, times: str | None) -> Panel:
 
 
 def _refuse(file: str, wrong: pd.Series, why: str) -> None:
-    """Raise an error for the first of these wrong cells, if any; cells are indexed by line."""
+    """Raise an error for the first wrong cell, if there is one; cells are indexed by line."""
     for line, cell in wrong.items():
         raise ValueError(f"{file} line {line}: {cell!r} {why}")
 
@@ -386,7 +387,7 @@ def _is_date(cell: str) -> bool:
 
 
 def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarray:
-    """A column as times, from its cells and their numbers.
+    """The times in a column, from its cells and the numbers in these cells.
 
     Raises:
         ValueError: If the cells are not times, or can be read in two ways.
@@ -395,7 +396,8 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
         digits = len(cells.iloc[0])
         if digits in _COMPACT and cells.str.fullmatch(rf"\d{{{digits}}}").all():
             dates = pd.to_datetime(cells, format=_COMPACT[digits], errors="coerce")
-            # Seconds since 1970 have no valid year and month in these formats.
+            # A number of seconds since 1970 is not read as a date: in these formats it has no valid
+            # year or month.
             if dates.dt.year.between(1900, 2199).all():
                 return dates.to_numpy("datetime64[us]")
         return np.array(numbers, dtype=np.float64)
@@ -408,13 +410,13 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
         unclear = cells[readings[0] != readings[1]]
         _refuse(file, unclear, "may begin with the month or the day; write 2026-03-01.")
     zoned = cells.str.fullmatch(_ZONE)
-    if zoned.any():  # otherwise UTC would be assumed
+    if zoned.any():  # otherwise pandas would assume UTC
         _refuse(file, cells[~zoned], "has no time zone, but other dates have one; add time zones.")
     return readings[0]
 
 
 def _dates(cells: list[str]) -> list[np.ndarray]:
-    """The possible meanings of dates: as ISO dates, otherwise with the month or the day first."""
+    """The possible times of dates: as ISO dates if valid, otherwise with month or day first."""
     found: list[np.ndarray] = []
     options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
     for option in options:

@@ -3,9 +3,9 @@
 ε is fitted by marginal likelihood, [B16] App. B. The model is y = vec(F) + noise with covariance
 K_time ⊗ K_arms + σ² I, where K_time is the Markov kernel (1 - ε)^(|t - t'| / 2). In the basis of
 the eigenvectors of K_arms the model decouples into one series for each eigenvalue λ, with
-covariance λ K_time + σ² I. Diagonalising K_time, too, would cost rounds³ operations for every ε.
-Each series is a first-order autoregression observed with noise, so a scalar Kalman filter gives its
-likelihood exactly in a single pass over the rounds, for many ε at once.
+covariance λ K_time + σ² I. If K_time were diagonalised as well, every ε would cost rounds³
+operations. Each series is a first-order autoregression observed with noise, so a scalar Kalman
+filter gives its likelihood exactly in a single pass over the rounds, for many ε at once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np
     """Mean and scale of the training rows; readings are scaled to (reading - mean) / scale.
 
     Args:
-        readings: Training rows, `rounds x arms`; NaN where missing.
+        readings: Training rows, `rounds x arms`; NaN for missing readings.
         center: ``"all"`` for the mean of all readings, ``"arm"`` for a mean per arm.
         standardize: Whether the scale is the standard deviation; otherwise it is 1, so values stay
             in the unit of the readings.
 
     Returns:
-        The mean, a scalar or `arms`, and the scale, a positive scalar.
+        Two items: the mean, a scalar or `arms`, and the scale, a positive scalar.
 
     Raises:
         ValueError: If all readings equal their mean.
@@ -50,15 +50,15 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np
 
 
 Spectrum = tuple[np.ndarray, np.ndarray]
-"""A covariance across arms, Q Λ Qᵀ: its positive eigenvalues, `r`, and eigenvectors Q,
-`arms x r`."""
+"""A covariance Q Λ Qᵀ across arms as two items: its positive eigenvalues, `r`, and their
+eigenvectors Q, `arms x r`."""
 
 
 def sample_covariance(values: np.ndarray) -> np.ndarray:
-    """Covariance across arms, for readings of mean 0.
+    """Covariance across arms, computed from readings of mean 0.
 
     Args:
-        values: Centred readings, `rounds x arms`; NaN where missing.
+        values: Centred readings, `rounds x arms`; NaN for missing readings.
 
     Returns:
         `arms x arms`, positive semi-definite up to rounding: negative eigenvalues, which gaps may
@@ -71,15 +71,15 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
 
 
 def sample_spectrum(values: np.ndarray) -> Spectrum:
-    """The positive eigenvalues of :func:`sample_covariance`, and their eigenvectors.
+    """Positive eigenvalues of the covariance from :func:`sample_covariance`, and eigenvectors.
 
-    Without gaps they are computed from the singular values of the readings; this is accurate, and
-    fast if there are fewer rows than arms. With gaps the covariance of two arms is computed from
-    the rows with readings of both, and is 0 if there are no such rows. The resulting matrix can
-    have negative eigenvalues, which are dropped.
+    Without gaps the eigenvalues are computed from the singular values of the readings. This is
+    accurate; it is also fast if there are fewer rows than arms. With gaps the covariance of two
+    arms is computed from the rows with readings of both, and is 0 if there are no such rows. The
+    covariance matrix can then have negative eigenvalues, which are dropped.
 
     Args:
-        values: Centred readings, `rounds x arms`; NaN where missing.
+        values: Centred readings, `rounds x arms`; NaN for missing readings.
     """
     read = ~np.isnan(values)
     if read.all():
@@ -103,11 +103,12 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
 
 
 def _gram(rows: np.ndarray) -> np.ndarray:
-    """The Gram matrix of the columns.
+    """The Gram matrix of the columns of a matrix.
 
-    A single thread, here and below, makes rounding independent of the number of threads, so a
-    resumed study recognises its world. On some processors rounding also depends on memory
-    alignment; a copy in PyTorch's memory is always aligned.
+    The computation uses a single thread, because rounding would otherwise depend on the number of
+    threads. A resumed study recognises its world only if all numbers are the same. On some
+    processors rounding also depends on memory alignment; a copy in PyTorch's memory is always
+    aligned.
     """
     with torch_threads(1):
         tensor = torch.tensor(np.ascontiguousarray(rows), device="cpu")
@@ -125,17 +126,17 @@ def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Spectrum:
     return eigenvalues[retained], vectors[:, retained]
 
 
-# Gaps.
+# Missing readings.
 
 
 def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> np.ndarray:
-    """Replace missing readings by their conditional mean, given the readings of the same row.
+    """Fill every missing reading with its conditional mean, given the readings of the same row.
 
-    With A = K + σ² I and P = A⁻¹, the mean of the gaps g of a row is -(P_gg)⁻¹ P_go y_o, given the
-    readings y_o of the other arms o.
+    Let P be the inverse of K + σ² I. In a row with readings y_o of the arms o and gaps at the arms
+    g, the conditional mean of the gaps is -(P_gg)⁻¹ P_go y_o.
 
     Args:
-        values: Centred readings, `rounds x arms`; NaN where missing.
+        values: Centred readings, `rounds x arms`; NaN for missing readings.
         covariance: The spectrum of the covariance K across arms.
         noise: Variance σ² of the noise of a reading, positive.
 
@@ -158,10 +159,11 @@ def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> n
 
 
 def carried_forward(values: np.ndarray) -> np.ndarray:
-    """Replace missing readings by the arm's previous reading; at the start, by its first reading.
+    """Fill missing readings with the arm's previous reading; at the start, with its first reading.
 
     Args:
-        values: Readings, `rounds x arms`; NaN where missing. Every arm has at least one reading.
+        values: Readings, `rounds x arms`; NaN for missing readings. Every arm has at least one
+            reading.
     """
     read = ~np.isnan(values)
     rows = np.arange(len(values))[:, None]
@@ -195,18 +197,19 @@ def fit_epsilon(
 ) -> RateFit:
     """The rate of change that maximises the marginal likelihood, [B16] (24).
 
-    The whole range is scanned first, including ε = 0, to avoid local maxima; then the best interval
-    is narrowed to a relative width of 1e-5. Single missing readings are replaced by their
-    conditional mean, given the readings of the same row. If arms are weakly correlated, the fit
-    then overestimates ε: with a tenth of the readings missing and 20 arms 0.3 lengthscales apart,
-    it gives 0.0126 instead of 0.01. Rows without any reading are marginalised exactly.
+    To avoid local maxima, the likelihood is first computed on a grid over the whole range,
+    including ε = 0. Then the best interval of the grid is narrowed to a relative width of 1e-5.
+    Single missing readings are replaced by their conditional mean, given the readings of the same
+    row. If arms are weakly correlated, the fit then overestimates ε: with a tenth of the readings
+    missing and 20 arms 0.3 lengthscales apart, it gives 0.0126 instead of 0.01. Rows without any
+    reading are treated exactly: the likelihood is integrated over them.
 
     Args:
-        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
+        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN for missing readings.
         covariance: K_arms, `arms x arms`.
         noise: Variance σ² of the noise of a reading, positive.
-        groups: Number of consecutive rows in an independent group, such as the rows of a day; by
-            default all rows are in one group.
+        groups: Number of consecutive rows in a group, such as the rows of a day; groups are
+            independent. By default all rows are in one group.
 
     Raises:
         ValueError: If shapes do not fit, the noise is not positive, or no group has two rows with
@@ -243,15 +246,15 @@ def log_likelihood(
     """The log marginal likelihood as a function of ε, [B16] (24).
 
     Args:
-        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
+        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN for missing readings.
         covariance: K_arms, `arms x arms`.
         noise: Variance σ² of the noise of a reading, positive.
-        epsilon: Rates of change in [0, 1], `k`.
-        groups: Number of consecutive rows in an independent group; by default all rows are in one
-            group.
+        epsilon: Rates of change ε in [0, 1], `k`.
+        groups: Number of consecutive rows in a group; groups are independent. By default all rows
+            are in one group.
 
     Returns:
-        Logarithms of the marginal likelihood, `k`.
+        The logarithm of the marginal likelihood for each rate, `k`.
 
     Raises:
         ValueError: If a rate lies outside [0, 1], or in the cases of :func:`fit_epsilon`.
@@ -294,7 +297,8 @@ class _Filters:
         series = values @ vectors
         self._series = series / np.sqrt(eigenvalues)
         self._noise = noise / eigenvalues
-        # The terms of the likelihood that do not depend on ε: scales, and directions of pure noise.
+        # Terms of the likelihood that do not depend on ε: from the scales of the series, and from
+        # directions in which all readings are noise.
         rows, arms = int(self._read.sum()), values.shape[1]
         rest = float((values[self._read] ** 2).sum() - (series[self._read] ** 2).sum())
         idle = rows * (arms - len(eigenvalues))
@@ -306,10 +310,10 @@ class _Filters:
         )
 
     def log_likelihood(self, epsilon: np.ndarray) -> np.ndarray:
-        """The log likelihood of each ε, `k -> k`.
+        """The log likelihood of each of k rates of change ε, `k`.
 
         Series are scaled to prior variance 1. For every row the mean is multiplied by √(1-ε), the
-        variance becomes 1 - (1-ε)(1 - variance), and the reading updates both.
+        variance becomes 1 - (1-ε)(1 - variance), and the reading updates mean and variance.
         """
         squared = 1 - epsilon[:, None]
         attenuation = np.sqrt(squared)

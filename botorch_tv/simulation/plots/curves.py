@@ -1,4 +1,4 @@
-"""Plots of regret over time, resets and first resets; curves, their labels and their colours."""
+"""Plots of regret over time, resets and first resets; functions that draw and label curves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LINES = ("solid", "dashed", "dotted", "dashdot")
 
 
 LineStyle = tuple[str, str]
-"""The colour and line style of a strategy."""
+"""The colour and the line style of a strategy."""
 
 
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
@@ -56,7 +56,7 @@ def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
 
 
 def _key(label: str) -> str:
-    """A common key for all spellings of a name, such as ET-GP-UCB and et_gp_ucb."""
+    """A key that is the same for all spellings of a name, such as ET-GP-UCB and et_gp_ucb."""
     return re.sub(r"[^a-z0-9]", "", label.lower())
 
 
@@ -68,18 +68,18 @@ _PRESET_STYLES: dict[str, LineStyle] = {
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
-    """The first style with a free colour, otherwise the first free style, from a label's own on."""
+    """The first style with a free colour, else the first free style; the label sets the order."""
     first = int(hashlib.sha256(label.encode()).hexdigest(), 16) % len(COLORS)
     styles = [(color, line) for line in LINES for color in COLORS[first:] + COLORS[:first]]
     colors = {color for color, _ in taken}
     return min(styles, key=lambda style: (style in taken, style[0] in colors))
 
 
-LABEL_HEIGHT = 0.155  # inches per line of a label
+LABEL_HEIGHT = 0.155  # height of a line of a label, in inches
 
 
 Curve = tuple[np.ndarray, np.ndarray]
-"""A mean over trials and its standard error, both `rounds`."""
+"""The two arrays of a curve: mean over trials and its standard error, each `rounds`."""
 
 
 def regret_curves(result: StudyRecord, normalized: bool) -> dict[str, Curve]:
@@ -87,7 +87,7 @@ def regret_curves(result: StudyRecord, normalized: bool) -> dict[str, Curve]:
 
     Args:
         result: The study.
-        normalized: Whether to return R_t / t instead of R_t.
+        normalized: Whether to divide the cumulative regret R_t by the number of rounds t.
     """
     rounds = np.arange(1, result.data.sizes["round"] + 1) if normalized else 1
     curves = {}
@@ -125,9 +125,9 @@ def fit_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None
 
     Args:
         axes: The axes.
-        curves: Curves that must fit.
-        skipped: Share of the rounds, at the start, that need not fit. Normalised regret starts at
-            the level of random choices, which is several times its later level.
+        curves: Curves that must fit into the axes.
+        skipped: Share of the rounds, at the start, in which curves may exceed the axes. Normalised
+            regret starts at the level of random choices, which is several times its later level.
     """
     tops = [
         float((mean + np.nan_to_num(error))[int(skipped * len(mean)) :].max())
@@ -137,14 +137,14 @@ def fit_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None
 
 
 def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, LineStyle]) -> None:
-    """Label every curve at its right end; call it once the scale is final.
+    """Label every curve at its right end; call this function once the scale is final.
 
     Args:
         axes: The axes.
         curves: The curves by name.
         styles: The styles of the curves, by name.
     """
-    to_axes = axes.transData + axes.transAxes.inverted()  # for both kinds of scale
+    to_axes = axes.transData + axes.transAxes.inverted()  # for linear and logarithmic scales
     right = axes.get_xlim()[1]
     heights = {
         label: float(to_axes.transform((right, mean[-1]))[1]) for label, (mean, _) in curves.items()
@@ -172,7 +172,7 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
     """
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
-    packed = np.cumsum([0.0, *np.broadcast_to(gaps, len(places) - 1)])  # as close as allowed
+    packed = np.cumsum([0.0, *np.broadcast_to(gaps, len(places) - 1)])  # as close as gaps allow
     spread: list[float] = (isotonic_regression(places - packed).x + packed).tolist()
     return spread
 
@@ -180,7 +180,7 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
 # ---------------------------------------------------------------- pictures
 
 UNSETTLED = 0.1  # share of rounds, at the start, in which normalised regret may exceed the scale
-RASTER_TRIALS = 25  # more rows than this merge into grey on a usual screen
+RASTER_TRIALS = 25  # largest number of rows of ticks; more rows merge into grey on a usual screen
 
 
 def plot_regret(
@@ -194,7 +194,7 @@ def plot_regret(
     Args:
         result: The study.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes for a plot of one kind of regret, without resets; their figure is returned.
+        ax: Axes to draw a single kind of regret on, without resets; their figure is returned.
         normalized: Which kind of regret is drawn on ``ax``: normalised if True, else cumulative.
 
     Raises:
@@ -288,7 +288,7 @@ def plot_first_reset(
 
     Args:
         results: The studies by rate of change ε; the first strategy of each is event-triggered.
-        periods: The period of R-GP-UCB for the same ε, drawn as a vertical line.
+        periods: The period of R-GP-UCB by rate of change ε, drawn as a vertical line.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw on instead of a new figure; their figure is returned.
 
@@ -352,7 +352,7 @@ def _caption(*results: StudyRecord, ticks: bool) -> str:
     return (band if counts[-1] > 1 else "One trial.") + last
 
 
-UNSETTLED_SIMPLE = 0.05  # share of rounds, at the start, when simple regret may exceed the scale
+UNSETTLED_SIMPLE = 0.05  # share of rounds, at the start, in which curves may exceed the scale
 
 
 def plot_simple_regret(
@@ -360,8 +360,8 @@ def plot_simple_regret(
 ) -> Figure:
     """Simple regret over time, next to the regret of the arms played.
 
-    Simple regret is the regret of the arm with the best posterior mean before the round's
-    observation. The regret of the arms played minus simple regret is the cost of exploration.
+    The simple regret of a round is the regret of the arm with the best posterior mean before the
+    observation. The cost of exploration is the regret of the arms played minus the simple regret.
 
     Args:
         result: A diagnosed study.
@@ -398,7 +398,7 @@ def _draw_simple_regret(axes: Axes, result: StudyRecord, curves: Mapping[str, Cu
 
 
 def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle]) -> None:
-    """A row per strategy: the regret of arms recommended and of arms played, lowest on top."""
+    """Draw a row per strategy, with the regret of arms recommended and of arms played."""
     recommended, played = (
         result.over_trials(by_trial(values, lambda value: value.mean("round")))
         for values in (result.simple_regret, result.regret)

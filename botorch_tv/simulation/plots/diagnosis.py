@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEVEL = 0.9  # nominal level of the bands plotted over time
-BLOCKS = 25  # approximate number of points over time; each is an average over several rounds
+LEVEL = 0.9  # nominal level of the bands whose calibration is plotted over time
+BLOCKS = 25  # approximate number of points of a curve over time; a point averages several rounds
 
 
 def plot_calibration(
@@ -47,12 +47,12 @@ def plot_calibration(
 ) -> Figure:
     """Reliability diagrams of objective and observation, and calibration over time.
 
-    A curve below the diagonal belongs to an overconfident strategy.
+    The curve of an overconfident strategy lies below the diagonal.
 
     Args:
         result: A diagnosed study.
         path: Where to write the figure; its extension selects the format.
-        level: Nominal level of the bands plotted over time, in (0, 1).
+        level: Nominal level, in (0, 1), of the bands whose calibration is plotted over time.
         ax: Axes to draw the diagram of the objective on; their figure is returned.
 
     Raises:
@@ -102,14 +102,14 @@ def _draw_reliability(
     axes.set_title(f"{name.title()} in mean ± z {spread}", loc="left", fontsize=10.5)
     if name == "objective":
         axes.set_ylabel("share of rounds inside")
-        for label, (color, _) in styles.items():  # the band played, mean ± √β sd, is a dot
+        for label, (color, _) in styles.items():  # a dot is the own band, mean ± √β sd
             own = shares.sel(strategy=label)
             ends = float(own["played_level"]), float(own["played"])
             axes.plot(*ends, "o", color=color, markeredgecolor="white", clip_on=False)
 
 
 def _curves_with_predictions(shares: xr.Dataset, name: str) -> dict[str, Curve]:
-    """Shares and their standard errors by label, for strategies that make predictions."""
+    """Shares and their standard errors by label, for all strategies that make predictions."""
     curves = {}
     for label in map(str, shares["strategy"].values):
         share = shares[name].sel(strategy=label).values
@@ -163,7 +163,7 @@ def plot_triggers(
         _draw_predictions(ax, rounds, values, triggers)
         ax.set_xlabel("round")
         ax.set_title(f"{label}, trial {number}", loc="left", fontsize=11.5)
-        ax.legend(frameon=False, fontsize=8)  # inside, because the axes may be narrow
+        ax.legend(frameon=False, fontsize=8)  # labels lie inside, because axes may be narrow
         return figure
     figure = canvas(11, 6.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
@@ -231,7 +231,7 @@ def _draw_residuals(
 def _fill(
     axes: Axes, rounds: np.ndarray, low: np.ndarray, high: np.ndarray, alpha: float, label: str
 ) -> None:
-    """A band between two values of every round."""
+    """Draw a band between a lower and an upper value in every round."""
     edges = np.append(rounds, rounds[-1] + 1) - 0.5
     axes.stairs(
         high, edges, baseline=low, fill=True, color=BLUE, alpha=alpha, linewidth=0, label=label

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 COLORS = "viridis"
 ABREAST = 4
-"""Largest number of maps in a row."""
+"""Largest number of maps in a row of the figure."""
 TOP = 99.5
-"""Percentile of all errors at which the colour scale ends; the scale ignores a few large errors."""
+"""Percentile of the squared errors at which the colour scale ends; a few large errors exceed the
+scale."""
 DARKEST, LIGHTEST = 0.0, 0.85
-"""Range of the colour map whose ends differ from each other and from white."""
+"""Part of the colour map that curves use, as fractions of its length; its lightest end is left
+out."""
 ELONGATED = 4.0
 """Aspect ratio above which a map is stretched to fill its panel."""
 
@@ -50,7 +52,7 @@ def plot_prediction_error(
     Args:
         result: A study with prediction errors.
         path: Where to write the figure; its extension selects the format.
-        across: Which coordinate of the arms is horizontal.
+        across: Index of the coordinate of the arms that is horizontal.
         names: Names of the coordinates.
         aspect: Length of a vertical unit divided by that of a horizontal unit; 1 / cos(latitude)
             for degrees of latitude and longitude.
@@ -93,7 +95,7 @@ def plot_prediction_error(
         axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
         if number % abreast == 0:
             axes.set_ylabel(names[1 - across])
-        if number + abreast >= len(order):  # no map below
+        if number + abreast >= len(order):  # panels with no map below
             axes.set_xlabel(names[across])
             axes.tick_params(labelbottom=True)
     for axes in panels[len(order) :]:
@@ -106,7 +108,7 @@ def plot_prediction_error(
 
 
 def arrangement(maps: int) -> tuple[int, int]:
-    """Numbers of rows and of columns for this many maps; rows are about equally full."""
+    """Number of rows and number of columns for this many maps; rows are about equally full."""
     rows = -(-maps // ABREAST)
     return rows, -(-maps // rows)
 
@@ -191,7 +193,7 @@ TITLES = {
     "noise_ratio": "Noise ratio ρ, noise variance over objective variance",
 }
 EDGES = 0.25, 0.75
-"""Quantiles over trials at the edges of a band; wider bands would hide each other."""
+"""Quantiles over trials between which a curve's band lies; wider bands would hide each other."""
 
 
 def plot_weights(
@@ -257,7 +259,7 @@ def plot_weights(
 
 
 def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
-    """The weights of the values of a quantity, from the smallest value to the largest."""
+    """The weights of all values of a quantity, such as ε, in the order of the values."""
     values = own.sortby(name)
     labels = [f"{value:g}" for value in values[name].values]
     shades = [colormaps[COLORS](shade) for shade in np.linspace(LIGHTEST, DARKEST, len(labels))]
@@ -270,7 +272,7 @@ def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
 def _draw_bands(
     axes: Axes, values: xr.DataArray, colors: Sequence[Any], labels: Sequence[str]
 ) -> None:
-    """Draw means over trials of `trial x round x curve`, and the middle half of several trials."""
+    """Draw a curve of the mean over trials, and a band for the middle half of several trials."""
     rounds, whole = values["round"].values, values.values
     for color, label, curve in zip(colors, labels, np.moveaxis(whole, -1, 0)):
         axes.plot(rounds, curve.mean(0), color=color, linewidth=1.6, label=label)

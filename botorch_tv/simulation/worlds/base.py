@@ -25,11 +25,12 @@ class Objective(ABC):
 
     @abstractmethod
     def at(self, choice: Tensor) -> Tensor:
-        """Noiseless values at some choices.
+        """Noiseless values of the objectives at some choices.
 
         Args:
-            choice: One choice or q choices per trial. On a grid: indices of arms, `trials` or
-                `trials x q`, int64. On a box: points, `trials x d` or `trials x q x d`.
+            choice: One choice or q choices per trial. On a grid, choices are indices of arms,
+                `trials` or `trials x q`, int64. On a box, choices are points, `trials x d` or
+                `trials x q x d`.
 
         Returns:
             `trials` or `trials x q`.
@@ -37,7 +38,7 @@ class Objective(ABC):
 
     @abstractmethod
     def best(self, maximize: bool) -> Tensor:
-        """The best value over the domain, `trials`.
+        """The best value of every objective over the domain, `trials`.
 
         Args:
             maximize: Whether the best value is the largest; otherwise it is the smallest.
@@ -69,7 +70,7 @@ class InFeatures(OnArms):
     Args:
         basis: The features.
         coordinates: Coordinates of the objectives, `trials x r`.
-        out: Memory for the values on the arms, `trials x M`; the next round reuses it.
+        out: Memory for the values on the arms, `trials x M`; the next round overwrites it.
     """
 
     def __init__(self, basis: ProductBasis, coordinates: Tensor, out: Tensor) -> None:
@@ -115,8 +116,8 @@ class World(ABC):
             stream: Random numbers of the trials, with their dtype and device.
 
         Yields:
-            The objectives of all trials in one round. They may be invalid as soon as the next round
-            is requested.
+            The objectives of all trials in one round. The objectives of a round may become invalid
+            when those of the next round are requested.
 
         Raises:
             ValueError: If the world has no objectives for these trials.
@@ -134,7 +135,7 @@ class World(ABC):
         """Whether each choice can be measured, bool of shape `trials`; None if all choices can.
 
         Args:
-            step: The round, counted from 0.
+            step: Number of the round, counted from 0.
             choice: The choice of each trial: indices of arms, `trials`; or points of a box, `trials
                 x d`.
         """
@@ -175,7 +176,7 @@ class GridWorld(World):
             stream: Random numbers of the trials, with their dtype and device.
 
         Yields:
-            Noiseless values on all arms, `trials x M`, in memory that the next round may reuse.
+            Noiseless values on all arms, `trials x M`, in memory that the next round may overwrite.
         """
 
     def objectives(self, stream: Stream) -> Iterator[Objective]:
@@ -184,8 +185,8 @@ class GridWorld(World):
     def look(self, rounds: int, trials: int = 1, seed: int = 0) -> xr.DataArray:
         """The noiseless objective of some trials, for inspection.
 
-        Up to rounding, trial i equals trial i of every study of this world with this seed on a CPU.
-        The strategies of the study do not matter.
+        Up to rounding, the objective of trial i is that of trial i in every study of this world
+        with this seed on a CPU, whatever the strategies of the study.
 
             >>> shown = world.look(rounds=100, trials=3)
             >>> shown.sel(trial=0, round=[1, 10, 100]).plot.line(x="x1")
@@ -209,7 +210,7 @@ class GridWorld(World):
         trials = require_integer(f"{name}: trials", trials, 1, "give the number of trials.")
         seed = require_integer(f"{name}: seed", seed, 0, "give the seed of a study.")
         stream = Stream(seed, "world", 0, trials, dtype=torch.float64, device=torch.device("cpu"))
-        # Copies, because a world may reuse the memory of a round.
+        # Rounds are copied, because a world may reuse the memory of a round.
         seen = [values.detach().clone() for values in islice(self._checked_rounds(stream), rounds)]
         require(
             len(seen) == rounds,
@@ -236,7 +237,7 @@ class GridWorld(World):
             yield values
 
     def first_arm(self, stream: Stream) -> Tensor | None:
-        """The arm of round 1, int64 of shape `trials`; None if strategies choose it.
+        """Index of the arm of round 1, int64 of shape `trials`; None if strategies choose it.
 
         Args:
             stream: Random numbers of the trials, independent of the stream for :meth:`rounds`.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gmpb import GMPB, GMPBConfig
 
 PROBES = 64
-"""Number of values that identify a test function, each at a point and a time."""
+"""Number of values of a test function that identify it; each is at another point and time."""
 
 
 class BoxWorld(World):
@@ -40,20 +40,21 @@ class BoxWorld(World):
 
     Args:
         problem: The test function; its coordinates are the domain.
-        noise: Variance of the observation noise, for values after scaling; by default
+        noise: Variance of the observation noise, in squared units of the scaled values; by default
             ``problem.noise_std**2 / scale**2``.
         shift: Number that is subtracted from the values of the problem, so that a prior mean of 0
             fits.
         scale: Positive number by which the shifted values are divided, so that a kernel of variance
             1 fits.
         random_rounds: Number of initial rounds in which all strategies of a trial play the same
-            random points, as in experiments with an initial design. The regret of these rounds
-            counts.
+            random points, as in experiments with an initial design. The regret of these rounds is
+            part of the result.
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Attributes:
         problem: A copy of the test function.
-        probe: Some values of the problem, which identify it when a study is resumed.
+        probe: Some values of the problem; when a study is resumed, they show whether the problem is
+            the same.
 
     Raises:
         ValueError: If a number is out of range, ``batch_shape`` has two or more dimensions, or
@@ -119,8 +120,8 @@ class BoxWorld(World):
                 X = torch.cat([X, X.new_full((*X.shape[:-1], 1), time)], -1)
                 if not shape:
                     return problem(X, noise=False)  # type: ignore[no-any-return]
-                # The problem evaluates all its functions; those of other trials get arbitrary
-                # points.
+                # The problem always evaluates all its functions. Functions of other trials are
+                # evaluated at arbitrary points.
                 filled = X[:1].expand(*shape, *X.shape[1:]).clone()
                 filled[trials] = X
                 return problem(filled, noise=False)[trials]  # type: ignore[no-any-return]
@@ -141,7 +142,8 @@ class BoxWorld(World):
     def _probe(self) -> Tensor:
         dim = self.domain.dim
         U = even_points(PROBES, dim + 1).to(self.problem.bounds)
-        # The times are whole numbers, because rounds are. Every function of a batch is probed.
+        # The times are whole numbers, because a study evaluates the problem only at rounds. Every
+        # function of a batch is evaluated.
         times = (1 + U[:, dim:] * (self.horizon - 1)).round()
         X = torch.cat([self.domain.from_unit(U[:, :dim]), times], -1)
         values: Tensor = self.problem(X.expand(*self.problem.batch_shape, *X.shape), noise=False)
@@ -153,9 +155,10 @@ class _OnBox(Objective):
 
     Args:
         world: The world, whose shift and scale are used.
-        stream: Gives the dtype and device of the results.
-        values: Maps points, `trials x q x d`, to values before scaling, `trials x q`.
-        best: Returns the best values before scaling, `trials`.
+        stream: The stream; results have its dtype and device.
+        values: A function that maps points, `trials x q x d`, to values before scaling,
+            `trials x q`.
+        best: A function that returns the best values before scaling, `trials`.
     """
 
     def __init__(
@@ -186,7 +189,7 @@ Landscape = TypeVar("Landscape")
 
 
 class Played(TypedDict, total=False):
-    """Options that all landscapes share; :class:`PeaksWorld` describes them."""
+    """Options of all worlds of peaks; :class:`PeaksWorld` describes them."""
 
     noise: float
     shift: float
@@ -203,8 +206,8 @@ class PeaksWorld(World, Generic[Landscape]):
 
     Args:
         dim: Number of coordinates d.
-        period: Number of rounds between changes.
-        noise: Variance of the observation noise, for values after scaling.
+        period: Number of rounds between changes of the landscape.
+        noise: Variance of the observation noise, in squared units of the scaled values.
         shift: Number that is subtracted from the values of the landscape, so that a prior mean of 0
             fits.
         scale: Positive number by which the shifted values are divided, so that a kernel of variance
@@ -296,7 +299,7 @@ class GMPBWorld(PeaksWorld["GMPB"]):
 
     Args:
         config: Settings of the benchmark; ``change_frequency`` is the number of rounds between
-            changes.
+            changes of the landscape.
         **played: ``noise``, ``shift``, ``scale``, ``search``; see :class:`PeaksWorld`. Values reach
             70 at peaks, and are far below 0 away from all peaks.
 
@@ -334,8 +337,8 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
     Args:
         dim: Number of coordinates d.
         scenario: 1 (five smooth hills), 2 (ten cones) or 3 (fifty cones).
-        period: Number of rounds between changes; in ``deap`` 5,000, 5,000 and 1,000 for the three
-            scenarios.
+        period: Number of rounds between changes of the landscape; in ``deap`` 5,000, 5,000 and
+            1,000 for the three scenarios.
         **played: ``noise``, ``shift``, ``scale``, ``search``; see :class:`PeaksWorld`. Peaks are 30
             to 70 high.
 

@@ -21,7 +21,7 @@ from botorch_tv.validation import require, require_integer, require_number
 
 
 class DrawnWorld(GridWorld):
-    """A world that is made of a few functions, which are drawn anew for every trial.
+    """A world whose objectives are made of a few functions, which are drawn anew for every trial.
 
     Args:
         domain: The arms.
@@ -60,7 +60,7 @@ class DrawnWorld(GridWorld):
         )
 
     def draw(self, stream: Stream) -> list[FunctionDraw]:
-        """The functions of every trial, in order; they are the functions of :meth:`rounds`.
+        """The functions of every trial, in the order in which :meth:`rounds` uses them.
 
         Args:
             stream: Random numbers of the trials, with their dtype and device.
@@ -172,7 +172,7 @@ class DriftWorld(DrawnWorld):
         ends = [drawn.values for drawn in self.draw(stream)]
         values = torch.empty_like(ends[0], memory_format=torch.contiguous_format)
         for t in range(1, self.horizon + 1):
-            # Integer arithmetic avoids rounding, so that a leg ends exactly at a function.
+            # Integer arithmetic avoids rounding, because a leg must end exactly at a function.
             leg, rest = divmod(self.legs * t, self.horizon)
             if rest == 0:
                 values.copy_(ends[leg])
@@ -185,7 +185,7 @@ class MarkovWorld(GridWorld):
     """One draw from a Gaussian process per trial; it drifts by the Markov model, [B16] §2.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
-    kernel's Gaussian process. Each round uses one normal variate for each feature of the kernel.
+    kernel's Gaussian process. Each round needs a normal variate for each feature of the kernel.
 
     Args:
         domain: The arms.
@@ -224,7 +224,8 @@ class MarkovWorld(GridWorld):
         position = self._draw.coordinates(basis, stream)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
-            # It is cheaper to convert the draws of many rounds to coordinates together.
+            # The draws of many rounds are converted to coordinates together, because this is
+            # faster.
             normals = stream.leading_normals_ahead(basis.normals, basis.arms)
             steps = basis.draw_from_prior(normals.to(basis.variance.dtype)).mul_(move)
             for step in steps.unbind(1):
@@ -237,18 +238,19 @@ class SineWorld(GridWorld):
 
     u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the
     kernel among the centers. Trials differ only in their noise. The norm of f_t in the kernel's
-    function space is at most scale / √λ_max. [M] states the bound ``scale``, which holds only for
-    λ_max >= 1. With the parameters of [M], λ_max is 0.71, and within 500 rounds the norm reaches
-    5.48.
+    function space is at most scale / √λ_max. [M] states that the norm is at most ``scale``; this
+    holds only for λ_max >= 1. With the parameters of [M], λ_max is 0.71, and within 500 rounds the
+    norm reaches 5.48.
 
     Because the centers are evenly spaced, f is a wave that travels along the line at a constant
-    speed: ``frequency`` times the distance of neighbouring centers, per round. Measurements
-    therefore lose their value at a constant rate. At the speed in [M] a window of two rounds works
-    well, so this world does not test whether a strategy detects outdated data.
+    speed. In a round it moves by ``frequency`` times the distance between neighbouring centers. The
+    information of a measurement therefore decreases at a constant rate. At the speed in [M] a
+    window of two rounds works well, so this world does not test whether a strategy detects outdated
+    data.
 
     Args:
         domain: The arms.
-        kernel: A GPyTorch kernel, not a matrix, because centers need not be arms.
+        kernel: A GPyTorch kernel; a matrix is not possible, because centers need not be arms.
         centers: The number n of evenly spaced points c_i from the first to the last arm.
         scale: Factor of the objective, at least 0; [M] uses 5.
         frequency: Increase of the phase in a round, in radians; [M] uses 0.3.
@@ -289,7 +291,7 @@ class SineWorld(GridWorld):
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         arms, centers = (X.double().to(stream.device) for X in (self.domain.X, self.centers))
-        # Copies, because Module.to() moves the module in place.
+        # The kernel is copied, because Module.to() moves a module in place.
         with torch.no_grad():
             covariance = copy.deepcopy(self.kernel).to(arms)(arms, centers).to_dense()
             among = copy.deepcopy(self.kernel).to(self.centers)(self.centers).to_dense()
@@ -323,7 +325,7 @@ class FunctionDistribution(ABC):
     """A distribution over functions on the arms of a domain."""
 
     fresh: bool = True
-    """Whether two draws in the same trial differ."""
+    """Whether two draws of a function in the same trial differ."""
 
     def __repr__(self) -> str:
         return arguments_shown(self)
@@ -350,7 +352,7 @@ class GaussianDraw(FunctionDistribution):
 
     def __init__(self, kernel: Kernel | Tensor) -> None:
         self.kernel = copy.deepcopy(kernel)
-        self._bases: dict[tuple[object, ...], Basis] = {}  # grids cache no bases of matrices
+        self._bases: dict[tuple[object, ...], Basis] = {}  # grids do not cache features of matrices
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self.basis(domain, stream.dtype, stream.device)
@@ -373,7 +375,7 @@ class GaussianDraw(FunctionDistribution):
 
     @staticmethod
     def coordinates(basis: FeatureBasis, stream: Stream) -> Tensor:
-        """The coordinates of a draw in the features, `trials x r`.
+        """The coordinates of a draw with respect to the features, `trials x r`.
 
         Args:
             basis: The features, r of them.
@@ -387,7 +389,7 @@ class SmoothedDraw(GaussianDraw):
     """The posterior mean fitted to a draw from the Gaussian process, [C17] §6.
 
     With g ~ N(0, K) on the arms, f = K a with a = (K + λ I)⁻¹ g, and the squared norm is aᵀ K a.
-    From the same random numbers :class:`GaussianDraw` draws g, so f and g can be compared.
+    :class:`GaussianDraw` draws g from the same random numbers, so f and g can be compared.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -403,8 +405,8 @@ class SmoothedDraw(GaussianDraw):
         self.noise = require_number("SmoothedDraw: noise", noise, "(0, inf)", fix)
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        # K is numerically singular for most kernels. With features Φ, only Φᵀ Φ + λ I is inverted:
-        # f = Φ w with w = (Φᵀ Φ + λ I)⁻¹ Φᵀ g, and aᵀ K a = |Φᵀ a|² = |w|².
+        # For most kernels K is numerically singular. With features Φ, K = Φ Φᵀ, only Φᵀ Φ + λ I is
+        # inverted: f = Φ w with w = (Φᵀ Φ + λ I)⁻¹ Φᵀ g, and aᵀ K a = |Φᵀ a|² = |w|².
         basis = self.basis(domain, torch.float64, stream.device)
         eye = torch.eye(basis.size, dtype=torch.float64, device=stream.device)
         features = basis.expand(eye).mT
@@ -422,7 +424,8 @@ class SmoothedDraw(GaussianDraw):
 class RKHSFunctions(FunctionDistribution):
     """f = Σ_i α_i k(·, x_i), α_i uniform on [-1, 1] and x_i among the arms, [W22] §7.
 
-    Here the x_i are uniform and may repeat; [W22] only states that they are arms.
+    Here every x_i is drawn uniformly from all arms, with repetition; [W22] only states that the x_i
+    are arms.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -438,7 +441,8 @@ class RKHSFunctions(FunctionDistribution):
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = domain.basis(self.kernel, dtype=stream.dtype, device=stream.device)
-        # In float32 the product of the number of arms and a number just below 1 may round up to it.
+        # In float32 the product of the number of arms and a number just below 1 may round up to the
+        # number of arms.
         arms = (stream.uniform(self.terms) * basis.arms).long().clamp_max(basis.arms - 1)
         alpha = 2 * stream.uniform(self.terms) - 1
         weights = alpha.new_zeros(stream.trials, basis.arms).scatter_add_(-1, arms, alpha)
@@ -447,10 +451,11 @@ class RKHSFunctions(FunctionDistribution):
 
 
 class FixedFunctions(FunctionDistribution):
-    """User-defined functions, the same in every study.
+    """User-defined functions, which are the same in every study.
 
     Args:
-        values: A function for all trials, `M`, or a function for each trial, `trials x M`.
+        values: Values on the arms of one function for all trials, `M`, or of a function for each
+            trial, `trials x M`.
     """
 
     fresh = False

@@ -28,11 +28,12 @@ from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 UNEVEN = 0.25
-"""A warning is issued if a time between rows differs from the usual time by more than this share of
-the usual time."""
+"""Largest accepted relative deviation of a time between rows from the usual time between rows; a
+larger deviation causes a warning."""
 
 First = int | Literal["random", "each"] | None
-"""The arm of round 1, or how to choose it."""
+"""The first arm of every trial: an index, a way to choose the arm, or None for the choice of the
+strategy."""
 
 
 class PanelWorld(GridWorld):
@@ -45,23 +46,25 @@ class PanelWorld(GridWorld):
     differ in their first arm; all strategies of a trial have the same first arm. Build strategies
     from ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
 
-    The covariance includes the noise of the readings, so ε of a slow world is overestimated. For
-    300 rows of 20 arms the fitted ε was 0.06 instead of 0.01; with the true covariance the fitted ε
-    was 0.01. Give strategies a better ε if one is available.
+    The covariance includes the noise of the readings, so a small ε is overestimated. For 300 rows
+    of 20 arms the fitted ε was 0.06 instead of 0.01; with the true covariance the fitted ε was
+    0.01. If a better value of ε is available, give it to the strategies.
 
-    Rows are assumed to be rounds of equal length; a panel with unevenly spaced times causes a
-    warning.
+    Each row is a round, and all rounds are assumed to have the same length; unevenly spaced times
+    in a panel cause a warning.
 
-    Missing readings are NaN. The covariance of two arms uses the rows with readings of both. An arm
-    without a reading in a test row has its previous value, and playing it yields no observation.
+    Missing readings are NaN. The covariance of two arms uses the rows with readings of both. If an
+    arm has no reading in a test row, the objective at the arm has its previous value, and playing
+    the arm yields no observation.
 
     Args:
         values: A panel, or readings of shape `rounds x arms`, NaN for missing readings.
         train: Number of initial rows for fitting, at least 2; the remaining rows are replayed.
         center: ``"all"`` subtracts the mean of all readings. ``"arm"`` subtracts the mean of each
             arm, so the objective is an arm's excess over its usual reading.
-        standardize: False preserves the unit of the readings (scale 1), also for regret.
-        noise_share: Noise variance of the model relative to the variance of the training rows.
+        standardize: Whether readings are divided by their standard deviation. If False, the scale
+            is 1, so the objective and regret are in the unit of the readings.
+        noise_share: Noise variance of the model, divided by the variance of the training rows.
         groups: Number of consecutive training rows in a group, such as the rows of a day; the fit
             of ε treats groups as independent. By default all rows are in the same group.
         observation_noise: Variance of the noise that is added to the readings that strategies
@@ -80,12 +83,12 @@ class PanelWorld(GridWorld):
         kernel: Covariance across arms, `arms x arms`, float64, in squared units of the objective.
         model_noise: Noise variance that the model assumes for a reading.
         epsilon: Rate of change ε per round, fitted on first access.
-        mean: Mean subtracted from the readings: a scalar, or a mean per arm, `arms`.
+        mean: The mean that was subtracted from the readings: a scalar, or a mean per arm, `arms`.
         scale: Divisor of the readings.
         training: The scaled training rows, `train x arms`, float64, NaN for missing readings.
         objective: The scaled test rows, gaps filled, `horizon x arms`, float64.
-        measured: Whether each value of ``objective`` was read in its row and not filled in, bool,
-            `horizon x arms`.
+        measured: Whether each value of ``objective`` is a reading of its row, and not filled in,
+            bool, `horizon x arms`.
         horizon: Number of test rows.
         noise: Variance of the noise added to readings, 0 unless ``observation_noise`` is given.
 
@@ -138,7 +141,7 @@ class PanelWorld(GridWorld):
 
     @cached_property
     def epsilon(self) -> float:
-        """Rate of change ε of the largest marginal likelihood of the training rows, [B16] (24)."""
+        """The rate ε that maximises the marginal likelihood of the training rows, [B16] (24)."""
         covariance = sample_spectrum(self.training)
         return fit_rate(self.training, covariance, self.model_noise, self._groups).epsilon
 
@@ -153,7 +156,7 @@ class PanelWorld(GridWorld):
         arms = len(self.domain)
         if self.start == "random":
             # In float32 the product of the number of arms and a number just below 1 may round up to
-            # it.
+            # the number of arms.
             return (stream.uniform() * arms).long().clamp_max(arms - 1)
         if self.start == "each":
             trials = torch.arange(stream.first, stream.first + stream.trials, device=stream.device)
@@ -169,7 +172,8 @@ class PanelWorld(GridWorld):
 def _warn_if_uneven(times: np.ndarray | None) -> None:
     if times is None or len(times) < 2:
         return
-    # Differences of dates are whole numbers of units, so equal steps have a ratio of exactly 1.
+    # Differences of dates are whole numbers of units, so the ratio of equal differences is exactly
+    # 1.
     lengths = np.diff(times).astype(np.float64)
     steps = lengths / np.median(lengths)
     worst = int(np.abs(steps - 1).argmax())
