@@ -295,9 +295,9 @@ def tell(**given):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: tell(noise=0.1), r"Omit it .* tv_gp_ucb"),
-        (lambda: Loop(strategy(), BOX).observe([0.5, 0.5], 4.0, noise=0.1), r"Omit it"),
-        (lambda: Loop.from_table(strategy(), BOX, [[0.1, 0.2]], [1.0], noise=[0.1]), r"Omit it"),
+        (lambda: tell(noise=0.1), r"Omit noise .* tv_gp_ucb"),
+        (lambda: Loop(strategy(), BOX).observe([0.5, 0.5], 4.0, noise=0.1), r"Omit noise"),
+        (lambda: Loop.from_table(strategy(), BOX, [[0.1, 0.2]], [1.0], noise=[0.1]), r"Omit noise"),
         (lambda: strategy().describe(strategy().init(GRID, batch_shape=(2,))), "but .* takes one"),
         (lambda: strategy(starts=1), "a standard deviation needs two"),
         (lambda: strategy(bank=3), "must be a Bank"),
