@@ -38,7 +38,7 @@ def comparison(arguments: argparse.Namespace) -> Compared:
     options = DRAWN | OF_DRAWN | given
     points, dim, epsilon = options["points"], options["dim"], options["epsilon"]
     if options["dtype"] == "float32" and "strategies" not in given:
-        options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # requires float64
+        options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # Adaptive needs float64
     kernel = unit_kernel(options["kernel"], options["lengthscale"])
     strategies = _line_up(options, kernel, options["noise"], epsilon)
     arms, most = points**dim, int((free_bytes(torch.device("cpu")) / 16) ** 0.5)
@@ -85,7 +85,7 @@ def _recorded(given: dict[str, Any]) -> Compared:
 
 
 def _without(panel: Panel, text: str) -> Panel:
-    """The panel without an arm, or without a comma list of arms.
+    """The panel without the arms named in a text: one arm, or a list separated by commas.
 
     Raises:
         ValueError: If there is no such arm, or no arm remains.
