@@ -240,8 +240,7 @@ def complete_trial_at(
 def _time(
     client: Client, fixed_parameters: dict[str, float], name: str | None
 ) -> dict[str, float | int]:
-    """The time, keyed by the name of its parameter; ``name`` is None for a strategy without
-    time."""
+    """The time, by the name of its parameter; ``name`` is None if the strategy has no time."""
     given = list(fixed_parameters) if isinstance(fixed_parameters, Mapping) else []
     own = name or (given[0] if given else "")
     parameter = client._experiment.search_space.parameters.get(own)

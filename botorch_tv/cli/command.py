@@ -214,7 +214,7 @@ def _paper(arguments: argparse.Namespace) -> int:
             print(f"{experiment.errors}\n")
         print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # at the end, since an interrupted 'all' resumes from these
+    if not arguments.quick:  # at the end, because an interrupted 'all' uses the chunks
         for experiment in chosen:
             for chunks in experiment.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", experiment.trials))

@@ -38,7 +38,7 @@ def comparison(arguments: argparse.Namespace) -> Compared:
     options = DRAWN | OF_DRAWN | given
     points, dim, epsilon = options["points"], options["dim"], options["epsilon"]
     if options["dtype"] == "float32" and "strategies" not in given:
-        options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # Adaptive needs float64
+        options["strategies"] = options["strategies"].removesuffix(",Adaptive")  # requires float64
     kernel = unit_kernel(options["kernel"], options["lengthscale"])
     strategies = _line_up(options, kernel, options["noise"], epsilon)
     arms, most = points**dim, int((free_bytes(torch.device("cpu")) / 16) ** 0.5)

@@ -116,7 +116,7 @@ def add_loop_options(commands: Any) -> None:
     for parser in (ask, tell, observe, recommend, amend):
         default = "unchanged" if parser is amend else "now"
         text = f"time, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
-        also = ("--now",) if parser in (ask, recommend) else ()  # as in Python
+        also = ("--now",) if parser in (ask, recommend) else ()  # its name in Python is now
         parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
         # The default pattern of argparse takes the number -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")

@@ -68,8 +68,7 @@ class TrialClock:
         return self._attribute(trial)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
-        """The present time: ``now``, else the computer's time or, with a key, the newest trial's
-        time.
+        """The present time: ``now``, else the clock's time or, with a key, the newest trial's time.
 
         Raises:
             ValueError: If ``now`` is of another kind than the times of the trials.
