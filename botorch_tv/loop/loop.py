@@ -581,7 +581,7 @@ class Loop:
         Args:
             consultation: The consultation, or its number.
             y: The answers, `Q`; ignored where ``ok`` is False.
-            ok: Whether each point was answered, `Q`, or one bool for all points; True by default.
+            ok: Whether each point was answered, `Q`, or a scalar for all points; True by default.
 
         Returns:
             The number of points without an answer. If no point has an answer, an ``ExpertWarning``

@@ -54,7 +54,7 @@ class Case(ABC):
 
 @dataclass(frozen=True)
 class Drawn(Case):
-    """A study on drawn objectives. World and strategies are made from the noise variance.
+    """A study on drawn objectives. The world and the strategies are made from the noise variance.
 
     Args:
         title: A caption that distinguishes the case.
@@ -62,7 +62,7 @@ class Drawn(Case):
         world: Function that makes the world.
         strategies: Function that makes the strategies, by label.
         horizon: Largest number of rounds, if the experiment has more; None for no limit.
-        fixed: Whether all trials have the same functions, so they differ in noise alone.
+        fixed: Whether all trials have the same functions; the trials then differ in noise alone.
     """
 
     title: str
