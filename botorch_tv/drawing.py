@@ -27,8 +27,8 @@ PURPLE, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
 COLORS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
 GRAY, SILVER, WINE = "#555555", "#888888", "#882255"
 Where = str | os.PathLike[str] | None
-"""The file of a picture; its extension selects the format."""
-FILE_DPI = 150  # dots per inch of files
+"""Type of the path of a picture; its extension selects the format. None writes no file."""
+FILE_DPI = 150  # resolution of saved figures, in dots per inch
 
 
 class Picture(Figure):
@@ -80,7 +80,7 @@ def lighten(axes: Axes) -> None:
 
 
 def draw_round_axis(axes: Axes, rounds: np.ndarray) -> None:
-    """Set up a horizontal axis of rounds."""
+    """Set the limits and the ticks of a horizontal axis of rounds."""
     axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 

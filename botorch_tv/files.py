@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ENDING = ".part"
-"""Ending of hidden files that are renamed once complete."""
+"""Ending of the names of unfinished hidden files, which are renamed once complete."""
 POSIX = os.name == "posix"
 
 
@@ -82,7 +82,7 @@ def read_cells(path: Path) -> pd.DataFrame:
 
 
 def _refuse_cells(path: Path, wrong: pd.Series) -> None:
-    """Raise a ``ValueError`` for the first wrong cell, if any; cells are indexed by line."""
+    """Raise a ``ValueError`` for the first of some wrong cells, which are indexed by line."""
     for line, cell in wrong.items():
         raise ValueError(
             f"{path.name} line {line}: {cell!r} may have a thousands separator; write all numbers "
@@ -223,7 +223,7 @@ def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
     handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
     try:
         if old is not None and POSIX:
-            with suppress(OSError):  # only root may change owners
+            with suppress(OSError):  # ignored, because only root may change owners
                 os.fchown(handle, old.st_uid, old.st_gid)
         os.close(handle)
         yield unfinished
@@ -253,7 +253,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _synchronise(file: Path, mode: int | None) -> None:
-    """Write the content of a file to the disk, and set its mode unless None."""
+    """Write the content of a file to the disk, and set its mode if a mode is given."""
     handle = os.open(file, os.O_RDWR)
     try:
         os.fsync(handle)
@@ -267,7 +267,7 @@ def _sync_folder(folder: Path) -> None:
     """Make a rename survive a power failure, if the system supports it."""
     if not POSIX:
         return
-    with suppress(OSError):  # some network file systems refuse
+    with suppress(OSError):  # some network file systems refuse to synchronise a folder
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -34,18 +34,19 @@ __all__ = ["Description", "describe", "differences"]
 Description = Any
 """A JSON value: None, bool, int, float, str, or lists and dictionaries of these."""
 TYPE, CODE, SUMS = "type", "(code)", "sums"
-"""Keys in a description: an object's class, its code, and the weighted sums of an array."""
+"""Keys of a description: for an object's class, for its code, and for weighted sums of an array."""
 NUMBER_ROUNDING, ARRAY_ROUNDING = 1e-12, 1e-10
 """Relative differences that count as rounding: of numbers, and of sums of an array."""
 ABSENT, PARTED = object(), dict | float | list
 FUNCTIONS = (types.FunctionType, staticmethod, classmethod, property)
 MADE = (functools.partial, functools.partialmethod, functools.cached_property, types.MethodType)
-"""FUNCTIONS: types of functions in the body of a class. MADE: types made of functions."""
+"""FUNCTIONS: types of functions in the body of a class. MADE: types of objects made from
+functions."""
 PARTS = ("func", "args", "keywords", "fget", "fset", "__self__", "__func__", "__wrapped__")
-"""Attributes that contain the parts of an object of one of these types."""
+"""Names of the attributes that contain the parts of an object made from functions."""
 DATA = (Tensor, np.ndarray, torch.nn.Module, functools.partial, Mapping, list, tuple, set)
 FIXED = (Number, str, bytes, range, tuple, frozenset, Enum, Path, torch.dtype, torch.device)
-"""DATA: types of data. FIXED: types of immutable values."""
+"""DATA: types whose values are data. FIXED: types whose values are immutable."""
 
 
 def describe(value: object, path: str) -> Description:
@@ -76,10 +77,10 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
     Args:
         there: The description in a file.
         here: The present description.
-        path: The path of both in the whole description.
+        path: The path of both descriptions within the whole description.
 
     Returns:
-        A phrase per difference.
+        A list with one phrase per difference.
     """
     if isinstance(there, dict) and isinstance(here, dict) and there.get(TYPE) == here.get(TYPE):
         if SUMS not in there:
@@ -111,9 +112,7 @@ def own_version() -> str:
     """The version of this package; in a clone with the commit and a digest of later edits."""
     folder = Path(botorch_tv.__file__).parent
     with suppress(OSError, subprocess.CalledProcessError):
-        if (
-            folder.parent / ".git"
-        ).exists():  # a clone, not an installed package in a user's repository
+        if (folder.parent / ".git").exists():  # the package is in its own clone, not installed
             commit, edits = (
                 subprocess.check_output(
                     ["git", "-C", folder, *command, "--", "*.py"], stderr=DEVNULL
@@ -234,7 +233,7 @@ class _Describer:
         if users and id(function) in self._code:
             return {"the same as": self._code[id(function)][1]}
         self._code[id(function)] = function, path
-        own = (users or "<lambda>" in name) and code.co_filename != "<string>"  # of a dataclass
+        own = (users or "<lambda>" in name) and code.co_filename != "<string>"  # of dataclasses
         held = {n: c.cell_contents for n, c in zip(code.co_freevars, function.__closure__ or ())}
         held |= {f"default {n}": value for n, value in enumerate(function.__defaults__ or ())}
         held |= function.__kwdefaults__ or {}
@@ -245,13 +244,13 @@ class _Describer:
     def _named(
         self, names: Mapping[str, object], path: str, held: bool = False
     ) -> dict[str, Description]:
-        """The values of names in code, if results may depend on them."""
+        """The values of names in a function's code, if results may depend on them."""
         found: dict[str, Description] = {}
         for name, part in names.items():
             if _counts(name, part, held):
                 try:
                     found |= self._parts({name: part}, path)
-                except ValueError:  # of an object without attributes, the class counts
+                except ValueError:  # for an object without attributes, describe its class
                     found |= self._parts({name: type(part)}, path)
         return found
 
@@ -366,7 +365,8 @@ def _names(code: types.CodeType) -> set[str]:
 def _source(function: types.FunctionType) -> str:
     """A digest of the source of a function, without comments, docstrings and layout.
 
-    Without source, or if the file was edited after its import, it is a digest of the compiled code.
+    Without source, or if the file was edited after its import, the result is a digest of the
+    compiled code.
     """
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
@@ -396,7 +396,7 @@ def _definitions(text: str) -> tuple[dict[tuple[str, int], list[ast.AST]], set[t
 
 
 def _compiled(code: types.CodeType) -> str:
-    """The compiled code of a function, independent of lines and the order of sets."""
+    """The compiled code of a function as text, independent of lines and of the order of sets."""
 
     def stable(constant: object) -> object:
         if isinstance(constant, types.CodeType):

@@ -28,7 +28,7 @@ def free_bytes(device: torch.device) -> int:
             return min(1024 * int(found[1]), _allowed())
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not on every system
+    except (AttributeError, ValueError, OSError):  # not every system reports free memory
         return 2 * 2**30
 
 
@@ -55,7 +55,7 @@ def bytes_text(size: float) -> str:
 def torch_threads(count: int) -> Iterator[None]:
     """Set PyTorch's number of threads per operation within a ``with`` block."""
     before = torch.get_num_threads()
-    if before == count:  # set nothing: another Python thread may have set it
+    if before == count:  # nothing to set: another thread may have set it
         yield
         return
     torch.set_num_threads(count)

@@ -19,7 +19,7 @@ class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise a ``ValueError`` with ``message`` unless ``condition`` holds; none holds for NaN."""
+    """Raise a ``ValueError`` with ``message`` unless ``condition`` holds; NaN always fails."""
     if not condition:
         raise ValueError(message)
 
@@ -104,7 +104,7 @@ def require_integer(name: str, value: object, least: int, fix: str) -> int:
     """An integer of at least ``least``; 29.0 is accepted and returned as 29.
 
     Raises:
-        ValueError: If the value is not an integer, or smaller.
+        ValueError: If the value is not an integer, or is below ``least``.
     """
     whole = _is_number(value, numbers.Real) and value % 1 == 0  # type: ignore[operator]
     if not whole or value < least:  # type: ignore[operator]

@@ -89,7 +89,7 @@ class TrialSpace(Space):
         return all(own.validate(parameters[name]) for name, own in self.everything.items())
 
     def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...]:
-        """The point of some parameters, `D` numbers."""
+        """The point, `D` numbers, for given values of the parameters."""
         inner = {}
         for name, parameter in self.parameters.items():
             value = parameters[name]
@@ -97,7 +97,7 @@ class TrialSpace(Space):
         return self.point(inner)
 
     def parameterization(self, point: Any) -> TParameterization:
-        """The parameters of a point `D`, without time."""
+        """The values of the parameters at a point, `D` numbers, without time."""
         inner, outer = self.params(point), dict(self.fixed)
         for name, parameter in self.parameters.items():
             value = inner[name]
@@ -161,7 +161,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     Running trials count as if their value were the predicted mean (Desautels et al., 2014). Recent
     early-stopped trials count as if their value were the median of all values, or the predicted
-    mean if the mean is worse. Failed trials lower the probability that trials nearby succeed; see
+    mean, if this mean is worse. Failed trials lower the probability that trials nearby succeed; see
     :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment and the
     arguments.
 
@@ -289,7 +289,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """The parameters of the next trial at the given time.
+        """The parameters of the next trial, which has the given time.
 
         Args:
             pending_parameters: Parameters of running trials.

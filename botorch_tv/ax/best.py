@@ -141,7 +141,7 @@ def _predicted(
     points: list[TParameterization],
     now: float,
 ) -> list[dict[str, tuple[float, float]]]:
-    """Posterior mean and standard deviation of every metric, by setting."""
+    """For each setting: the posterior mean and standard deviation of every metric."""
     if isinstance(part, AdaptiveNode):
         predicted = part.predicted(experiment, points, now)
         (metric,) = experiment.optimization_config.objective.metric_names
@@ -240,7 +240,7 @@ def complete_trial_at(
 def _time(
     client: Client, fixed_parameters: dict[str, float], name: str | None
 ) -> dict[str, float | int]:
-    """The time by the name of its parameter; ``name`` is None for a strategy without time."""
+    """The time, by the name of its parameter; ``name`` is None if the strategy has no time."""
     given = list(fixed_parameters) if isinstance(fixed_parameters, Mapping) else []
     own = name or (given[0] if given else "")
     parameter = client._experiment.search_space.parameters.get(own)

@@ -97,8 +97,8 @@ def time_varying_generation_strategy(
         bayesian["botorch_acqf_class"] = UpperConfidenceBound
         bayesian["acquisition_options"] = {"width": width}
     random = {"seed": seed, "transforms": [Clock, *RANDOM_TRANSFORMS], "transform_configs": clock}
-    # The model takes over once this many trials are suggested or attached, and half this number is
-    # measured.
+    # The model takes over once this many trials are suggested or attached, and half as many trials
+    # are measured.
     enough = [
         MinTrials(
             threshold=initialization_trials,
@@ -140,11 +140,11 @@ VALUES: tuple[type[Any], ...] = tuple(
     for kind in vars(module).values()
     if isinstance(kind, type) and is_dataclass(kind)
 )
-"""Frozen dataclasses that a generation strategy may contain."""
+"""Types of the frozen dataclasses that a generation strategy may contain."""
 
 
 def label(kind: type[Any]) -> str:
-    """The name under which a class is saved; no class of Ax has this name."""
+    """The name under which Ax saves a class of this package; no class of Ax has this name."""
     return f"botorch_tv.{kind.__name__}"
 
 

@@ -310,7 +310,7 @@ def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement
         names: Names of the columns.
 
     Returns:
-        The placement of points at time ``now``.
+        The function that places points at time ``now``.
 
     Raises:
         UserInputError: If ``now`` lies before an observation.

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _parser().parse_args(argv, arguments)
         with warnings.catch_warnings():
-            # Imported libraries use this function, so users cannot avoid the warning.
+            # Imported libraries call `torch.jit.script`, so users cannot avoid its warning.
             warnings.filterwarnings(
                 "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
             )
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\nbotorch-tv: interrupted{_resume_text(arguments)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Python flushes the output once more at exit; this must go to the null device.
+        # Python flushes the output once more at exit; this output must go to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except Exception as error:
@@ -214,7 +214,7 @@ def _paper(arguments: argparse.Namespace) -> int:
             print(f"{experiment.errors}\n")
         print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # only at the end, because an interrupted 'all' resumes
+    if not arguments.quick:  # at the end, because an interrupted 'all' uses the chunks
         for experiment in chosen:
             for chunks in experiment.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", experiment.trials))

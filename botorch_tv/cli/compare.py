@@ -85,7 +85,7 @@ def _recorded(given: dict[str, Any]) -> Compared:
 
 
 def _without(panel: Panel, text: str) -> Panel:
-    """The panel without an arm, or without a comma list of arms.
+    """The panel without the arms named in a text: one arm, or a list separated by commas.
 
     Raises:
         ValueError: If there is no such arm, or no arm remains.

@@ -24,10 +24,11 @@ EXTRAS = {
     "worlds": ("gmpb", "deap"),
     "wind": ("floris",),
 }
-"""Optional packages by extra, as in pyproject.toml but without packages for developers."""
+"""Optional packages, by the extra that installs them; extras for developers are omitted."""
 POINTS, ROUNDS, EPSILON, NOISE, LENGTHSCALE = 30, 100, 0.03, 0.02, 0.2
 TOLERANCE = 1e-8
-"""Tolerance of posterior means and standard deviations if the prior deviation is 1."""
+"""Largest error at which posterior means and standard deviations count as exact, for a prior
+standard deviation of 1."""
 
 
 def examine() -> tuple[str, bool]:
@@ -73,7 +74,7 @@ def check(device: torch.device) -> tuple[float, float]:
     """The distance of a strategy's posterior from dense regression; the strategy's run time in s.
 
     The posterior mean of dense regression is k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2).
-    This function computes it without the library.
+    This function computes this mean without the library.
     """
     grid = Grid.regular(POINTS, 2)
     with torch.device("cpu"):

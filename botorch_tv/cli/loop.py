@@ -52,7 +52,7 @@ def option(
     default: object = argparse.SUPPRESS,
     **more: Any,
 ) -> None:
-    """Add an option with the type of its default; without a default, users may omit it."""
+    """Add an option with the type of its default; an option without a default may be omitted."""
     if default is not argparse.SUPPRESS:
         more = {"type": type(default)} | more
     group.add_argument(flag, help=help, default=default, **more)
@@ -116,9 +116,9 @@ def add_loop_options(commands: Any) -> None:
     for parser in (ask, tell, observe, recommend, amend):
         default = "unchanged" if parser is amend else "now"
         text = f"time, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
-        also = ("--now",) if parser in (ask, recommend) else ()  # the argument's name in Python
+        also = ("--now",) if parser in (ask, recommend) else ()  # its name in Python is now
         parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
-        # The default matcher takes -8e-06 for an option.
+        # The default pattern of argparse takes the number -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     status = step("status", _status, "summarise the measurements, open suggestions and the model")
     status.add_argument(
@@ -214,9 +214,9 @@ def _import(arguments: argparse.Namespace) -> int:
                 point = _point(loop, [f"{name}={row[column]}" for name, column in columns.items()])
                 rows.append((when, line, point, _number(row[y]) if good else None))
         there = _measured(loop)
-        # In order of time, because a late row would replay all later rows.
+        # In order of time, because adding an earlier row would replay all later rows.
         for when, line, point, value in sorted(rows, key=lambda row: _seconds(row[0])):
-            near = 1e-3 if isinstance(when, datetime) else 0.0  # because files round dates
+            near = 1e-3 if isinstance(when, datetime) else 0.0  # files round dates
             times_there = there.get(_place(point, value), [])
             same = [t for t in times_there if when is None or abs(_seconds(when) - t) <= near]
             if same:
@@ -462,7 +462,7 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
 
 
 class _BadOption(argparse.ArgumentTypeError, ValueError):
-    """An invalid value of an option or of a table; argparse prints messages of this type only."""
+    """An invalid value of an option or of a table; argparse prints only messages of such errors."""
 
 
 def _number(text: str) -> float:
@@ -485,7 +485,8 @@ def _time(text: str) -> Time:
 def _measured(loop: Loop) -> dict[Any, list[float]]:
     """The times of all measurements by point and value, to detect rows imported before.
 
-    It includes amended and removed measurements, so that an old table does not restore them.
+    Amended and removed measurements are included, because otherwise the import of an old table
+    would restore them.
     """
     found: dict[Any, list[float]] = {}
     history = loop.history

@@ -20,7 +20,7 @@ DRAWN: dict[str, Any] = {
     "points": 50,
     "dim": 2,
 }
-"""Options of simulated worlds, and their defaults; with a panel, the panel sets them."""
+"""Options of simulated worlds and their defaults; recorded panels set these values themselves."""
 REPLAYED = (
     *("key", "times", "without", "train", "standardize", "center", "first_arm", "groups"),
     "noise_share",
@@ -30,7 +30,7 @@ STRATEGIES = (
     *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "PE"),
     *("BOB", "R-PERP", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
 )
-"""Short names of all strategies."""
+"""Names of all strategies on the command line."""
 OF_DRAWN: dict[str, Any] = {
     "strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive",
     "c1": 0.4,
@@ -38,11 +38,12 @@ OF_DRAWN: dict[str, Any] = {
     "horizon": 200,
 }
 OF_PANEL: dict[str, Any] = {"strategies": "GP,R,TV,ET,Random", "c1": 0.8, "c2": 0.4}
-"""Defaults that depend on the world; exploration on recorded data follows [B16] §5.2."""
+"""Defaults that differ between simulated worlds (drawn) and recorded ones (panel). The exploration
+constants c1 and c2 for recorded data follow [B16] §5.2."""
 
 
 def add_compare_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options, except for the options of the run."""
+    """Add all options of `compare`, except for those of the run."""
     text = f"comma list of {', '.join(STRATEGIES)} (default: {OF_DRAWN['strategies']}, in float32 "
     text += f"without Adaptive; with --panel {OF_PANEL['strategies']})"
     option(parser, "--strategies", text)

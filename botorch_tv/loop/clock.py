@@ -24,7 +24,7 @@ SPANS = {
     "weeks": timedelta(weeks=1),
 }
 Time = float | datetime
-"""A number or a datetime."""
+"""Type of a time: a number or a datetime."""
 
 
 class LoopClock:
@@ -40,7 +40,7 @@ class LoopClock:
             hours.
 
     Raises:
-        ValueError: If the unit is not in this list.
+        ValueError: If the unit is not one of these five.
     """
 
     def __init__(self, unit: str | None) -> None:
@@ -66,7 +66,7 @@ class LoopClock:
 
     @property
     def data(self) -> dict[str, str | None] | None:
-        """For a file: the datetime of time 0, and the unit. None if times are numbers."""
+        """What a file stores: the datetime of time 0 and the unit; None if times are numbers."""
         start = None if self.start is None else self.start.isoformat()
         return None if self.unit is None else {"start": start, "unit": self.unit}
 
@@ -138,7 +138,7 @@ def as_datetime(name: str, value: object) -> datetime | None:
 
 
 def earliest(column: object) -> datetime | None:
-    """The earliest datetime in a column, or None.
+    """The earliest datetime in a column; None if the column has no datetimes.
 
     Raises:
         InputDataError: If some datetimes have a zone and others have none.
@@ -155,10 +155,10 @@ def _universal(when: datetime) -> datetime:
 
 
 CONTEXT = "(context)"
-"""In a file, the key of the context among the named parameters of a point."""
+"""Key under which a file stores the context, beside the named parameters of a point."""
 TIME_FIELDS = ("time", "planned_for")
 Values = list[float] | dict[str, Any]
-"""A point: coordinates, or named parameters in their units."""
+"""Type of a point: coordinates, or named parameters in their units."""
 
 
 class Units:
@@ -166,7 +166,7 @@ class Units:
 
     Args:
         parameters: The named parameters; None if coordinates have no names.
-        clock: Converts times.
+        clock: The clock that converts times to numbers and back.
         dtype: The dtype of points in the unit cube.
 
     Raises:
@@ -182,7 +182,7 @@ class Units:
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in the units of the parameters; if they have names, without the context."""
+        """A point in the units of the parameters; with named parameters, it lacks the context."""
         if self.parameters is None:
             return [float(value) for value in point]
         place = point[: self.parameters.columns]
@@ -219,7 +219,7 @@ class Units:
         return self._converted(row, text, named)
 
     def read(self, row: Any) -> dict[str, Any]:
-        """Inverse of :meth:`written`.
+        """Convert a row from its form in a file; the inverse of :meth:`written`.
 
         Raises:
             KeyError, TypeError, ValueError, InputDataError: If the row is damaged.

@@ -30,7 +30,7 @@ FORMAT = "botorch_tv loop"
 VERSION = 3
 """Version of the format. Files of other versions cannot be read."""
 SHORT = 12
-"""Number of digits of a digest."""
+"""Number of hexadecimal digits of a digest in a file."""
 DIGESTS = "digests"
 NAMED = 8
 """Maximum number of changes that a warning lists."""
@@ -44,7 +44,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "consultations": ("consultation", ASKED),
     "replies": ("reply", (*ASKED, "y")),
 }
-"""For each list of rows in a file: the name of a row, and the fields of a row."""
+"""For each list of rows in a file: the name of its rows in messages, and the fields of its rows."""
 WHOLE = ("number", "arm", "arms", "known", "arrival")
 MANY = ("point", "points", "arms", "predicted")
 LARGEST = 2**62
@@ -63,7 +63,7 @@ DAMAGE = (
     TypeError,
     ValueError,
 )
-"""Errors that damaged content may raise when it is read."""
+"""Types of the errors that reading a damaged file may raise."""
 
 
 @contextmanager
@@ -184,9 +184,9 @@ def _digests(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changes(content: Mapping[str, Any]) -> tuple[list[str], set[int]]:
-    """Texts of the changes by hand, and numbers of the answers and suggestions affected.
+    """Texts that list changes by hand, and the numbers of the answers and suggestions affected.
 
-    Answers and suggestions are affected if they were changed or added. A file without digests
+    An answer or suggestion is affected if it was changed or added by hand. A file without digests
     counts as unchanged.
     """
     now = _digests(content)
@@ -230,7 +230,7 @@ def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
 
 
 def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
-    """Raise an error unless the rows fit the domain and each other."""
+    """Raise an error unless the rows match the domain and agree with each other."""
     answers, waiting = content["answers"], content["open"]
     asked = [*content["replies"], *content["consultations"]]
     times = [answer.time for answer in answers]
@@ -286,7 +286,7 @@ def require_same(there: Description, here: Description, name: str, path: Path) -
 
 TYPE = "type"
 MIXED = {TYPE: "Mixed"}
-"""A file stores this for the search of a box with choices; the parameters give the rest."""
+"""What a file stores as the search of a box with categorical parameters."""
 MOST_ARMS = 10**8
 """Maximum number of arms; a file with more arms counts as damaged."""
 

@@ -21,9 +21,9 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import counted, refuse_masked, shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
-"""Points or values: a tensor, or plain numbers."""
+"""Type of points or values: a tensor, or plain numbers."""
 Points = Any
-"""Points: numbers or, with named parameters, a dict, a list of dicts or a DataFrame."""
+"""Type of points: numbers or, with named parameters, a dict, a list of dicts or a DataFrame."""
 FAILED = "for a failed measurement pass ok=False, or --failed on the command line."
 
 
@@ -81,7 +81,7 @@ def as_number(name: str, value: object, fix: str) -> float:
 
 
 def as_truth(name: str, value: object) -> bool:
-    """Convert a bool of Python or an array, or 1 or 0, to a bool; False if NumPy masks the value.
+    """Convert a bool, 1, 0, or an array of one of them to a bool; a masked value becomes False.
 
     Raises:
         InputDataError: If the value is of another kind, such as the string "no".
@@ -135,7 +135,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         raise InputDataError(f"{name} has two columns of the same name; drop one of them.")
     if isinstance(value, Tensor):  # a point of the unit cube, like suggestion.X
         X = as_points(name, value, parameters.columns, state)
-        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain checks exactly
+        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # rough; the domain checks exactly
             raise InputDataError(
                 f"{name} is {shown(value)}, but a tensor holds points of the unit cube, from 0 "
                 f"to 1; give values of {', '.join(parameters)} as a dict."
@@ -184,7 +184,7 @@ def check_labels(columns: Mapping[str, Any]) -> None:
 
 
 def _tensor(value: Any, own: Tensor) -> Tensor:
-    """Convert real numbers to a tensor like ``own``; other values raise a ``TypeError``."""
+    """Real numbers as a tensor with the dtype and device of ``own``; else a ``TypeError``."""
     # A copy, because pandas returns read-only arrays.
     tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
     if tensor.is_complex() or tensor.dtype == torch.bool:

@@ -1,6 +1,6 @@
 """The log of a loop or a study: measurements in any order of arrival, and the state after them.
 
-The file of a loop stores the fields of each row.
+The file of a loop stores the fields of every :class:`Measurement` and :class:`Question`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
 OPEN = -1
-"""The ``arrival`` of a suggestion without an answer."""
+"""Value of ``arrival`` in a suggestion without an answer."""
 OLDEST = 32
-"""Largest age of a retained state, in trials."""
+"""Maximum age, in trials, of the earlier states that a log retains."""
 RECENT = 16
-"""Running and pruned trials count only among this number of the newest trials."""
+"""Number of newest trials whose running or pruned trials are used; older ones are ignored."""
 Place = tuple[float, tuple[float, ...]]
-"""The time and the point of a measurement."""
+"""Type of a pair: the time and the point of a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,16 @@ class Measurement:
         point: The coordinates of the point, followed by the context.
         arm: The index of the arm on a grid; None on a box.
         planned_for: The time for which the point was chosen.
-        time: The time of the measurement; ``planned_for`` before the measurement.
+        time: The time of the measurement; equal to ``planned_for`` until the measurement is made.
         known: Number of answers that had arrived when the point was chosen.
-        predicted: Posterior mean and standard deviation of the objective given the ``known``
-            answers, and sqrt(beta), the width of the band; None without a prediction.
+        predicted: Three values: the posterior mean and standard deviation of the objective given
+            the first ``known`` answers to arrive, and sqrt(beta), the width of the confidence band
+            in standard deviations. None without a prediction.
         y: The observation; None before the answer, or if the measurement failed.
         noise: The noise variance; None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
             answer.
-        became: ``"amended"`` or ``"removed"`` for a superseded measurement.
+        became: ``"amended"`` or ``"removed"`` if the measurement is superseded, else None.
     """
 
     number: int
@@ -139,8 +140,8 @@ def question(asked: Consultation, number: int, known: int) -> Question | None:
 def recounted(answers: Iterable[Measurement], *others: Iterable[Any]) -> tuple[list[Any], ...]:
     """Renumber rows after answers were removed or added; answers are returned in order of time.
 
-    The arrivals become 0 to n - 1. ``known`` of every row becomes the number of these n answers
-    that had arrived before.
+    The arrivals become 0 to n - 1. In every row, ``known`` becomes the number of these n answers
+    that had arrived before this row was made.
     """
     order = sorted(answers, key=lambda answer: answer.arrival)
     arrivals = [answer.arrival for answer in order]
@@ -181,10 +182,11 @@ class MeasurementLog(NamedTuple):
 
     Attributes:
         strategy: The strategy.
-        quiet: The strategy for fantasies; see :meth:`Strategy.undisturbed`.
+        quiet: The strategy that processes fantasies (assumed answers); see
+            :meth:`Strategy.undisturbed`.
         start: The state before any answer.
-        states: Retained states, in order of time, with the expert's replies; the last is the
-            state after all answers.
+        states: Retained states, in order of time; they include the expert's replies. The last is
+            the state after all answers.
         answers: The answers, in order of time.
         resets: Whether each answer triggered a reset.
         replies: The expert's replies, oldest first.
@@ -221,7 +223,7 @@ class MeasurementLog(NamedTuple):
 
         Args:
             answer: The answer.
-            oldest: Largest age of a retained state, in answers.
+            oldest: Maximum age, in answers, of the earlier states that the log retains.
 
         Raises:
             InputDataError: If the strategy refuses the answer.
@@ -249,7 +251,7 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def absorbed(self, reply: Question) -> MeasurementLog:
-        """The log with an expert's reply to a question newer than all questions with replies."""
+        """The log with one more expert's reply, to a question newer than all answered questions."""
         place = self.place_of(reply)
         states = tuple(
             state if state.rounds < place else self._with_reply(state, reply, place)
@@ -265,7 +267,7 @@ class MeasurementLog(NamedTuple):
     def _replayed(
         self, place: int, answers: tuple[Measurement, ...], oldest: int
     ) -> MeasurementLog:
-        """The log with new answers, of which the first ``place`` equal the present answers."""
+        """The log with other answers; the first ``place`` answers are unchanged."""
         base = self._base(place)
         states, resets = [old for old in self.states if old.rounds <= base.rounds], []
         try:
@@ -287,13 +289,13 @@ class MeasurementLog(NamedTuple):
         )
 
     def _base(self, place: int) -> State:
-        """The newest retained state after at most the first ``place`` answers."""
+        """The newest retained state that includes at most ``place`` answers."""
         return next((state for state in reversed(self.states) if state.rounds <= place), self.start)
 
     def _steps(self, state: State, answers: Sequence[Measurement]) -> Iterator[tuple[State, bool]]:
         """For each answer after ``state``: the next state, and whether it triggered a reset."""
         strategy, own, begun = self.strategy, like(state), state.rounds
-        # Replies by the number of answers before each.
+        # The expert's replies, by the number of answers that precede each reply.
         due = {self.place_of(reply, answers): reply for reply in self.replies}
         fired = zip(self.answers[:begun], self.resets)
         trigger = max((answer.arrival for answer, reset in fired if reset), default=-1)
@@ -322,7 +324,7 @@ class MeasurementLog(NamedTuple):
             yield state, reset
 
     def _with_reply(self, state: State, reply: Question, place: int) -> State:
-        """A state with an expert's reply to a question that follows ``place`` answers."""
+        """The state after an expert's reply to a question that follows ``place`` answers."""
         own = like(state)
         assert reply.y is not None
         X = own.new_tensor(reply.points)
@@ -346,8 +348,9 @@ class MeasurementLog(NamedTuple):
         """The probability of success over the domain; None if no measurement has failed.
 
         Args:
-            now: The present, no earlier than the newest answer.
-            failed: Failures that are not among the answers.
+            now: The present time, no earlier than the newest answer.
+            failed: Times and points of further failed measurements, which are not among the
+                answers.
         """
         ended = [(answer.time, answer.point, answer.y is not None) for answer in self.answers]
         others = [(min(time, now), point, False) for time, point in failed]
@@ -372,9 +375,10 @@ class MeasurementLog(NamedTuple):
 
         Args:
             waiting: Open suggestions; their fantasy is the predicted mean.
-            now: The present; None to use the times of the points.
-            stopped: Points of pruned trials; their fantasy is the median of all answers, or the
-                predicted mean if the mean is worse.
+            now: The present time; later times of points are replaced by it. None to use all times
+                of points unchanged.
+            stopped: Points of pruned trials; their fantasy is the median of all answers or the
+                predicted mean, whichever is worse.
         """
         state, middle = self.state, None
         if stopped:
@@ -401,10 +405,10 @@ class MeasurementLog(NamedTuple):
 
         Args:
             state: The state, with or without fantasies.
-            now: The present.
+            now: The present time.
             chance: The probability of success; None if no measurement has failed.
-            retry: Whether to restrict the search to a category that is due; see
-                :func:`~botorch_tv.loop.log.retried`.
+            retry: Whether to restrict the search to a category that must be tried again, if there
+                is one; see :func:`~botorch_tv.loop.log.retried`.
             context: The context, `c`.
             generator: Source of random numbers.
         """
@@ -429,7 +433,7 @@ def replayed(
         waiting: The open suggestions.
         replies: The expert's replies; each is added once ``known`` answers have arrived.
         stale: Numbers of the answers and open suggestions whose predictions are recomputed, because
-            these used answers that were changed.
+            the old predictions used answers that were changed.
         oldest: As in :meth:`MeasurementLog.added`.
 
     Returns:
@@ -456,11 +460,11 @@ def replayed(
 
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
-    """The prediction at the suggestion of a point; without a suggestion, at the arrival."""
+    """Predicted mean, sd and sqrt(beta) at a row's point, for the time for which it was planned."""
     when = plan.planned_for
     state = log.before(when) if plan.number < 0 else log.state
     if state.rounds:
-        when = max(when, float(state.time))  # an amended time may be later
+        when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
     sqrt_beta = fresh.sqrt_beta if plan.predicted is None else plan.predicted[2]
     return float(fresh.mean), float(fresh.sd), float(sqrt_beta)
@@ -488,36 +492,36 @@ def is_retained(count: int, newest: int, oldest: int) -> bool:
 
     Args:
         count: Number of answers in the state.
-        newest: Number of all answers.
-        oldest: Largest age of a retained state, in answers.
+        newest: Number of all answers of the log.
+        oldest: Maximum age, in answers, of the earlier states that the log retains.
     """
     lasts = 2 * (count & -count) if count else oldest
     return newest - count <= min(lasts, oldest)
 
 
 def oldest_for(late: int) -> int:
-    """The largest age of a state that is needed if answers are at most ``late`` answers late."""
+    """The age up to which states must be retained if answers come at most ``late`` answers late."""
     before = max(late - 1, 1)
     return late - 1 + (1 << (before - 1).bit_length())
 
 
-# ---------------- exploration of categories that have not been tried for long
+# ---------------- new trials of categories that have long been untried
 
 EVERY = 10
-"""If a category is due, one in this number of trials tries it."""
+"""While a category is due to be tried again, one in this number of trials tries it."""
 PATIENCE = 30
-"""A category is due after this number of trials without it; a trial after such a gap doubles the
-number."""
+"""Number of trials without a category after which the category is due to be tried again. The number
+doubles with every trial of the category after such a gap."""
 MOST_PATIENCE = 240
-"""Upper limit of ``PATIENCE`` after doubling."""
+"""Upper limit of the number of trials in ``PATIENCE`` after doublings."""
 
 
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
-    """The category that has not been tried for the longest time, as axis and level, if it is due.
+    """The category that is longest untried, as axis and level; None if no category is due.
 
     Measurements of other categories do not show that a category has improved, so every category
     must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, such trials are
-    wasted. Therefore the interval between them doubles as long as they bring no improvement.
+    wasted. Therefore the interval between such trials doubles as long as they bring no improvement.
 
     Args:
         space: The parameters.
@@ -555,7 +559,7 @@ def _patience(when: Tensor) -> int:
 
 
 def retried(state: State) -> State:
-    """The state with the search restricted to a category that is due; unchanged if none is due.
+    """The state with its search restricted to a category that is due; else the unchanged state.
 
     Args:
         state: The state of one trial.

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_OPEN = 16
-"""Maximum number of open consultations; older ones are dropped to bound the memory."""
+"""Maximum number of open consultations; older consultations are dropped to limit memory."""
 UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 UNSUPPORTED = (
@@ -143,9 +143,9 @@ class Loop:
     later answers are replayed. This is fast if there are at most 2 x ``pending`` later answers.
 
     **Triggers.** An event trigger compares an answer with the prediction made with its suggestion.
-    A measurement that was not suggested is compared with the prediction at its arrival. In a
-    replay, answers are compared with the same predictions. If a reset follows a prediction, the
-    prediction is replaced by one from the data that remain after the reset.
+    A measurement that was not suggested is compared with a prediction made at its arrival. In a
+    replay, answers are compared with the same predictions. If the model is reset after a prediction
+    was made, the prediction is replaced by a prediction from the data that remain after the reset.
 
     **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. A suggested
     measurement has the number of its suggestion. Measurements that were not suggested have the
@@ -263,8 +263,8 @@ class Loop:
         Args:
             given: Strategy, domain, X and y in this order, unless passed by name; the strategy is
                 optional, ``Loop.from_table(domain, X, y)``.
-            strategy: As for the class.
-            domain: As for the class.
+            strategy: As for :class:`Loop`.
+            domain: As for :class:`Loop`.
             X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
                 If y is not given, a DataFrame in the format of :meth:`table`: columns for the point
                 and y, and optional columns context, time, ok and noise. Where noise is NaN, the
@@ -272,15 +272,16 @@ class Loop:
             y: Observations, `n`; ignored where ``ok`` is False.
             time: Times of the observations, `n`, in any order, numbers or datetimes; 1, 2, ..., n
                 by default.
-            noise: Variance of each measurement, `n`; the strategy's by default.
+            noise: Noise variance of each measurement, `n`; by default the noise variance of the
+                strategy.
             context: Context of each measurement, `n x c`, for a domain with a context.
             ok: False where a measurement failed, `n`; all succeeded by default.
-            pending: As for the class.
-            seed: As for the class.
-            unit: As for the class.
-            maximize: As for the class.
-            dtype: As for the class.
-            device: As for the class.
+            pending: As for :class:`Loop`.
+            seed: As for :class:`Loop`.
+            unit: As for :class:`Loop`.
+            maximize: As for :class:`Loop`.
+            dtype: As for :class:`Loop`.
+            device: As for :class:`Loop`.
 
         Raises:
             InputDataError: If the columns do not match each other or the domain, a value is not
@@ -336,11 +337,11 @@ class Loop:
                 ``context_dim`` c.
 
         Returns:
-            The suggestion, open until :meth:`tell` or :meth:`discard`.
+            The suggestion; it stays open until :meth:`tell` or :meth:`discard`.
 
         Raises:
             InputDataError: If ``pending`` suggestions are open, ``now`` lies before the newest
-                measurement, or the context does not fit. The loop is not changed.
+                measurement, or the context does not match the domain. The loop is not changed.
         """
         if len(self._open) >= self.pending:
             raise InputDataError(
@@ -390,11 +391,13 @@ class Loop:
 
         Args:
             y: The observation, a scalar; ignored if ``ok`` is False.
-            suggestion: The answered suggestion or its number; may be omitted if one is open.
+            suggestion: The answered suggestion or its number; may be omitted if only one suggestion
+                is open.
             time: Time of the measurement; the suggestion's time by default. It may lie before the
                 times of other answers.
-            noise: Variance of this measurement; the strategy's by default. The adaptive strategy
-                estimates the noise itself and refuses this argument.
+            noise: Noise variance of this measurement; by default the noise variance of the
+                strategy. The adaptive strategy estimates the noise itself and refuses this
+                argument.
             ok: False if the measurement failed.
 
         Raises:
@@ -426,8 +429,9 @@ class Loop:
             y: The observation, a scalar; ignored if ``ok`` is False.
             time: Time of the measurement, with the default of ``now`` in :meth:`ask`. It may lie
                 before the newest measurement.
-            noise: Variance of this measurement; the strategy's by default. The adaptive strategy
-                estimates the noise itself and refuses this argument.
+            noise: Noise variance of this measurement; by default the noise variance of the
+                strategy. The adaptive strategy estimates the noise itself and refuses this
+                argument.
             context: The context, `c` numbers.
             ok: False if the measurement failed.
 
@@ -446,7 +450,7 @@ class Loop:
         if self._strategy.compares:
             predicted = self._strategy.suggestion_at(log.before(when), point, now=when)
             plan = planned(predicted, number, count, predicts=True)
-        else:  # no prediction is needed
+        else:  # the strategy needs no prediction
             choice = state.domain.locate(point)
             arm = int(choice) if isinstance(state.domain, Grid) else None
             place = tuple(state.domain.points(choice, like(state)).tolist())
@@ -459,7 +463,7 @@ class Loop:
         """Drop a suggestion that will never be answered.
 
         Args:
-            suggestion: The suggestion or its number; may be omitted if one is open.
+            suggestion: The suggestion or its number; may be omitted if only one suggestion is open.
 
         Raises:
             InputDataError: If the suggestion is not open.
@@ -577,7 +581,7 @@ class Loop:
         Args:
             consultation: The consultation, or its number.
             y: The answers, `Q`; ignored where ``ok`` is False.
-            ok: Whether each point was answered, `Q`, or a scalar for all; all by default.
+            ok: Whether each point was answered, `Q`, or a scalar for all points; True by default.
 
         Returns:
             The number of points without an answer. If no point has an answer, an ``ExpertWarning``
@@ -665,12 +669,12 @@ class Loop:
 
         Returns:
             A row per measurement with the columns: ``number`` of the suggestion, or -1, -2, ... in
-            order of arrival if it was not suggested; a column per parameter, called ``x0, x1, ...``
-            if parameters have no names, and ``time (parameter)`` if a parameter has the name of
-            another column, such as ``time``; ``context0, ...``; ``time``; ``y``, NaN if the
-            measurement failed; ``ok``; ``noise``, the variance, NaN if the strategy estimates it;
-            ``mean`` and ``sd``, the prediction made with the suggestion, NaN if it was not
-            suggested; ``reset``, whether the measurement triggered a reset.
+            order of arrival if the measurement was not suggested; a column per parameter, called
+            ``x0, x1, ...`` if parameters have no names, and ``time (parameter)`` if a parameter has
+            the name of another column, such as ``time``; ``context0, ...``; ``time``; ``y``, NaN if
+            the measurement failed; ``ok``; ``noise``, the variance, NaN if the strategy estimates
+            it; ``mean`` and ``sd``, the prediction made with the suggestion, NaN if the measurement
+            was not suggested; ``reset``, whether the measurement triggered a reset.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -899,9 +903,9 @@ class Loop:
         by hand, a warning names them, and the loop continues from the changed rows.
 
         With ``snapshot``, loading takes the same time for any number of answers. Whenever 32 more
-        answers have arrived, loading stores the state after most answers in a snapshot of 10 to 100
-        MB beside the file. A snapshot is ignored if it is damaged, or if it belongs to other
-        answers, another strategy or other versions of libraries.
+        answers have arrived, loading stores the state after all but the newest answers in a
+        snapshot of 10 to 100 MB beside the file. A snapshot is ignored if it is damaged, or if it
+        belongs to other answers, another strategy or other versions of libraries.
 
         Args:
             path: The file.
@@ -1000,7 +1004,7 @@ class Loop:
 
     @property
     def _oldest(self) -> int:
-        """Largest age of a retained state, in answers."""
+        """Maximum age, in answers, of the earlier states that the log retains."""
         return oldest_for(2 * self.pending - 1)
 
     @property
@@ -1043,7 +1047,7 @@ class Loop:
         return X if row is None else torch.cat([X, row.expand(*X.shape[:-1], -1)], -1)
 
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Measurement:
-        """The open suggestion with a number; with None, the only open suggestion.
+        """The open suggestion with a given number; with None, the only open suggestion.
 
         Raises:
             InputDataError: If there is no such suggestion.
@@ -1069,7 +1073,7 @@ class Loop:
         self._log = self._log.added(answer, self._oldest)
 
     def _answered(self, number: int) -> Measurement:
-        """The measurement with a number.
+        """The measurement with a given number.
 
         Raises:
             InputDataError: If there is no such measurement.

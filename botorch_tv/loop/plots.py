@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 POSTERIOR, MEASURED, FAILED = BLUE, BLACK, VERMILION
 SLICE = 101
-"""Number of points of a slice through a box."""
+"""Number of points of a plotted slice of the posterior on a box."""
 FEW = 25
-"""A slice with at most this number of values is drawn as dots."""
+"""Largest number of values of a slice of the posterior that is drawn as dots, not as a line."""
 
 
 def _place(kind: Parameter | None, value: Any) -> float:
@@ -69,7 +69,7 @@ def draw_loop(
     path: str | os.PathLike[str] | None,
     ax: Axes | None,
 ) -> Figure:
-    """See :meth:`Loop.plot`.
+    """Draw the figure of :meth:`Loop.plot`.
 
     Args:
         table: The measurements.
@@ -130,7 +130,7 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
         axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "reset")
     axes.legend(
         loc="lower right",
-        bbox_to_anchor=(1, 1),  # above the panel
+        bbox_to_anchor=(1, 1),  # places the legend above the panel
         borderaxespad=0,
         ncols=4,
         frameon=False,
@@ -189,7 +189,7 @@ def _draw_slice(
 
 
 def _along(domain: Domain, best: Tensor, number: int) -> Tensor:
-    """Points that differ from the best point in one parameter, in its order, `q x (d + c)`."""
+    """Points that differ from the best point in one parameter only, sorted by it, `q x (d + c)`."""
     if isinstance(domain, Grid):
         arms = domain.X.to(best)
         others = [other for other in range(domain.dim) if other != number]
@@ -207,5 +207,5 @@ def _along(domain: Domain, best: Tensor, number: int) -> Tensor:
     U[:, at] = torch.linspace(0, 1, SLICE, device="cpu").to(best).unsqueeze(-1)
     X = best[: domain.dim].repeat(SLICE, 1)
     X[:, at] = domain.from_unit(U)[:, at]
-    X = torch.unique(X, dim=0)  # sorted, and each integer once
+    X = torch.unique(X, dim=0)  # sorts, and removes duplicate integers
     return torch.cat([X, best[domain.dim :].expand(len(X), -1)], -1)

@@ -1,7 +1,7 @@
-"""A snapshot is the state after the first answers of a loop, beside its file; it saves a replay.
+"""A snapshot file stores the state after a loop's first answers, so loading need not replay them.
 
-The snapshot holds no data that the file lacks. It contains a digest of its input and a digest of
-itself, and is ignored unless both match. Reading a snapshot executes no code from it.
+The snapshot contains no data that the loop's own file lacks. It contains a digest of its input and
+a digest of itself, and is ignored unless both match. Reading a snapshot executes no code from it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _stored(part: Any) -> Any:
 def _restored(start: Any, stored: Any) -> Any:
     """A state with stored values and the structure of the start state.
 
-    A tensor may be None in the stored state, as ``Data.empty`` is once every trial has data.
+    A tensor may be None in the stored state, as ``Data.empty`` is None once every trial has data.
     """
     if isinstance(start, Rows):
         return start.replaced(stored)

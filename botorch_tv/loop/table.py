@@ -31,7 +31,7 @@ class NumberedSuggestion:
     """A point that a loop suggests to measure.
 
     Attributes:
-        number: The number for ``tell`` and ``discard``, from 1.
+        number: The number to pass to ``tell`` and ``discard``, counted from 1.
         X: The point, `d`; with named parameters a point of the unit cube.
         context: The context, shape `c`; None without a context.
         time: The time for which the point was chosen, a number or a datetime.
@@ -85,7 +85,7 @@ class NumberedConsultation:
     """The points that a loop asks an expert to measure again.
 
     Attributes:
-        number: The number for ``absorb``, from 1.
+        number: The number to pass to ``absorb``, counted from 1.
         X: The points, `Q x d`; with named parameters points of the unit cube.
         time: The time of the newest measurement, at which the points are to be measured.
         points: The points as lists of numbers, or dicts of named parameters in their units.
@@ -177,7 +177,7 @@ class LastAnswer(NamedTuple):
 def table(
     rows: Sequence[Measurement], resets: Sequence[bool], state: State, noise: float, units: Units
 ) -> Table:
-    """The table of some rows; ``noise`` is the default variance of the strategy."""
+    """The table of some measurements; ``noise`` is the strategy's default noise variance."""
     own, d = like(state), state.domain.dim
     points = own.new_tensor([row.point for row in rows]).view(len(rows), state.domain.columns)
     variances = [
@@ -197,7 +197,7 @@ def table(
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
-"""Columns of a data frame; the columns of the point are inserted after the first of these."""
+"""Columns of :meth:`Loop.table`; the columns of the point are inserted after the first of them."""
 
 
 def names_of(domain: Domain) -> list[str]:
@@ -206,7 +206,7 @@ def names_of(domain: Domain) -> list[str]:
 
 
 def _columns_of_points(domain: Domain) -> tuple[list[str], list[str]]:
-    """The columns of the point, and of the context."""
+    """The names of the columns of a point, and of its context."""
     context = [f"context{n}" for n in range(domain.columns - domain.dim)]
     others = {*COLUMNS, *context}
     names = names_of(domain)
@@ -216,7 +216,7 @@ def _columns_of_points(domain: Domain) -> tuple[list[str], list[str]]:
 def data_frame(
     rows: Sequence[Measurement], resets: Sequence[bool], domain: Domain, noise: float, units: Units
 ) -> pd.DataFrame:
-    """The data frame of :meth:`Loop.table`; ``noise`` is the default variance of the strategy.
+    """The data frame of :meth:`Loop.table`; ``noise`` is the strategy's default noise variance.
 
     Raises:
         ImportError: If pandas is not installed.
@@ -283,12 +283,12 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
 
 def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
-    """The number of measurements, their times, and how many failed, changed or caused a reset.
+    """Text of the number and times of measurements, and of their failures, changes and resets.
 
     Args:
         log: The measurements.
         became: ``"amended"`` or ``"removed"`` for each superseded measurement.
-        clock: Converts their times to the times of the user.
+        clock: The clock that converts times of measurements to the kind that the user gave.
     """
     changed = "".join(f"; {became.count(change)} {change}" for change in dict.fromkeys(became))
     answers = log.answers
@@ -314,7 +314,7 @@ def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopCloc
 
 
 def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
-    """The half-life of the correlation and the doubling time of the noise; empty if static.
+    """Text: half-life of the correlation and doubling time of the noise; empty if static.
 
     Args:
         decay: The decay of the covariance.

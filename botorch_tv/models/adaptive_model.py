@@ -1,4 +1,4 @@
-"""A BoTorch model without prior knowledge: a bank of processes, weighted by how they predict.
+"""A BoTorch model without prior knowledge: a bank of processes, weighted by how well they predict.
 
 Importing this module registers a sampler with BoTorch's ``get_sampler``.
 """
@@ -46,20 +46,20 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     The posterior is not Gaussian. Its mean, variance and covariance are those of the mixture. A
     sample draws a member of the bank, then a function of this member. Sets of points that share
-    base samples see the same function, which is smooth in the points. Two terms are drawn
+    base samples are evaluated on the same function, which is smooth. Two terms are drawn
     independently for every point: the observation noise, and the part of the function that a finite
     number of features does not represent.
 
     Args:
-        drawing: The mixture after its measurements.
+        drawing: The mixture, conditioned on its measurements.
         points: N sets of q points for each of T trials, without time, `T x N x q x (d - 1)`.
         time: Times of the points, `T x N x q`.
         batch_shape: Batch dimensions of the N sets of points, followed by those of the T trials.
         sets: Number of leading dimensions of ``batch_shape`` that belong to the sets.
         own_noise: Whether to add each member's observation noise.
-        added: Additional variance in units of y, `T x N x q`; None for none.
-        factor: Factor on the objective.
-        offset: Constant added after multiplication.
+        added: Additional variance in units of y, `T x N x q`; None to add nothing.
+        factor: Factor by which the objective is multiplied.
+        offset: Constant that is added after the multiplication by ``factor``.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         return whole if self._added is None else whole + self._added
 
     def _by_trial(self, base: Tensor, sample_shape: Size) -> Tensor:
-        """M base samples as `T x N' x M x width`; N' is 1 where all sets share them, else N."""
+        """M base samples as `T x N' x M x width`; N' is 1 if all sets share them, else N."""
         first, last = len(sample_shape), len(sample_shape) + self._sets
         for dim in range(first, last):
             if base.stride(dim) == 0:
@@ -192,7 +192,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         return flat.permute(2, 1, 0, 3)
 
     def _shaped(self, value: Tensor) -> Tensor:
-        """`T x N x * -> batch_shape x *`."""
+        """Reshape a value from `T x N x *` to `batch_shape x *`."""
         return value.transpose(0, 1).reshape(*self._shape, *value.shape[2:])
 
 
@@ -200,8 +200,8 @@ class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
     """Draws the same functions from an :class:`AdaptivePosterior` at any points.
 
     Functions come from a Sobol sequence. If the number of points grows, the first points retain
-    their variates. The sequence is shuffled: Sobol sequences of two seeds are correlated row by
-    row, which would make the outputs of a list of models correlated.
+    their variates. The sequence is shuffled, because Sobol sequences of two seeds are correlated
+    row by row, which would make the outputs of a list of models correlated.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -229,15 +229,16 @@ def _get_sampler(
 
 
 OUTSIDE = 1e-6
-"""Fraction of the range by which measurements may lie outside the bounds."""
+"""Largest fraction of a column's range by which measurements may lie outside its bounds."""
 BEYOND = 0.25
-"""Fraction of the range by which test points may lie outside the bounds.
+"""Largest fraction of a column's range by which test points may lie outside its bounds.
 
 To bound an objective from below, BoTorch evaluates points that lie outside the baseline's range by
 up to a tenth of this range. Points further outside indicate wrong bounds or units.
 """
 MOST_NUMBERS = 2**28
-"""Maximum number of covariance entries, 2 GiB; each trial and fantasy has one matrix per member."""
+"""Maximum number of entries in all covariance matrices together, 2 GiB. Each trial and each fantasy
+has one matrix per member of the bank."""
 
 
 def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None = None) -> None:
@@ -301,11 +302,11 @@ def check_memory(prior: BankPrior, shape: Size) -> None:
 def learned(
     prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
 ) -> RunningMixture:
-    """The posterior of all trials, flattened, after further rows, which are processed in order.
+    """The posterior of all trials, as one batch dimension, after further rows in the given order.
 
     Args:
         prior: Prior of the bank.
-        running: Posterior before these rows; its units must be final.
+        running: Posterior before these rows; its units of y and time must be set already.
         X: Inputs, `batch_shape x n x d`.
         Y: Observations, `batch_shape x n x 1`.
         time_dim: Index of the time column.
@@ -333,11 +334,11 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     """The posterior of a bank of processes at the times in ``X``; see :func:`adaptive_model`.
 
     The model needs no fitting: a single pass over the data computes the weights and the posteriors
-    of all members. Each further observation costs the same.
+    of all members. Each further observation takes the same time.
 
     Args:
         prior: Prior of the bank.
-        running: Posterior of all trials, flattened, given the training data.
+        running: Posterior given the training data, with all trials in one batch dimension.
         train_X: Training inputs in order of time, `batch_shape x n x d`.
         train_Y: Training targets, `batch_shape x n x 1`.
         time_dim: Index of the time column, counted from 0.
@@ -450,7 +451,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
         Args:
             X: Inputs, `batch_shape' x q x d`, no earlier than the previous observations.
-            Y: Observations, `batch_shape' x q x 1`; leading dimensions beyond the model's add
+            Y: Observations, `batch_shape' x q x 1`; leading dimensions that the model lacks add
                 trials.
             noise: Must be None (not a tensor of any shape), because the bank estimates the noise.
 

@@ -23,7 +23,7 @@ from botorch_tv.models.growing_gp import GrowingGP
 
 
 def rates(model: Module) -> list[Declared]:
-    """The parts of a model with learnable rates."""
+    """The parts of a model that have learnable rates."""
     return [
         part
         for part in model.modules()
@@ -56,11 +56,11 @@ class AgingGP(GrowingGP):
 
     @property
     def newest(self) -> Tensor:
-        """Time of the newest observation, `batch_shape`; minus infinity without any."""
+        """Time of the newest observation, `batch_shape`; minus infinity without observations."""
         return self._newest(self.train_inputs[0])
 
     def set_now(self, now: float | Tensor | None) -> None:
-        """Set the present time, which ages observations and clears cached predictions.
+        """Set the present time. This ages observations and clears cached predictions.
 
         Args:
             now: Present time, scalar or `batch_shape`, no earlier than any observation; None to
@@ -119,7 +119,7 @@ class AgingGP(GrowingGP):
         return self._newest(inputs) if self._now is None else self._now
 
     def _newest(self, inputs: Tensor) -> Tensor:
-        """Time of the newest observation, `batch_shape`; minus infinity without any."""
+        """Time of the newest observation, `batch_shape`; minus infinity without observations."""
         times = inputs[..., self.time_dim]
         if self.num_outputs > 1:
             times = times[..., 0, :]
@@ -200,7 +200,7 @@ class AgingGP(GrowingGP):
         covar, before = self._aged, old._aged
         covar.grow(before, inputs, X, noise)
         self._update_likelihood(inputs)
-        # A later reference time changes the noise of all old observations.
+        # A later present time changes the noise of all old observations.
         if self._now is None and bool((covar.now != before.now).any()):
             return None
         return self._new_noise(X, noise)
@@ -220,7 +220,7 @@ class AgingGP(GrowingGP):
         later = torch.maximum(like(saved, self.train_targets), self.now)
         if later.shape != self.now.shape:
             args[-1].append(f"size mismatch for {prefix}now: {tuple(saved.shape)}")
-        # Loading never moves the present back before the newest observation.
+        # Loading never sets the present time to a time before the newest observation.
         elif bool((later > self.now).any()):
             self.set_now(later)
 

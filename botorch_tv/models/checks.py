@@ -17,7 +17,7 @@ from botorch_tv.validation import largest, latest, require, require_trials
 
 
 def check_inputs(X: Tensor, columns: int | None = None) -> None:
-    """Raise unless ``X`` is `... x n x d`, with d = ``columns`` unless this is None.
+    """Raise unless ``X`` is `... x n x d`; if ``columns`` is given, d must equal ``columns``.
 
     Raises:
         BotorchTensorDimensionError: If the shape differs.
@@ -53,8 +53,8 @@ def check_rows(X: Tensor, Y: Tensor, Yvar: Tensor | None, outputs: int | None = 
         X: Inputs, `... x n x d`.
         Y: Observations, `... x n x m`.
         Yvar: Noise variances of the observations, shape of ``Y``; None if they are learned.
-        outputs: m of an existing model, for which batch shapes only need to broadcast; None for a
-            new model.
+        outputs: Number m of outputs of an existing model, whose batch shapes only need to
+            broadcast; None for a new model.
 
     Raises:
         BotorchTensorDimensionError: If shapes do not match.
@@ -80,7 +80,7 @@ def check_data(
     Args:
         X: Inputs, `... x n x d`.
         Y: Observations, any shape.
-        columns: d of an existing model; None for a new model.
+        columns: Number d of columns of an existing model; None for a new model.
         time_dim: Index of the time column; None to omit the check of the resolution of times.
 
     Raises:
@@ -93,7 +93,7 @@ def check_data(
         raise InputDataError(f"X is {X.dtype} and Y {Y.dtype}; give both the same dtype.")
     limit = largest(X.dtype)
     for name, value in (("X", X), ("Y", Y)):
-        beyond = value[~(value.abs() <= limit)]  # or NaN
+        beyond = value[~(value.abs() <= limit)]  # too large, or NaN
         if beyond.numel():
             raise InputDataError(
                 f"{name} contains {beyond[0].item():g}, but values must lie within ±{limit:g} in "

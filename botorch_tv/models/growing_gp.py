@@ -42,8 +42,8 @@ class GrowingRegression:
         inputs: New transformed inputs, `batch_shape x q x d`; batch shapes broadcast.
         covariance: Prior covariance K of the new observations, `batch_shape x q x q`.
         noise: Noise variances of the new observations, `batch_shape x q`.
-        residual: New observations less their prior mean, `target_batch_shape x q`.
-        attached: Whether to retain the graph for gradients.
+        residual: New observations minus their prior mean, `target_batch_shape x q`.
+        attached: Whether to retain the autograd graph, which gradients need.
         before: The regression on n earlier observations, extended in O(n² q); None if there are
             none.
         across: Prior covariance between earlier and new observations, `batch_shape x n x q`.
@@ -109,7 +109,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     _has_transformed_inputs: bool
 
     def forward(self, x: Tensor) -> MultivariateNormal:
-        """The prior at inputs; in training mode, the inputs are transformed first.
+        """The prior at given inputs; in training mode, the inputs are transformed first.
 
         Args:
             x: Inputs, `... x q x d`.
@@ -191,13 +191,13 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         inputs = regression.inputs
         if inputs.dim() > 2 or len(self.covar_module.batch_shape):
             return regression.explained(self._covariance(inputs, X))
-        # All test points share the observations, so a single solve suffices.
+        # All test points share the observations, so a single linear solve serves all of them.
         points = X.reshape(-1, X.shape[-1])
         flat = regression.explained(self._covariance(inputs, points))
         return flat.mT.reshape(*X.shape[:-1], flat.shape[-2]).mT
 
     def _less(self, X: Tensor, explained: Tensor) -> LinearOperator:
-        """Posterior covariance: the prior at ``X`` less the explained part, `... x q x q`."""
+        """Posterior covariance: the prior at ``X`` minus the explained part, `... x q x q`."""
         if X.shape[-2] == 1:
             prior = self.covar_module(X, diag=True).unsqueeze(-1)  # ... x 1 x 1
             length = torch.linalg.vector_norm(explained, dim=-2, keepdim=True)
@@ -278,7 +278,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return self._added_noise(X) if noise is None else noise
 
     def _given_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
-        """The fixed part of the noise, `... x q`: as given, or the mean of the training rows."""
+        """The fixed part of the noise, `... x q`: as given, or the mean over the training rows."""
         if noise is not None:
             return noise
         fixed: Tensor = self.likelihood.noise_covar.noise
@@ -407,7 +407,7 @@ NOISE_ALONE = {
 def check_honoured(model: GrowingGP) -> None:
     """Raise if a subclass overrides a method that predictions do not use.
 
-    Predictions are computed from a stored Cholesky factor. The predictions take noise from the
+    Predictions are computed from a stored Cholesky factor. They take the noise from the
     likelihood's ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
 
     Raises:

@@ -1,8 +1,8 @@
 """A drop-in replacement of ``SingleTaskGP`` for an objective that changes with time.
 
 Standardised data have variance 1, but a few dozen observations of a slow drift show only a part of
-the objective's variation. Under a prior variance of 1 a fit then overestimates the rate of change
-by a factor of several. Therefore the default kernel also learns an output scale. The priors of
+the objective's variation. With a prior variance of 1, a fit then finds a rate of change that is
+several times too high. Therefore the default kernel also learns an output scale. The priors of
 scale, noise and rate (``RatePrior``) were chosen on simulated data by
 ``benchmarks/statistics/default_rate.py``, and validated on other data.
 """
@@ -64,7 +64,7 @@ def _log_normal(mode: float, spread: float) -> LogNormalPrior:
 
 
 def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
-    """The index of the dimension of outputs, by the name of each parameter or buffer with one.
+    """By name of each parameter or buffer with a dimension of outputs: the index of this dimension.
 
     Args:
         model: The model; its batch shape ends with the outputs.
@@ -140,7 +140,8 @@ def temporal_kernel(
         f"{decay!r} declares no parameters to learn; declare them in its class attribute "
         "parameters, or pass learn_forgetting=False to fix the decay.",
     )
-    # Fixed parameters have no prior, because restarts of a fit draw from every prior.
+    # Fixed parameters have no prior, because restarts of a fit draw initial values from every
+    # prior.
     prior = DEFAULT if learn else None
     origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
     kernel: DecayKernel
@@ -151,7 +152,8 @@ def temporal_kernel(
     else:
         kernel = DecayKernel(decay, origin, batch_shape, unit=median_gap(times), learn=learn)
     kernel = kernel.to(times)
-    # Set the values again in the dtype of the data, because they may be rounded to float32.
+    # Set the values again in the dtype of the data, because the kernel may have rounded them to
+    # float32.
     kernel.restart()
     if not learn:
         kernel.requires_grad_(False)
@@ -453,7 +455,7 @@ def _samples_at(
     sample_shape: Size,
     base_samples: Tensor,
 ) -> Tensor:
-    """Call ``draw``, with a warning if some of ``times`` lie before ``now``.
+    """Return samples from ``draw``; warn if some of ``times`` lie before ``now``.
 
     Functions of BoTorch that compare settings by samples, such as ``prune_inferior_points`` and
     ``qLogNoisyExpectedImprovement``, ignore time.

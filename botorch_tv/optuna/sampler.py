@@ -59,7 +59,8 @@ def learning_strategy() -> Strategy:
 
 
 UNIT_FROM = 8
-"""Number of values that set the units for strategies that do not estimate them."""
+"""Number of first values that set the units of y and time, for strategies that do not estimate
+units."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
@@ -69,7 +70,8 @@ class StudyData(NamedTuple):
     log: MeasurementLog
     space: StudySpace
     unit: tuple[float, float, float, float]
-    """Center and scale of values, and origin and scale of times, inside the model."""
+    """Four numbers that define the units of the model: center and scale of values, origin and scale
+    of times."""
     valued: list[tuple[float, FrozenTrial]]
     failed: Trials
     pruned: Trials
@@ -98,11 +100,12 @@ class DriftSampler(BaseSampler):
     process count as running; a storage with ``heartbeat_interval`` marks them as failed.
 
     **Trials without a value.** A running trial counts as if its value were the predicted mean
-    (Desautels et al., 2014); if it has no parameters yet, its suggestion is computed first. Failed
-    trials, infeasible trials (with a constraint above 0) and infinite values lower the probability
-    that trials nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is avoided if its
-    probability of success is less than half of the highest. The newest 16 pruned trials count as if
-    their value were the median of all values, or the predicted mean if the mean is worse.
+    (Desautels et al., 2014); if this trial has no parameters yet, its suggestion is computed first.
+    Failed trials, infeasible trials (with a constraint above 0) and infinite values lower the
+    probability that trials nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is
+    avoided if its probability of success is less than half of the highest. The newest 16 pruned
+    trials count as if their value were the median of all values or the predicted mean, whichever is
+    worse.
 
     **Parameters.** Floats, integers and categorical parameters are modelled if all trials have them
     with the same range; other parameters are sampled independently. Lengthscales are fractions of a
@@ -126,7 +129,7 @@ class DriftSampler(BaseSampler):
             value. Until then points fill the space.
         seed: Seed of all random numbers; random by default.
         independent_sampler: Sampler of parameters that are not in all trials, and of the first
-            trial; random by default.
+            trial; by default a random sampler.
         warn_independent_sampling: Whether to log the use of ``independent_sampler``.
 
     Raises:
@@ -167,7 +170,7 @@ class DriftSampler(BaseSampler):
         self._seed = secrets.randbits(62) if seed is None else seed
         self._independent_sampler = independent_sampler
         self._warns = warn_independent_sampling
-        # Immutable, because threads may share the sampler.
+        # The tuple is replaced, never changed, because threads may share the sampler.
         self._before: tuple[MeasurementLog, StudySpace] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -262,8 +265,8 @@ class DriftSampler(BaseSampler):
         Args:
             study: The study.
             trial: The trial.
-            state: Its resulting state.
-            values: Its values, if any.
+            state: The state in which the trial ended.
+            values: The values of the trial; None without values.
         """
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
@@ -271,7 +274,7 @@ class DriftSampler(BaseSampler):
     # ---------------------------------------------------------------- internals
 
     def _begins(self, valued: Sized, *others: Sized) -> bool:
-        """Whether enough trials have ended for a model."""
+        """Whether enough trials have ended to use the model."""
         ended = len(valued) + sum(map(len, others))
         return ended >= self._startup and len(valued) >= min(self._startup, FIRST)
 
@@ -279,7 +282,7 @@ class DriftSampler(BaseSampler):
         """The trials of a study as data for a model of some parameters."""
         log, before = self._before or (None, None)
         if before is not None and before.distributions == space.distributions:
-            space = before  # the former space has cached the points of finished trials
+            space = before  # this space has cached the points of finished trials
         trials = sort(study.get_trials(deepcopy=False), space, self._clock)
         valued = sorted(trials[0], key=lambda timed: (timed[0], timed[1].number))
         maximize = study.direction == StudyDirection.MAXIMIZE
@@ -339,7 +342,7 @@ class DriftSampler(BaseSampler):
         ]
 
     def _number(self, trial: int, purpose: str) -> int:
-        """A random number for a trial and a purpose."""
+        """A random integer that depends on the seed, a trial and a purpose."""
         digest = hashlib.sha256(f"{self._seed}/{trial}/{purpose}".encode()).digest()
         return int.from_bytes(digest[:8], "big")
 

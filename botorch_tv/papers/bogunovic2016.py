@@ -33,7 +33,7 @@ def _strategies(noise: float, *, epsilon: float, period: int, kernel: str) -> di
 
 
 def _case(epsilon: float, kernel: str) -> Drawn:
-    """A rate of change, with the period N of [B16] §5.1."""
+    """The case of a rate of change, with the period N of [B16] §5.1."""
     period = reset_period(epsilon, HORIZON, nu=None if kernel == "se" else 2.5, dim=2)
     strategies = partial(_strategies, epsilon=epsilon, period=period, kernel=kernel)
     return markov_case(f"ε = {epsilon}, N = {period}", epsilon, NOISE, strategies, kernel)
@@ -87,15 +87,15 @@ def _periods(noise: float) -> dict[str, Strategy]:
     return {**resetting, GP_UCB: gp_ucb(kernel=kernel, noise=noise, width=WIDTH)}
 
 
-# The paper: regret is highest if the assumed rate is 0, and rises rapidly towards 0. A rate
-# slightly below the true rate does not increase regret.
+# The claims of the paper: regret is highest if the assumed rate is 0, and rises rapidly towards 0.
+# A rate slightly below the true rate does not increase regret.
 _RATE_CLAIMS = [
     *(below(CASE, label, "ε = 0") for label in list(_RATES)[1:]),
     below(CASE, "ε = 0.005", f"ε = {TRUTH}", -REQUIRED),
 ]
 
 
-# The paper: a short period costs regret; the mean is robust to a longer period.
+# The claims of the paper: a short period increases regret; the mean is robust to a longer period.
 _PERIOD_CLAIMS = [
     *(below(CASE, label, "N = 5") for label in list(_PERIODS)[1:]),
     *(below(CASE, label, "N = 40", -REQUIRED) for label, period in _PERIODS.items() if period > 40),
@@ -103,7 +103,7 @@ _PERIOD_CLAIMS = [
 
 
 def _judge_periods(results: Results) -> Outcome:
-    """Judge if short periods cost regret, long periods increase its spread, and N = T is GP-UCB."""
+    """Judge whether short periods raise regret, long ones its spread, and N = T gives GP-UCB."""
     result = results[CASE]
     orders = judge(_PERIOD_CLAIMS, results)
     long = result.total_regret(f"N = {HORIZON}")

@@ -14,8 +14,8 @@ choices are ours:
   costs lie within four standard deviations of this estimate, as a prior of unit variance expects.
   They lie up to six standard deviations above their average, because the cost is a bowl with a high
   rim.
-- A run is stopped if its cost exceeds the highest cost before the change, :data:`LIMIT`, and then
-  costs that much. After the change, the run of one gain in three hundred is stopped.
+- A run is stopped if its cost exceeds the highest cost before the change, :data:`LIMIT`, and its
+  cost is then :data:`LIMIT`. After the change, the runs of one gain in three hundred are stopped.
 - All strategies of a trial start at the same random gain, and learn their four lengthscales every
   five rounds.
 """

@@ -51,7 +51,7 @@ HORIZON = 30_000
 TRIALS = 25
 DELTA = 0.1
 NOISE_SHARE = 0.01
-"""R² as a share of the range of the functions."""
+"""The noise variance R² as a share of the range of the functions."""
 ON_MEAN = ", incumbent a mean"
 """Label suffix of strategies that use the best posterior mean as the incumbent."""
 
@@ -69,8 +69,8 @@ def line_up(
     Args:
         kernel: Covariance of the arms.
         noise: Variance λ = R².
-        B: Bound on the norm.
-        gain: Information gain in the widths.
+        B: Bound on the norm of the functions.
+        gain: Information gain that enters the confidence widths.
     """
     R = noise**0.5
     agnostic = AgnosticGPUCB(B=B, delta=DELTA, gain=gain)
@@ -213,7 +213,7 @@ def _standard(title: str, problem: BaseTestProblem) -> Drawn:
     return Drawn(title, variance, world, strategies)
 
 
-# On the unit square, as in Azimi et al. (2012), whom the paper follows.
+# The functions are defined on the unit square, as in Azimi et al. (2012), whom the paper follows.
 _FUNCTION_CASES = {
     "rosenbrock": _standard("Rosenbrock", Rosenbrock(dim=2, negate=True).double()),
     "hartmann3": _standard("Hartmann-3", Hartmann(dim=3, negate=True).double()),
@@ -224,7 +224,7 @@ _COMPETITIVE = (("IGP-UCB", "GP-UCB"), ("GP-TS", "GP-UCB"))
 
 
 def _function_claims(end: str) -> list[Claim]:
-    """The paper's claims, for the strategies with this label suffix."""
+    """The paper's claims, for the strategies whose labels have a given suffix."""
     claims: list[Claim] = []
     for name in _FUNCTION_CASES:
         for better in _IMPROVING:
@@ -332,13 +332,13 @@ def _sensors(
     record: str | None = None,
     trials: int = TRIALS,
 ) -> Experiment:
-    """Half of Figure 4, with two readings of B.
+    """Half of Figure 4, under two interpretations of the bound B.
 
     Args:
         id: Name on the command line.
         title: One line about the experiment.
         paper: What the paper reports.
-        remark: The record.
+        remark: A remark about the record.
         world: Makes the world from the records.
         claims: The paper's claims, by the name of the case.
         instead: As for :class:`Recorded`.

@@ -17,18 +17,19 @@ from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.study_record import Paired
 
 REQUIRED = 3.0
-"""Two regrets are level unless they differ by more than this number of standard errors."""
+"""Number of standard errors; regrets that differ by no more than this count as level."""
 RULE = (
     f"An order holds if the regrets differ by more than {REQUIRED:g} standard errors, is wrong if "
     "they differ as much the other way, and is level otherwise. A figure agrees if all orders and "
     "numbers of the paper hold, does not if one is wrong, and is level otherwise."
 )
 SIMILAR = 1.1
-"""Largest ratio of two similar regrets."""
+"""Largest ratio of two regrets that count as similar."""
 
 Row = dict[str, Any]
 Claim = Callable[[Results], Row]
-"""Maps the results to a row of the table of :func:`judge`, with the ``answer`` yes, no or level."""
+"""Type of a claim: a function from the results to a row of the table of :func:`judge`. The row has
+an ``answer``: yes, no or level."""
 
 
 def below(
@@ -40,7 +41,7 @@ def below(
         case: Name of the study.
         lower: Label of the better strategy.
         higher: Label of the worse strategy.
-        required: The paired difference must exceed this number of standard errors,
+        required: Number of standard errors that the paired difference must exceed, by default
             :data:`REQUIRED`. The value -:data:`REQUIRED` only requires that `lower` is not worse.
         ours: Whether the claim is ours; it is then reported, but does not affect the verdict.
     """
@@ -77,7 +78,9 @@ def compared(
 
 
 def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
-    """Whether an order holds: yes, no, or level. A single trial has no error and is level.
+    """Whether an order holds: yes, no, or level.
+
+    A single trial has no standard error; the answer is then level.
 
     Args:
         t_ratio: The difference of the regrets divided by its standard error.
@@ -100,7 +103,7 @@ def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> P
 
 
 def decided(answers: Iterable[str]) -> bool | None:
-    """True if all claims hold, False if one is wrong, None if none is wrong but one is level."""
+    """True if all claims hold, False if any is wrong, None if some are level and the rest hold."""
     given = set(answers)
     return False if "no" in given else None if "level" in given else True
 
@@ -144,7 +147,7 @@ def within(
     Args:
         case: Name of the study.
         meaning: Description of the number.
-        measure: Computes the number from the study.
+        measure: Function that computes the number from the study.
         least: The smallest value that agrees with the paper.
         most: The largest value that agrees with the paper.
     """
@@ -199,14 +202,14 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
 
 
 def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) -> Outcome:
-    """Test the claims of a paper under several readings of its open settings.
+    """Test the claims of a paper under several interpretations of its unclear settings.
 
-    The paper is confirmed if all claims hold under at least one reading, and refuted if a claim is
-    wrong under each. The verdict covers every reading.
+    The paper is confirmed if all claims hold under at least one interpretation. It is refuted if,
+    under every interpretation, some claim is wrong. The verdict covers all interpretations.
 
     Args:
-        readings: The claims by the name of the reading, such as "B = 1".
-        results: The studies of all readings.
+        readings: The claims by the name of the interpretation, such as "B = 1".
+        results: The studies of all interpretations.
     """
     outcomes = {name: judge(claims, results) for name, claims in readings.items()}
     tables = [outcome.table.assign(reading=name) for name, outcome in outcomes.items()]
@@ -217,7 +220,7 @@ def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) ->
 
 
 def also(orders: Outcome, rows: Sequence[Row], verdict: str = "") -> Outcome:
-    """The outcome of claims with further rows and their verdict; rows with answers are claims."""
+    """An outcome with further rows and their verdict; rows with an answer count as claims."""
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
     holds = decided(row["answer"] for row in rows if "answer" in row)
     if holds is not False:

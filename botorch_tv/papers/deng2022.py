@@ -2,9 +2,9 @@
 
 [W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] Table 1 repeats the comparison with
 ET-GP-UCB added and with less noise. Functions are drawn anew for every trial; the papers' numbers
-depend on the functions drawn there, so only orders can be compared. In another reading all trials
-have the functions of the first trial, because some standard deviations in [ET] are as small as
-between trials with the same functions.
+depend on the functions drawn there, so only orders can be compared. In another interpretation of
+the papers, all trials have the functions of the first trial, because some standard deviations in
+[ET] are as small as between trials with the same functions.
 
 Settings that theory derives from the functions hold for a whole study. B_T is the mean over trials
 of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so two values
@@ -95,7 +95,7 @@ def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
 
     Args:
         budget: Variation budget B_T, positive.
-        horizon: Rounds T.
+        horizon: Number of rounds T.
 
     Returns:
         H of BR-GP-UCB and W of SW-GP-UCB in rounds, and the discount γ of WGP-UCB.
@@ -160,19 +160,19 @@ READINGS = {
     "-B-1": (1.0, False, "B = 1", "B = 1"),
     "-B-1-fixed": (1.0, True, "B = 1, functions held fixed", "B = 1 and functions held fixed"),
 }
-"""By the end of a case's name: B (None for the largest norm), whether all trials have the same
-functions, the caption of the case, and the caption of the reading."""
+"""Settings by the end of a case's name: B (None for the largest norm), whether all trials have the
+same functions, the caption of the case, and the caption of the interpretation."""
 
 
 def _experiment(
     id: str, title: str, make: Make, claims: Callable[[str], Sequence[Claim]], paper: str
 ) -> Experiment:
-    """An experiment with a case for every noise variance and every reading of B.
+    """An experiment with a case for every noise variance and every interpretation of B.
 
     Args:
         id: Name on the command line.
         title: One line about the experiment.
-        make: Makes the world from the noise variance.
+        make: Function that makes the world from the noise variance.
         claims: The papers' claims, by the suffix of the names of cases.
         paper: What the papers report.
     """
@@ -197,7 +197,7 @@ def _experiment(
 
 
 def share_with_reset(label: str, first: int, last: int) -> Callable[[StudyResult], float]:
-    """Measures the share of trials in which a strategy resets from round first to last."""
+    """A function that measures the share of trials with a reset in rounds ``first`` to ``last``."""
 
     def measure(result: StudyResult) -> float:
         rounds = result.resets.sel(strategy=label, round=slice(first, last))
@@ -210,7 +210,7 @@ DROPPING = ("BR-GP-UCB", "SW-GP-UCB")
 RIVALS = ("IGP-UCB", *DROPPING, "WGP-UCB")
 _EVENT = "ET-GP-UCB"
 DETECTED_WITHIN = 50
-"""Rounds after a change in which a reset counts as its detection."""
+"""Number of rounds after a change within which a reset counts as a detection of this change."""
 
 
 def _equal_noise(end: str) -> list[Claim]:
@@ -252,7 +252,7 @@ def _appendix(end: str) -> list[Claim]:
 
 
 def _abrupt_appendix(end: str) -> list[Claim]:
-    """The claim of [W22] Appendix E, and of [ET] for noise 1; [ET] does not give the terms."""
+    """The claim of [W22] Appendix E, and of [ET] for variance 1; [ET] gives no number of terms."""
     return [*_appendix(end), *_equal_noise(end)]
 
 
@@ -308,7 +308,7 @@ RAW_NOISE = 300.0
 
 
 def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
-    """The last 823 days, which also give the scale and the covariance.
+    """Prices of the last 823 days, which also determine the scale and the covariance.
 
     Args:
         records: The records.
@@ -394,7 +394,7 @@ STOCKS = Experiment(
 )
 
 
-# [ET] Table 1: ET-GP-UCB in the same experiments, with less noise and standardised stocks.
+# [ET] Table 1: ET-GP-UCB in the same experiments, with less noise and standardised prices.
 
 TABLE_NOISE = 0.1
 PAPER_TABLE_1 = {
@@ -446,7 +446,7 @@ def _judge_table(results: Results) -> Outcome:
         played = _TABLE_CASES[name]
         if isinstance(played, Drawn) and played.fixed:
             sentences.append(f"Standard deviations at {name}: {', '.join(spreads)}.")
-        elif isinstance(played, Drawn):  # every trial has another function
+        elif isinstance(played, Drawn):  # trials have different functions
             by_regret = sorted(cells, key=lambda label: cells[label])
             lowest = share_of_trials(result, [(_EVENT, rival) for rival in RIVALS])
             column = share_of_trials(result, pairwise(by_regret))

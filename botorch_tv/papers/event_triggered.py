@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 Paper = Mapping[str, Mapping[str, tuple[float, float]]]
-"""A paper's mean resets per run and mean total regret R_T, by case and label of the strategy."""
+"""Type of a paper's numbers, by case and label of the strategy: the mean number of resets per run,
+and the mean total regret R_T."""
 
 
 def tolerance(ours: np.ndarray, runs: int) -> float:
@@ -94,7 +95,7 @@ def line_up(
     Args:
         kernel: Covariance of the arms.
         noise: Variance of the noise.
-        width: Exploration of all strategies.
+        width: The confidence width of all strategies.
         epsilon: Rate of change assumed by TV-GP-UCB.
         period: Period N of R-GP-UCB.
     """

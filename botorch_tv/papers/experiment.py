@@ -54,15 +54,15 @@ class Case(ABC):
 
 @dataclass(frozen=True)
 class Drawn(Case):
-    """A study on drawn objectives. World and strategies are made from the noise variance.
+    """A study on drawn objectives. The world and the strategies are made from the noise variance.
 
     Args:
         title: A caption that distinguishes the case.
         variance: Variance of the noise, or a function that computes it.
-        world: Makes the world.
-        strategies: Makes the strategies, by label.
+        world: Function that makes the world.
+        strategies: Function that makes the strategies, by label.
         horizon: Largest number of rounds, if the experiment has more; None for no limit.
-        fixed: Whether all trials have the same functions, so they differ in noise alone.
+        fixed: Whether all trials have the same functions; the trials then differ in noise alone.
     """
 
     title: str
@@ -87,11 +87,13 @@ class Recorded(Case):
 
     Args:
         title: A caption that distinguishes the case.
-        world: Makes the world from the records.
-        strategies: Makes the strategies from the world's covariance, noise and rate of change.
-        instead: Name of the other data that is played where the paper's cannot be; the paper is
-            not judged on it.
-        record: File of the paper's record in the user's folder; None if it cannot be played.
+        world: Function that makes the world from the records.
+        strategies: Function that makes the strategies from the world's covariance, noise and rate
+            of change.
+        instead: Name of the data that replaces the paper's data if these are missing; the paper is
+            not judged on the replacement.
+        record: File name of the paper's record in the user's folder; None if this record is not
+            available.
         trials: Number of distinct trials; by default the number of arms, because trials differ in
             their first arm.
     """
@@ -109,7 +111,7 @@ class Recorded(Case):
         return world, self.strategies(world)
 
     def other_data(self, folder: Path | None) -> list[str]:
-        """The name of the data that replaces the paper's; empty where the paper's is played.
+        """Name of the data that replaces the paper's data; empty if the paper's data are played.
 
         Args:
             folder: Folder of records; None for synthetic records.
@@ -149,10 +151,10 @@ class Experiment:
         horizon: Rounds T; a shorter record is played to its end.
         trials: Default number of trials; a record with fewer distinct trials plays each once.
         cases: The studies of the experiment, by names that are valid in file names.
-        score: Judges the results.
-        picture: Draws the results and writes the figure to a path; regret curves in a panel per
-            case by default.
-        record: Recorders of further variables.
+        score: Function that judges the results.
+        picture: Function that draws the results and writes the figure to a path; by default it
+            draws regret curves, in a panel per case.
+        record: Recorders of further variables during a study.
         remark: Settings that the paper does not give, and reasons for different results.
         quick: The largest numbers of trials and of rounds of a quick run.
     """
@@ -244,7 +246,7 @@ class Experiment:
 
     @property
     def errors(self) -> str:
-        """What differs between trials, as text, in cases whose trials share their objectives."""
+        """Text: what differs between trials, in cases whose trials share their objectives."""
         over: dict[str, list[str]] = {"first arms": [], "noise": []}
         for name, case in self.cases.items():
             if isinstance(case, Recorded) and case.trials is None:
@@ -307,8 +309,8 @@ def draw_totals(
     Args:
         axes: Where to draw.
         result: The study.
-        places: The parameter by the label of the strategy.
-        mark: The value to mark; None for none.
+        places: Value of the parameter, by the label of the strategy.
+        mark: The value to mark; None to mark nothing.
         marked: Meaning of the marked value.
         color: Colour of the strategy.
     """

@@ -55,12 +55,12 @@ _CASES = {
 
 
 def best_beta(result: StudyResult) -> float:
-    """The β of the grid with the lowest mean regret."""
+    """The tried value of β with the lowest mean regret."""
     return min(BETAS, key=lambda beta: float(result.total_regret(_label(beta)).mean()))
 
 
 def better_betas(result: StudyResult) -> float:
-    """How many constant values of β in the grid have lower mean regret than the growing β."""
+    """Number of tried constant values of β that have lower mean regret than the growing β."""
     growing = float(result.total_regret(GROWING).mean())
     return float(sum(result.total_regret(_label(beta)).mean() < growing for beta in BETAS))
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 POINTS = 401
 NOISE = 0.01
 ALPHA, ALPHA_TILDE = 2.5, 0.25
-"""Exponents α and α~ of W-SparQ-GP-UCB, for which windows have two rounds up to T = 500."""
+"""Exponents α and α~ of W-SparQ-GP-UCB; with these, windows up to T = 500 have two rounds."""
 QUERY_SCALE = 6.0
 """Factor c_Q in the number Q_t = ⌈c_Q ln(t + 1)⌉ of side queries."""
 EXPERTS = ("SparQ-GP-UCB", "W-SparQ-GP-UCB")
@@ -95,7 +95,7 @@ def line_up(
     Args:
         kernel: Covariance of the arms.
         noise: Variance of the noise.
-        width: Exploration of all strategies.
+        width: The confidence width of all strategies.
         alpha: Exponent α of W-SparQ-GP-UCB.
         c_Q: Scale of the number of side queries.
         memory: Period of R-GP-UCB and window of SW-GP-UCB.
@@ -193,7 +193,7 @@ def _judge(results: Results) -> Outcome:
 
 
 def _side_queries(result: StudyResult) -> dict[str, Any]:
-    """Side queries per trial; W-SparQ's share of them, and its windows, here and in theory."""
+    """Number of side queries per trial; W-SparQ's share of it and windows, here and in theory."""
     asked = result.data["side_queries"]
     every, some = (asked.sel(strategy=label).values for label in EXPERTS)  # `trials x rounds`
     of_every, of_some = (Paired.of(queries.sum(1)) for queries in (every, some))
@@ -235,7 +235,7 @@ SYNTHETIC = Experiment(
     "regret than random search. Side queries are drawn from the exact k-DPP, which the paper's "
     "chain approximates.",
     horizon=500,
-    trials=5,  # a trial takes minutes; the closest order is beyond 6 standard errors
+    trials=5,  # a trial takes minutes; compared regrets differ by over 6 standard errors
     cases=_CASES,
     score=_judge,
     picture=_draw,
@@ -247,9 +247,9 @@ SYNTHETIC = Experiment(
 # This study uses hourly anomalies of the reanalysis on every fourth cell: the temperature of a cell
 # minus its mean over the training rows. The kernel is a squared exponential on latitude and
 # longitude. Its lengthscale, between 0.5 and 8 degrees, and the rate of change maximise the
-# marginal likelihood of the training rows. As in the paper, α maximises it too, for this kernel.
-# The paper does not give c_Q; here it is 1. Period, window and discount follow from the rate of
-# change.
+# marginal likelihood of the training rows. As in the paper, α maximises the same likelihood for the
+# chosen kernel. The paper does not give c_Q; here it is 1. Period, window and discount follow from
+# the rate of change.
 
 TEMPERATURE_HORIZON = 264
 CASE = "anomalies"

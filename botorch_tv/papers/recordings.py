@@ -1,4 +1,4 @@
-"""Records that the papers play, or that replace them.
+"""Records that the papers' experiments use, or records that replace them.
 
 The records are read from a folder of the user, under these names:
 

@@ -3,8 +3,8 @@
 The kernel is the covariance of the training rows. Regret is the highest reading minus the reading
 of the chosen sensor, in units of the readings for [B16], in standard deviations for [ET]. Each
 trial has a different first sensor, which is the same for all strategies. Standard errors of a
-single case therefore reflect only the choice of the first sensor; orders of temperatures are tested
-by the standard error between windows of days.
+single case therefore reflect only the choice of the first sensor. For temperatures, orders of
+strategies are tested by the standard error between windows of days instead.
 
 [B16] has 46 sensors and three days for training. The grid of the reanalysis has many more cells,
 but a covariance of more cells than independent rows is poorly determined. Therefore 46 cells are
@@ -35,10 +35,11 @@ STEPS_PER_HOUR = 6
 ROUNDS_PER_DAY = 24 * STEPS_PER_HOUR
 STEPS_PER_DAY = 288
 MORNING = slice(6 * 12, 6 * 12 + 84)
-"""84 readings a day, every five minutes from six o'clock on."""
+"""Rows of a morning: 84 readings, every five minutes from six o'clock on."""
 DAYS = 7
 WORKING_DAYS = (0, 1, 4, 5, 6)
-"""Thursday, Friday, Monday, Tuesday and Wednesday; traffic differs on Saturday and Sunday."""
+"""Indices of the days used: Thursday, Friday, Monday, Tuesday and Wednesday. Traffic differs on
+Saturday and Sunday."""
 TRAINING_DAYS = WORKING_DAYS[:3]
 
 
@@ -51,10 +52,10 @@ def ten_minutes(hourly: np.ndarray) -> np.ndarray:
     """Readings every ten minutes, by linear interpolation between hours.
 
     Args:
-        hourly: `hours x arms`.
+        hourly: Hourly readings, `hours x arms`.
 
     Returns:
-        `6 (hours - 1) + 1` rows.
+        The readings every ten minutes, `6 (hours - 1) + 1` rows.
     """
     after = hourly[1:, None] - hourly[:-1, None]
     share = np.arange(STEPS_PER_HOUR)[None, :, None] / STEPS_PER_HOUR
@@ -65,7 +66,7 @@ def ten_minutes(hourly: np.ndarray) -> np.ndarray:
 def mornings(
     values: np.ndarray, day: int, training: Sequence[int] = TRAINING_DAYS
 ) -> tuple[np.ndarray, int]:
-    """Rows of the mornings of the training days and of another day; number of rows of a morning.
+    """The rows of the mornings of training days and of another day, and the number per morning.
 
     Args:
         values: Readings of all days, `rows x arms`.
@@ -116,7 +117,7 @@ def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
 
 
 PERIODS = (10, 15, 20, 30, 60, ROUNDS_PER_DAY)
-"""Candidates for N; the last never resets within a day."""
+"""Candidate periods N of R-GP-UCB; with the last, there is no reset within a day."""
 
 
 def cross_validated_period(
@@ -125,14 +126,14 @@ def cross_validated_period(
     """The period N of R-GP-UCB, by cross-validation on the training rows as in [B16] §5.2.
 
     [B16] gives no details. Here each fold of rows, such as a day, is played from every arm with the
-    covariance and the noise of the other folds. The N with the least total regret over all folds
-    wins.
+    covariance and the noise of the other folds. The N with the least total regret over all folds is
+    returned.
 
     Args:
         world: The world, whose training rows are used.
         rows: Number of rows of a fold; rows left at the end are not used.
-        width: Exploration.
-        periods: Candidates N.
+        width: The confidence width, which determines exploration.
+        periods: Candidate periods N.
     """
     arms = len(world.domain)
     folds = world.training[: len(world.training) // rows * rows].reshape(-1, rows, arms)
@@ -178,9 +179,10 @@ def strategies(
 
     Args:
         world: The world, whose covariance and noise the strategies use.
-        width: Exploration of all strategies.
+        width: The confidence width of all strategies.
         epsilon: Rate of change assumed by TV-GP-UCB; fitted to the training rows by default.
-        period: Period of R-GP-UCB; by default by cross-validation, or from the rate of change.
+        period: Period of R-GP-UCB; by default chosen by cross-validation or, without it, from the
+            rate of change.
         fold: Number of rows of a fold of the cross-validation; None for no cross-validation.
     """
     kernel, noise = world.kernel, world.model_noise
@@ -194,9 +196,10 @@ def strategies(
 
 
 LAST = 48
-"""Number of final rounds, in which much of GP-UCB's data is outdated."""
+"""Number of final rounds that are judged; in these, much of GP-UCB's data is outdated."""
 BARELY = 0.25
-"""A gain over random search up to this share of TV-GP-UCB's gain counts as barely better."""
+"""Largest share of TV-GP-UCB's gain over random search at which another strategy counts as barely
+better than random search."""
 _HOT = Logarithmic(c1=0.8, c2=0.4)
 _FAST = Logarithmic(c1=0.2, c2=0.4)
 

@@ -72,7 +72,7 @@ def largest_norm(world: DrawnWorld, trials: int) -> float:
 
     Args:
         world: A world whose functions have norms.
-        trials: Trials of the default study.
+        trials: Number of trials of the default study.
     """
     squared = [drawn.squared_norm for drawn in world.draw(_stream(trials))]
     given = torch.stack([norms for norms in squared if norms is not None])
@@ -84,7 +84,7 @@ def drawn_values(world: DrawnWorld, trials: int) -> Tensor:
 
     Args:
         world: A world made of functions.
-        trials: Trials of the default study.
+        trials: Number of trials of the default study.
     """
     return torch.stack([drawn.values for drawn in world.draw(_stream(trials))])
 
@@ -94,7 +94,7 @@ def mean_range(world: DrawnWorld, trials: int) -> float:
 
     Args:
         world: A world made of functions.
-        trials: Trials of the default study.
+        trials: Number of trials of the default study.
     """
     values = drawn_values(world, trials)
     return float((values.amax(-1) - values.amin(-1)).mean())
@@ -105,8 +105,8 @@ def variation(world: GridWorld, trials: int, horizon: int) -> float:
 
     Args:
         world: Any world on a grid.
-        trials: Trials of the default study.
-        horizon: Rounds T.
+        trials: Number of trials of the default study.
+        horizon: Number of rounds T.
     """
     total = torch.zeros(trials, dtype=torch.float64, device="cpu")
     rounds = (f.clone() for f in islice(world.rounds(_stream(trials)), horizon))

@@ -20,7 +20,8 @@ from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor
 Rounds = Tensor
-"""A number or tensor of rounds, or of values at every horizon; functions receive a tensor."""
+"""Type of an argument that is a number or a tensor: horizons, or values at every horizon. Functions
+receive it as a tensor."""
 R = TypeVar("R")
 
 NAMES: dict[str | int, str] = {
@@ -36,8 +37,8 @@ NAMES: dict[str | int, str] = {
     1: "arms block dim features horizon memory parts period points t terms",
 }
 RANGES = {name: limit for limit, names in NAMES.items() for name in names.split()}
-"""The interval of an argument, or its smallest whole number, by the argument's name. A key
-``function.argument`` applies to this function only."""
+"""Limits of arguments by name: the interval of a number, or the smallest value of an integer. A key
+``function.argument`` applies to an argument of this function only."""
 
 SERIES = ("budget", "double_gain", "gain", "log_decisions")
 """Arguments that may be tensors with a value for every horizon."""
@@ -87,10 +88,10 @@ def _check_series(name: str, value: Tensor, T: object, fix: str) -> None:
 
 
 def rounds(T: Number, least: int = 1) -> Tensor:
-    """A horizon as a tensor of its own shape.
+    """Horizons as a tensor of the same shape.
 
     Args:
-        T: Whole numbers of rounds, any shape.
+        T: Horizons, whole numbers of rounds; any shape.
         least: The smallest horizon allowed.
 
     Raises:
@@ -124,7 +125,7 @@ def information_constant(noise: float) -> float:
 def bayes_beta(
     width: BayesTV | BayesResetting | BayesEventTriggered, T: Tensor, dim: int
 ) -> Tensor:
-    """β_T of a Bayesian width at every horizon, the shape of ``T``."""
+    """β_T of a Bayesian confidence width at every horizon, in the shape of ``T``."""
     values = [width.sqrt_beta(WidthContext(int(t), dim)) ** 2 for t in T.flatten().tolist()]
     return beside(values, T).view(T.shape)
 
@@ -135,7 +136,7 @@ def block_regret(
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, for strategies that forget at least every N rounds.
 
     Args:
-        T: Rounds, any shape.
+        T: Numbers of rounds, any shape.
         beta: β_T at each horizon ``T``.
         block: N, the longest time in rounds between resets.
         gain: γ_N, the maximum information gain of N observations.
@@ -149,8 +150,8 @@ def block_regret(
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
     """The smallest factor for which an order lies above a measured curve everywhere.
 
-    The factor replaces the constant of an order if none is published. Since the factor is fitted, a
-    plot compares shapes, not levels.
+    The factor replaces the constant of an order for which no constant is published. Since the
+    factor is fitted, a plot compares shapes, not levels.
 
     Args:
         order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.

@@ -3,9 +3,9 @@
 All functions assume the Markov model f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, where g_t are
 independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a compact convex domain in
 [0, r]^d, slopes satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian with
-variance σ². Each docstring names the width. Bounds hold with probability 1 - δ. The bounds are not
-sharp: on short horizons they exceed the regret of the worst choices. Orders have a ``constant``,
-which the paper does not specify. The lower bound assumes that f has two derivatives.
+variance σ². Each docstring names the confidence width. Bounds hold with probability 1 - δ. The
+bounds are not sharp: on short horizons they exceed the regret of the worst choices. Orders have a
+``constant``, which the paper does not specify. The lower bound assumes that f has two derivatives.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def r_gp_ucb_regret(
     :class:`BayesResetting`, and ψ is that of :func:`resetting_mismatch`.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         period: Period N in rounds, at least 1.
         gain: γ_N, the maximum information gain of N observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², in (0, 1].
-        dim: Dimension d, at least 1.
-        delta: Probability δ of failure, in (0, 1).
-        r: Side of the box around the domain, positive.
+        dim: Dimension d of the domain, at least 1.
+        delta: Probability δ that the bound fails, in (0, 1).
+        r: Side length r of the box around the domain, positive.
         a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
@@ -97,13 +97,13 @@ def resetting_mismatch(
     bound on |y_t| assumes σ² <= 1.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         beta: β_T, the squared width of the confidence band, at least 0; a number or the shape of
             ``T``.
-        period: Period N, at least 1.
+        period: Period N in rounds, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², in (0, 1].
-        delta: Probability δ of failure, in (0, 1).
+        delta: Probability δ that the bound fails, in (0, 1).
         a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
 
@@ -128,13 +128,13 @@ def tv_gp_ucb_regret(
     This bounds the regret of TV-GP-UCB over T rounds.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         gain: γ~_T, the maximum gain under the Markov model for every ``T``, at least 0. For
             T = 1, 2, ... give ``markov_information_gain(...)[1:]``, or :func:`time_varying_gain`.
         noise: Noise variance σ², positive.
-        dim: Dimension d, at least 1.
-        delta: Probability δ of failure, in (0, 1).
-        r: Side of the box around the domain, positive.
+        dim: Dimension d of the domain, at least 1.
+        delta: Probability δ that the bound fails, in (0, 1).
+        r: Side length r of the box around the domain, positive.
         a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
@@ -167,15 +167,15 @@ def tv_gp_ucb_regret_by_blocks(
     :func:`time_varying_gain`.
 
     Args:
-        T: Rounds, at least Ñ; any shape.
+        T: Number of rounds, at least Ñ; any shape.
         block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
             paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
-        dim: Dimension d, at least 1.
-        delta: Probability δ of failure, in (0, 1).
-        r: Side of the box around the domain, positive.
+        dim: Dimension d of the domain, at least 1.
+        delta: Probability δ that the bound fails, in (0, 1).
+        r: Side length r of the box around the domain, positive.
         a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
@@ -199,7 +199,7 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
     restriction.
 
     Args:
-        T: Rounds, at least Ñ; any shape.
+        T: Number of rounds, at least Ñ; any shape.
         block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
             paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
@@ -215,7 +215,7 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
     return (T / block + 1) * (gain + block**3 * epsilon)
 
 
-# Orders.
+# Orders of regret.
 
 
 @checked
@@ -234,11 +234,11 @@ def r_gp_ucb_order(
     ``constant`` and logarithms, with the period N of :func:`reset_period`.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
-        dim: Dimension d, needed for a Matérn kernel.
-        constant: Factor on the order, positive.
+        dim: Dimension d of the domain; needed for a Matérn kernel.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -265,11 +265,11 @@ def tv_gp_ucb_order(
     ``constant`` and logarithms.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
-        dim: Dimension d, needed for a Matérn kernel.
-        constant: Factor on the order, positive.
+        dim: Dimension d of the domain; needed for a Matérn kernel.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -287,9 +287,9 @@ def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> T
     The expected regret is at least of this order, up to ``constant``.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         epsilon: Rate of change ε in [0, 1].
-        constant: Factor on the order, positive.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -326,7 +326,7 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) 
     """Tail constants of the kernel exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
 
     For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula g
-    crosses u upwards (r/2π) s exp(-u²/2) times on average, so that P(sup |g| > u) <= (1 + (r/π) s)
+    crosses u upwards (r/2π) s exp(-u²/2) times on average. Hence P(sup |g| > u) <= (1 + (r/π) s)
     exp(-u²/2). This holds for g = f, with s = 1/l, and for g = l f', with s = √3/l.
 
     For d > 1, let g_j be independent processes in one dimension. The variance of f(x) - f(x') is at
@@ -340,7 +340,7 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) 
     Args:
         lengthscale: Lengthscale l, positive.
         r: Side of the box, positive.
-        dim: Dimension d, at least 1.
+        dim: Dimension d of the domain, at least 1.
 
     Raises:
         ValueError: If an argument is not positive and finite.

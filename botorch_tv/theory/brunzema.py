@@ -39,15 +39,15 @@ def et_gp_ucb_regret(
     than τ̄ rounds apart.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         block: τ̄, the largest number of rounds before a reset, at least 1; :func:`reset_time_bound`
             with δ/4 returns the value of the theorem.
         gain: γ_τ̄, the maximum information gain of τ̄ observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
-        dim: Dimension d, at least 1.
-        delta: Probability δ of failure, in (0, 1); not the trigger's δ_B.
-        r: Side of the box around the domain, positive.
+        dim: Dimension d of the domain, at least 1.
+        delta: Probability δ that the bound fails, in (0, 1); not the trigger's δ_B.
+        r: Side length r of the box around the domain, positive.
         a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
@@ -89,14 +89,14 @@ def r_gp_ucb_regret_improved(
     that of :class:`BayesResetting`. The bound on |y| in φ holds with probability 1 - δ/2.
 
     Args:
-        T: Rounds, at least 1; any shape.
-        period: Period N, at least 1.
+        T: Number of rounds, at least 1; any shape.
+        period: Period N in rounds, at least 1.
         gain: γ_N, the maximum information gain of N observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
-        dim: Dimension d, at least 1.
-        delta: Probability δ of failure, in (0, 1).
-        r: Side of the box around the domain, positive.
+        dim: Dimension d of the domain, at least 1.
+        delta: Probability δ that the bound fails, in (0, 1).
+        r: Side length r of the box around the domain, positive.
         a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
@@ -137,7 +137,7 @@ def model_mismatch(
         block: N or τ̄, the longest time between resets, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
-        delta: Probability δ of failure, in (0, 1).
+        delta: Probability δ that the bound fails, in (0, 1).
         a0: Factor a0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
         parts: Number of equal parts into which δ is divided: 4 in eq. (13), 2 in eq. (47).
@@ -192,10 +192,11 @@ def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     This is Markov's inequality, rounded up because Theorem 1 uses τ̄ as a number of observations.
 
     Args:
-        horizon: Rounds T, at least 1.
+        horizon: Number of rounds T, at least 1.
         mean: E[τ], the mean time to the first reset in rounds, positive. The mean must be measured,
             since there is no formula.
-        delta: δ in (0, 1), a quarter of the δ of Theorem 1.
+        delta: Probability δ that a reset takes longer than τ̄, in (0, 1); for Theorem 1, a quarter
+            of the δ of this theorem.
 
     Raises:
         ValueError: If an argument is out of range.

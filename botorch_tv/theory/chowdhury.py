@@ -1,9 +1,9 @@
 """Regret of IGP-UCB and GP-TS on a static function, [C17] §4, and the noise bound behind it.
 
 The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise, and regression with
-λ = 1 + 2/T; γ_T has the same λ. The bounds hold in all rounds of a run if λ is computed from the
-run's horizon. The theorems are orders; the constants are those of their proofs in Appendices D
-and E.
+λ = 1 + 2/T; γ_T is computed with the same λ. The bounds hold in all rounds of a run if λ is
+computed from the run's horizon. The theorems are orders; the constants are those of their proofs in
+Appendices D and E.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from botorch_tv.theory.arguments import Rounds, checked
 from botorch_tv.validation import require
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
-"""p: least probability that a sample exceeds f at the maximiser of f, [C17] Lemma 8."""
+"""p, a lower bound on the probability that a sample at the maximiser of f exceeds f, [C17] Lemma
+8."""
 
 
 @checked
 def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
     """ε^T ((K + ηI)^(-1) + I)^(-1) ε, the self-normalised noise on the left of [C17] Theorem 1.
 
-    The matrix between the ε equals I - ((1 + η)I + K)^(-1), so K may be singular.
+    The matrix between the two vectors ε equals I - ((1 + η)I + K)^(-1), so K may be singular.
 
     Args:
         covariance: K, the kernel on the points played, `batch_shape x n x n`.
         errors: ε, the noise of the observations, `batch_shape x n`.
-        eta: Regularisation η, at least 0; 0 only if K is positive definite.
+        eta: Regularisation η, at least 0; it may be 0 only if K is positive definite.
 
     Returns:
         Values, `batch_shape`.
@@ -55,8 +56,8 @@ def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) 
     Args:
         covariance: K, the kernel on the points played, `batch_shape x n x n`.
         R: Sub-Gaussian constant of the noise, at least 0.
-        delta: Probability δ of failure, in (0, 1).
-        eta: Regularisation η, at least 0; 0 only if K is positive definite.
+        delta: Probability δ that the bound fails, in (0, 1).
+        eta: Regularisation η, at least 0; it may be 0 only if K is positive definite.
 
     Returns:
         Values, `batch_shape`.
@@ -79,12 +80,12 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
     of the paper give this explicit form.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0; for T = 1, 2, ... give
             ``greedy_information_gain(...)[1:]``.
         B: Bound on the norm of f, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
-        delta: Probability δ of failure, in (0, 1).
+        delta: Probability δ that the bound fails, in (0, 1).
 
     Returns:
         Values of the broadcast shape of ``T`` and ``gain``.
@@ -104,11 +105,11 @@ def igp_ucb_order(
     The regret of IGP-UCB is of this order, up to ``constant``, which includes R.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0.
-        delta: Probability δ of failure, in (0, 1).
-        constant: Factor on the order, positive.
+        delta: Probability δ that the bound fails, in (0, 1).
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the broadcast shape of ``T`` and ``gain``.
@@ -125,12 +126,12 @@ def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Te
     """The log size ln |D_T| = d ln(B L r d T²) of the decision set of [C17] Theorem 4.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         B: Bound on the norm of f, positive.
         L: Bound on the slopes of the kernel, √(∂²k/∂p_j∂q_j) at p = q, positive; 1/l for a squared
             exponential of lengthscale l.
-        r: Side of the box around the domain, positive.
-        dim: Dimension d, at least 1.
+        r: Side length r of the box around the domain, positive.
+        dim: Dimension d of the domain, at least 1.
 
     Returns:
         Values of the shape of ``T``.
@@ -159,11 +160,11 @@ def gp_ts_regret(
     c~_T = √(2 ln(|D_T| T²)). The bound holds with probability 1 - δ.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0, with 2B + 1 <= 2B v_1/p, as the proof assumes.
         R: Sub-Gaussian constant of the noise, at least 0.
-        delta: Probability δ of failure, in (0, 1).
+        delta: Probability δ that the bound fails, in (0, 1).
         log_decisions: ln |D_T|, at least 0: the logarithm of the number of arms, or
             :func:`log_decision_set`.
 
@@ -196,12 +197,12 @@ def gp_ts_order(
     The regret of GP-TS is of this order, up to ``constant``, which includes R, L and r.
 
     Args:
-        T: Rounds, at least 1, with B d T at least 1; any shape.
+        T: Number of rounds, at least 1, with B d T at least 1; any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, positive.
-        dim: Dimension d, at least 1.
-        delta: Probability δ of failure, in (0, 1).
-        constant: Factor on the order, positive.
+        dim: Dimension d of the domain, at least 1.
+        delta: Probability δ that the bound fails, in (0, 1).
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the broadcast shape of ``T`` and ``gain``.
@@ -226,7 +227,7 @@ def _shifted(covariance: Tensor, eta: float) -> Tensor:
 
 
 def _width(gain: Tensor, B: float, R: float, delta: float) -> Tensor:
-    # The schedule depends on the gain alone, not on the round or the dimension.
+    # The confidence width depends on the gain alone, not on the round or the dimension.
     context = WidthContext(t=1, dim=1, information_gain=gain)
     return torch.as_tensor(IGPUCB(B=B, R=R, delta=delta).sqrt_beta(context), device=gain.device)
 

@@ -39,12 +39,12 @@ def w_gp_ucb_regret(
     + (2/λ) B_T c² √ε_m/(1-γ) + 2β_T T √ε_m/(1-γ), with
     β_T = B + (R/√λ) √(2 ln(1/δ) + 2γ̄_T). The bound holds with probability 1 - δ.
 
-    m features approximate the kernel within ε_m. Over finitely many arms, as many features as the
-    rank of the kernel matrix give ε_m = 0. Otherwise the bound is not explicit, since Lemma 15
-    of the paper gives the factor of √ε_m/(1-γ) only as an order.
+    The kernel is approximated by m features with an error of at most ε_m. On finitely many arms,
+    ε_m is 0 if m is the rank of the kernel matrix. Otherwise the bound is not explicit, since Lemma
+    15 of the paper gives the factor of √ε_m/(1-γ) only as an order.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         gain: γˇ_T for every ``T``, the maximum of :func:`weighted_information_gain` with
             ``double=False``.
         double_gain: γ̄_T for every ``T``, the maximum of :func:`weighted_information_gain` with
@@ -54,7 +54,7 @@ def w_gp_ucb_regret(
         noise: Noise variance λ, at least 0.398, because Lemma 16 needs 1/(2λ) <= ln(1 + 1/λ).
         B: Bound on the norms of all f_t, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
-        delta: Probability δ of failure, in (0, 1).
+        delta: Probability δ that the bound fails, in (0, 1).
         memory: Largest age c in the analysis, at least 1; see :func:`analysis_memory`.
         features: Number m of features that approximate the kernel, at least 1.
         feature_error: Error ε_m of this approximation of the kernel, at least 0.
@@ -92,12 +92,12 @@ def w_gp_ucb_order(
     :func:`botorch_tv.theory.discount`.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         gain: γ̇_T for every ``T``, the larger of the maximum gains γˇ_T and γ̄_T of
             :func:`w_gp_ucb_regret`.
         budget: Variation budget B_T for every ``T``, positive.
         budget_given: Whether the discount was computed from B_T.
-        constant: Factor on the order, positive.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the broadcast shape of ``T``, ``gain`` and ``budget``.
@@ -119,7 +119,7 @@ def analysis_memory(horizon: int, gamma: float) -> int:
     """Memory c = ⌈ln T / (1 - γ)⌉, the largest age in the analysis of [W22] Corollary 5.
 
     Args:
-        horizon: Rounds T, at least 1.
+        horizon: Number of rounds T, at least 1.
         gamma: Discount γ, strictly between 0 and 1.
 
     Raises:
@@ -136,12 +136,12 @@ def quadrature_error(points: int, *, lengthscale: float, dim: int) -> float:
     approximate the squared exponential kernel on [0, 1]^d. If nodes are omitted, add their weight
     to the bound. The paper replaces m̄! / (2m̄)! by Stirling's approximation (e / (4m̄))^m̄ / √2,
     which is too small by up to 4 %: at m̄ = 1 and l = 10 the error exceeds the paper's bound. The
-    result is infinite if the bound exceeds float64.
+    result is infinite if the bound exceeds the largest float64.
 
     Args:
         points: Nodes m̄ per dimension, at least 1.
         lengthscale: Lengthscale l, positive.
-        dim: Dimension d, at least 1.
+        dim: Dimension d of the domain, at least 1.
 
     Raises:
         ValueError: If an argument is out of range.

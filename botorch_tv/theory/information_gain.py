@@ -28,7 +28,8 @@ from botorch_tv.validation import require
 def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
     """Gain of the first 0, 1, ..., n observations, [B16] (12) and [C17] (10)-(11).
 
-    With noise variances n_i, the squared diagonal of the Cholesky factor is n_i + var_{i-1}(x_i).
+    The squared diagonal of the Cholesky factor of K + N is n_i + var_{i-1}(x_i), the noise
+    variances n_i plus the posterior variances.
 
     Args:
         covariance: Kernel on all pairs of the points observed, in their order,
@@ -37,13 +38,13 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
         noise: Noise variances of the observations, a positive number or `batch_shape x n`.
 
     Returns:
-        `batch_shape x (n + 1)`, starting at 0.
+        The gains, `batch_shape x (n + 1)`; the first gain is 0.
 
     Raises:
         ValueError: If a noise variance is not positive and finite, or the covariance is not
             symmetric.
-        RuntimeError: If the covariance is not a matrix of floating-point numbers, or is indefinite
-            beyond the noise.
+        RuntimeError: If the covariance is not a matrix of floating-point numbers, or has an
+            eigenvalue too negative for the noise variances to compensate.
     """
     # The factorisation reads only half of the matrix and would not detect asymmetry.
     apart, largest = (covariance - covariance.mT).abs(), covariance.abs()
@@ -79,7 +80,8 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
     Raises:
         ValueError: If a noise variance is not positive and finite, or the covariance is not
             symmetric.
-        RuntimeError: If the covariance is indefinite beyond the noise.
+        RuntimeError: If the covariance has an eigenvalue too negative for the noise variances to
+            compensate.
     """
     return running_information_gain(covariance, noise)[..., -1]
 
@@ -93,7 +95,7 @@ def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation
     Args:
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
         noise: Noise variance of the newest observation, positive.
-        inflation: How noise grows with the lag n - 1, ..., 1, 0.
+        inflation: Growth of the noise with the lag, which is n - 1, ..., 1, 0 rounds.
 
     Returns:
         The gains, `batch_shape`.
@@ -117,8 +119,8 @@ def weighted_information_gain(
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
         noise: Noise variance λ, positive.
         gamma: Discount γ in (0, 1].
-        double: True to weight the kernel by the squares of the weights, as in the width; False to
-            weight it by the weights themselves.
+        double: True to weight the kernel by the squares of the weights, as in the confidence width;
+            False to weight it by the weights themselves.
 
     Returns:
         The gains, `batch_shape`.
@@ -126,12 +128,12 @@ def weighted_information_gain(
     Raises:
         ValueError: If ``noise`` or ``gamma`` is out of range.
     """
-    ExponentialWeights(gamma)  # checks γ, since γ² may be in range when γ is not
+    ExponentialWeights(gamma)  # checks γ, because γ² may be in range although γ is not
     discount = ExponentialWeights(gamma**2 if double else gamma)
     return aged_information_gain(covariance, noise, discount)
 
 
-# The largest gain.
+# Bounds on the maximum information gain.
 
 
 def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> Tensor:
@@ -145,11 +147,12 @@ def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> T
     Args:
         covariance: Kernel on all pairs of arms, `M x M`.
         noise: Noise variance σ² (λ in [C17]), positive.
-        horizon: Rounds T, at least 1.
+        horizon: Number of rounds T, at least 1.
 
     Returns:
-        `T + 1` values, index n for n observations, starting at 0. Pass ``gain[1:]`` to bounds over
-        1, ..., T rounds: ``igp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
+        `T + 1` bounds; the bound at index n is for n observations, and the first is 0. Pass
+        ``gain[1:]`` to bounds over 1, ..., T rounds:
+        ``igp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
 
     Raises:
         InputDataError: If ``covariance`` is not a covariance matrix.
@@ -165,20 +168,21 @@ def markov_information_gain(
 ) -> Tensor:
     """Upper bounds on γ~_0, ..., γ~_T of the Markov model, [B16] (14)-(15), over finite arms.
 
-    The bound is twice the gain of playing the most uncertain arm of f_t in each round. A greedy
-    choice over successive sets reaches at least half of the maximum of a monotone submodular
-    function (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter bound of
-    :func:`greedy_information_gain`.
+    The bound is twice the gain of a strategy that plays the most uncertain arm of f_t in each
+    round. A greedy choice over successive sets reaches at least half of the maximum of a monotone
+    submodular function (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
+    bound of :func:`greedy_information_gain`.
 
     Args:
         covariance: Kernel on all pairs of arms, `M x M`.
         noise: Noise variance σ², positive.
         epsilon: Rate of change ε in [0, 1].
-        horizon: Rounds T, at least 1.
+        horizon: Number of rounds T, at least 1.
 
     Returns:
-        `T + 1` values in float64, index n for n rounds, starting at 0. Pass ``gain[1:]`` to bounds
-        over 1, ..., T rounds: ``tv_gp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
+        `T + 1` bounds in float64; the bound at index n is for n rounds, and the first is 0. Pass
+        ``gain[1:]`` to bounds over 1, ..., T rounds:
+        ``tv_gp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
 
     Raises:
         InputDataError: If ``covariance`` is not a covariance matrix.
@@ -205,11 +209,11 @@ def closed_form_information_gain(
     ignores lengthscale and noise.
 
     Args:
-        T: Observations, at least 1; any shape.
-        dim: Dimension d, at least 1.
+        T: Number of observations, at least 1; any shape.
+        dim: Dimension d of the domain, at least 1.
         kernel: ``"se"`` or ``"matern"``.
         nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
-        constant: Factor on the order, positive.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -228,7 +232,7 @@ def matern_exponent(nu: float, dim: int) -> float:
 
     Args:
         nu: Smoothness ν, positive.
-        dim: Dimension d, at least 1.
+        dim: Dimension d of the domain, at least 1.
 
     Raises:
         ValueError: If ``nu`` is not positive and finite or ``dim`` is below 1.
@@ -245,8 +249,8 @@ def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) 
     is a multiple of d and each of d orthogonal points of squared norm k̄ is played T/d times.
 
     Args:
-        T: Observations, at least 1; any shape.
-        dim: Dimension d, at least 1.
+        T: Number of observations, at least 1; any shape.
+        dim: Dimension d of the domain, at least 1.
         noise: Noise variance λ, positive.
         k_bar: The largest squared norm k̄ of a point, positive.
 
@@ -259,7 +263,7 @@ def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) 
     return universal_gain_bound(T, noise=noise, terms=dim, tail=0.0, k_bar=k_bar)
 
 
-# Bounds by the decay of eigenvalues.
+# Bounds from the decay of the kernel's eigenvalues.
 
 
 @checked
@@ -272,10 +276,10 @@ def universal_gain_bound(
     gains.
 
     Args:
-        T: Observations, at least 1; any shape.
+        T: Number of observations, at least 1; any shape.
         noise: Noise variance λ, positive.
         terms: Number N of retained terms of the kernel, at least 1.
-        tail: Tail δ_N, at least 0.
+        tail: Bound δ_N on the omitted terms of the kernel, at least 0.
         k_bar: Bound k̄ on |k|, positive.
 
     Returns:
@@ -300,7 +304,7 @@ def discounted_gain_bound(
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
         terms: Number N of retained terms of the kernel, at least 1.
-        tail: Tail δ_N, at least 0.
+        tail: Bound δ_N on the omitted terms of the kernel, at least 0.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
 
@@ -358,7 +362,7 @@ def exponential_gain_bound(
     """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
 
     The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms, where N is the
-    sum of the first two logarithms divided by C_e2 and rounded up. N must be positive, and the
+    sum of the first two logarithms, divided by C_e2 and rounded up. N must be positive, and the
     bound must be at least 1.
 
     Args:

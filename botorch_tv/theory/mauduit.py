@@ -26,10 +26,10 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
     The regret is of this order, up to ``constant``; it is sublinear only if α < 1/3.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
-        dim: Dimension d, at least 1.
-        constant: Factor on the order, positive.
+        dim: Dimension d of the domain, at least 1.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -48,10 +48,10 @@ def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1
     ``constant``, for any α.
 
     Args:
-        T: Rounds, at least e^(1/d), so that d ln T >= 1; any shape.
-        dim: Dimension d, at least 1.
-        delta: Probability δ of failure, in (0, 1).
-        constant: Factor on the order, positive.
+        T: Number of rounds, at least e^(1/d), so that d ln T >= 1; any shape.
+        dim: Dimension d of the domain, at least 1.
+        delta: Probability δ that the order does not hold, in (0, 1).
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -76,11 +76,11 @@ def w_sparq_gp_ucb_order(
     contain the root.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`, in (0, 1/3).
-        dim: Dimension d, at least 1.
-        delta: Probability δ of failure, in (0, 1).
-        constant: Factor on the order, positive.
+        dim: Dimension d of the domain, at least 1.
+        delta: Probability δ that the order does not hold, in (0, 1).
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -101,9 +101,9 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
     The number of operations is of this order, up to ``constant``; exact GP-UCB needs T³.
 
     Args:
-        T: Rounds, at least 2; any shape.
-        dim: Dimension d, at least 1.
-        constant: Factor on the order, positive.
+        T: Number of rounds, at least 2; any shape.
+        dim: Dimension d of the domain, at least 1.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -122,9 +122,9 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
     For the worst functions, the expected regret is at least of this order, up to ``constant``.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
-        constant: Factor on the order, positive.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Values of the shape of ``T``.
@@ -147,7 +147,7 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
 
     Args:
         t: Round, at least 1.
-        dim: Dimension d, at least 1.
+        dim: Dimension d of the domain, at least 1.
         constant: Factor c_Q on the number of side queries, positive.
 
     Raises:
@@ -157,12 +157,12 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
 
 
 def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0) -> int:
-    """N_T <= Σ_t ⌈c_Q ln^d(t + 1)⌉ over the rounds with side queries.
+    """The bound Σ_t ⌈c_Q ln^d(t + 1)⌉ on the number N_T of side queries; t are the asking rounds.
 
     Args:
         asking: The rounds with side queries: ``range(1, T + 1)`` for SparQ-GP-UCB;
             :func:`botorch_tv.theory.window_starts` for W-SparQ-GP-UCB.
-        dim: Dimension d, at least 1.
+        dim: Dimension d of the domain, at least 1.
         constant: Factor c_Q on the number of side queries, positive.
 
     Raises:
@@ -178,12 +178,12 @@ def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) ->
     The order holds up to ``constant``, for α > 1.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         alpha: Exponent α of the growth of noise with age, above 1.
-        constant: Factor on the order, positive.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        Side queries in all T rounds, the shape of ``T``.
+        Numbers of side queries in all T rounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -201,14 +201,14 @@ def sufficient_side_queries(
     T^((4α-1)/(4α)) ln^d T.
 
     Args:
-        T: Rounds, at least 1; any shape.
+        T: Number of rounds, at least 1; any shape.
         alpha: Exponent α as in :func:`botorch_tv.theory.next_window_start`.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`.
-        dim: Dimension d, at least 1.
-        constant: Factor on the order, positive.
+        dim: Dimension d of the domain, at least 1.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        Side queries in all T rounds, the shape of ``T``.
+        Numbers of side queries in all T rounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "plot_bounds", "plot_mismatch", "plot_orders"]
 
 Bound = Callable[[Tensor], Tensor]
-"""Maps horizons T = 1, 2, ... to the bound at each, both of shape `rounds`."""
+"""Type of a function from horizons T = 1, 2, ... to the bound at each horizon, both `rounds`."""
 
 
 def plot_bounds(
@@ -53,8 +53,8 @@ def plot_bounds(
 
     Args:
         result: The study.
-        bounds: At least 1 bound by label.
-        strategy: Label of the strategy; None for the first.
+        bounds: The bounds to draw, by label; at least one.
+        strategy: Label of the strategy; None for the first strategy of the study.
         path: File for the picture; its ending selects the format.
         ax: Axes to draw on; their figure is returned. None for a new figure.
 
@@ -98,12 +98,13 @@ def plot_orders(
 
     An order has no published constant. The constant of an upper order is the smallest for which the
     order lies above the mean curve in the second half of the rounds. The constant of a lower order
-    is the largest for which the order lies below this curve. Compare shapes, not levels.
+    is the largest for which the order lies below this curve. Therefore such plots compare shapes,
+    not levels.
 
     Args:
         result: The study.
         orders: Upper orders with constant 1 by label; may be empty if there are lower orders.
-        strategy: Label of the strategy; None for the first.
+        strategy: Label of the strategy; None for the first strategy of the study.
         path: File for the picture; its ending selects the format.
         lower: Lower orders with constant 1 by label, such as :func:`markov_lower_bound`.
         ax: Axes to draw on; their figure is returned. None for a new figure.

@@ -26,10 +26,10 @@ def reset_period(
     chose 12 and 24 by cross-validation.
 
     Args:
-        epsilon: Rate of change ε in [0, 1]; 0 never resets.
-        horizon: Rounds T, at least 1.
+        epsilon: Rate of change ε in [0, 1]; for 0 the period is T, without resets.
+        horizon: Number of rounds T, at least 1.
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
-        dim: Dimension d; needed for a Matérn kernel.
+        dim: Dimension d of the domain; needed for a Matérn kernel.
         constant: Factor that replaces 12 or 24, positive.
 
     Raises:
@@ -52,9 +52,9 @@ def analysis_block(
 
     Args:
         epsilon: Rate of change ε in [0, 1].
-        horizon: Rounds T, at least 1.
+        horizon: Number of rounds T, at least 1.
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
-        dim: Dimension d; needed for a Matérn kernel.
+        dim: Dimension d of the domain; needed for a Matérn kernel.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -67,16 +67,16 @@ def analysis_block(
 def budget_period(horizon: int, budget: float, gain: float) -> int:
     """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, period of BR-GP-UCB and window of SW-GP-UCB.
 
-    The rule is from Zhou and Shroff (2021), as quoted in [W22] §7. The rule is an order; its
-    constant is set to 1.
+    The rule is from Zhou and Shroff (2021), as quoted in [W22] §7. The rule gives only an order;
+    this function sets its constant to 1.
 
     Args:
-        horizon: Rounds T, at least 1.
+        horizon: Number of rounds T, at least 1.
         budget: Variation budget B_T >= Σ ‖f_{t+1} - f_t‖, positive.
         gain: ĝ, a bound on the information gain such as (ln T)^(d+1), positive.
 
     Returns:
-        Rounds, at least 1.
+        The period in rounds, at least 1.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -92,13 +92,13 @@ def rexp3_period(horizon: int, arms: int, budget: float) -> int:
     we have not read the paper. Regret is then of the order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
 
     Args:
-        horizon: Rounds T, at least 1.
+        horizon: Number of rounds T, at least 1.
         arms: Number of arms K, at least 1.
         budget: Variation budget V_T >= Σ max_k |r_{t+1}(k) - r_t(k)| of rewards in [0, 1],
             positive.
 
     Returns:
-        Rounds, at least 1.
+        The period in rounds, at least 1.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -115,7 +115,7 @@ def discount(horizon: int, gain: float, budget: float | None = None) -> float:
     result is clipped to (0, 1).
 
     Args:
-        horizon: Rounds T, at least 1.
+        horizon: Number of rounds T, at least 1.
         gain: ĝ, a bound on the combined weighted gain γ̇_T, positive.
         budget: Variation budget B_T, positive; None if not given.
 
@@ -128,7 +128,7 @@ def discount(horizon: int, gain: float, budget: float | None = None) -> float:
 
 
 def exponent(name: str, nu: float | None, dim: int | None) -> float:
-    """The c of [B16] Corollary 4.1; 0 for the squared exponential kernel. Errors show ``name``."""
+    """Exponent c of [B16] Corollary 4.1; 0 for the squared exponential. Errors show ``name``."""
     if nu is None:
         return 0.0
     fix = "as [B16] Corollary 4.1 requires; give nu=None for the squared exponential."
