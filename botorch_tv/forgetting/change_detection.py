@@ -33,7 +33,7 @@ def prediction_error(
 ) -> Tensor:
     """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
 
-    On a static objective the probability that any observation lies outside is at most δ_B.
+    On a static objective the probability that any observation lies outside its band is at most δ_B.
 
     Args:
         y: The observation, `batch_shape`.
@@ -41,10 +41,11 @@ def prediction_error(
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance σ² of the observation, scalar or `batch_shape`.
         since: Rounds t' since the last reset, `batch_shape`.
-        delta: The bound δ_B on this probability, in (0, 1).
+        delta: Bound δ_B on the probability that any observation of a static objective lies outside
+            its band, in (0, 1).
 
     Returns:
-        Whether the observation lies outside, `batch_shape`, bool.
+        Whether the observation lies outside the band, `batch_shape`, bool.
     """
     return (y - mean).abs() > prediction_band(sd, noise, since, delta)
 
@@ -97,16 +98,17 @@ class ConfirmedTrigger(EventTrigger):
 
     The first observation that contradicts the model is set aside, so the posterior ignores it. If
     the next ``confirm`` observations also contradict the model, all observations before the first
-    contradiction are forgotten. If one of them agrees with the model, the observations set aside
-    are dropped. A failed measurement changes nothing. Any reset restarts the count.
+    contradiction are forgotten. If one of these observations agrees with the model, the
+    observations set aside are dropped. A failed measurement changes nothing. Any reset restarts the
+    count of contradictions.
 
     An :class:`EventTrigger` resets at the first contradiction. This rule resets at least
     ``confirm`` rounds later, and only after a first contradiction. On a static objective the
     probability of any reset is therefore at most δ_B under both rules.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
-    contradictions so far, and the number of rounds before the first of these contradictions. The
-    second number is arbitrary if there is no contradiction.
+    contradictions so far, and the number of all rounds before the first of these contradictions.
+    The second number is arbitrary if there is no contradiction.
 
     Args:
         delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,
@@ -152,7 +154,7 @@ class ConfirmedTrigger(EventTrigger):
     def _counted(
         self, log: Log, observed: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """The memory before and after the newest observation.
+        """Two memories: before the newest observation, and after it.
 
         Args:
             log: The log after the observation, or before a choice.
@@ -186,8 +188,9 @@ class GLRTrigger(Retention):
     :class:`~botorch_tv.forgetting.EventTrigger` has the same bound, but tests single residuals.
 
     Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) use such a detector for
-    detection-augmented learning. Besson, Kaufmann, Maillard and Seznec (JMLR 2022) apply one to the
-    rewards of every arm. This class tests the residuals of predictions, with another threshold.
+    detection-augmented learning. Besson, Kaufmann, Maillard and Seznec (JMLR 2022) apply such a
+    detector to the rewards of every arm. This class tests the residuals of predictions, with
+    another threshold.
 
     The memory holds the standardised residuals since the last reset, newest first, `batch_shape x
     longest`, and their number, `batch_shape`. Entries beyond this number are arbitrary.
@@ -218,7 +221,7 @@ class GLRTrigger(Retention):
     def keep(self, log: Log) -> Retained:
         if log.newest is None:
             return Retained()
-        # The memory does not show a reset by another rule before this round; t' does.
+        # The number t' shows a reset by another rule before this round; the memory does not.
         errors = self._errors(log, log.since - 1)
         # A failed measurement adds no residual, but its round counts in the threshold.
         fired = self.statistic(*errors) > self.threshold(log.since)
