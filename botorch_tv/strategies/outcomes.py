@@ -116,8 +116,7 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether a success at each of the points `* x d` is likely enough to choose it; `*`, bool.
-        """
+        """Whether success is likely enough to choose each of the points `* x d`; `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 
@@ -240,10 +239,10 @@ def elsewhere(
 ) -> Suggestion:
     """A strategy's choice, or another point if success is too unlikely at the choice.
 
-    A strategy that draws random numbers chooses up to 8 times more, until success is likely at its
-    choice. If no choice is likely to succeed, the result is the point with the highest product of
-    upper confidence bound and probability of success, among the arms or among points that fill the
-    box.
+    A strategy that draws random numbers chooses again, up to 8 times, until success is likely at
+    its choice. If success is unlikely at the last choice, the result is the point with the highest
+    product of upper confidence bound and probability of success, among the arms or among points
+    that fill the box.
 
     Args:
         strategy: The strategy that chooses.

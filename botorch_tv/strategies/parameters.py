@@ -428,8 +428,7 @@ class MixedSearch(Search):
 
     @property
     def fills(self) -> int:
-        """Number of first measurements that fill the space; with categories few would miss values.
-        """
+        """Number of first measurements that fill a space with categories; 0 without categories."""
         return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:
