@@ -315,7 +315,7 @@ class _Improves(_BreaksTies):
     def improvement(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
         """Two tensors `batch_shape x M`: u = ±(mean(x) - m) / sd(x), and sd(x).
 
-        The sign is - when minimising. Standard deviations near 0 are raised to a positive limit.
+        The sign of u is reversed when minimising. Standard deviations near 0 are raised to a positive limit.
         """
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent
@@ -416,8 +416,8 @@ def log_expected_excess(u: Tensor) -> Tensor:
     """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] for standard normal z, any shape.
 
     Let h(u) = φ(u) + u Φ(u) and a = |u|. Then h(-a) = φ(a) g with g = 1 - a √(π/2) erfcx(a / √2).
-    For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². Finally,
-    h(a) = h(-a) + a.
+    For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². For positive u the
+    result follows from h(a) = h(-a) + a.
     """
     # At this |u| the exact form of g and its replacement have the same error: the machine's
     # precision to the power 2/3.

@@ -192,8 +192,8 @@ def at_present(
     """Evaluate an acquisition function at the present.
 
     The result accepts two forms of input. If ``optimize_acqf`` searches only the columns other than
-    time, the input is `b x q x (d - 1)`. If it searches all columns, the input is `b x q x d`, and
-    the present replaces the time in the input, as with ``fixed_features``.
+    time, the input is `b x q x (d - 1)`. If ``optimize_acqf`` searches all columns, the input is
+    `b x q x d`, and the present replaces the time in the input, as with ``fixed_features``.
 
     Analytic and Monte Carlo acquisition functions are supported. ``qKnowledgeGradient`` is also
     supported; BoTorch's ``FixedFeatureAcquisitionFunction`` does not support it.

@@ -8,7 +8,7 @@ The exact sampler draws one point at a time. When k points are still to be drawn
 that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
 eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
 symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
-points are a (k - 1)-DPP of K conditioned on it. All processors draw the same subset, because
+points are a (k - 1)-DPP of K conditioned on that point. All processors draw the same subset, because
 eigenvectors of equal eigenvalues, which are not unique, have equal weights. Algorithm 1 of Kulesza
 and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L
 has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
@@ -78,7 +78,8 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
     """Draw N subsets by the exact sampler.
 
     Args:
-        factor: L, `N x n x r`, float64, with zero rows for absent points.
+        factor: Factors L of the covariance matrices K = L Lᵀ, `N x n x r`, float64, with zero rows
+            for absent points.
         rank: Number of non-zero columns of L, which are linearly independent, `N`.
         size: Number of points to draw for each subset, at most the rank, `N`.
         uniform: Random number for each draw, `N x most`, where ``most`` is the largest ``size``.
@@ -304,8 +305,8 @@ Steps = int | Literal["exact"] | None
 sampler."""
 
 AFFORDABLE_STEPS = 2**15
-"""Largest number of proposals by default that is not reduced. A longer chain is shortened to
-n Q ln n proposals if this number is smaller."""
+"""Number of proposals above which a default chain is shortened: the chain then has n Q ln n
+proposals if this number is smaller."""
 TIE_TOLERANCE = 1e-9
 """Difference, relative to the largest variance, up to which float64 variances count as equal."""
 
@@ -341,8 +342,8 @@ def greedy_map(
 
     Each chosen point has the largest variance given the points chosen before, so it maximises the
     determinant of all points chosen so far. Among equal variances the first point is chosen; a
-    variance below half the largest never counts as equal to it. This is Cholesky factorisation with
-    complete pivoting, O(n Q²); its pivots reveal the numerical rank.
+    variance below half the largest never counts as equal to it. This algorithm is Cholesky
+    factorisation with complete pivoting, O(n Q²); its pivots reveal the numerical rank.
 
     Args:
         covariance: K, `batch_shape x n x n`.

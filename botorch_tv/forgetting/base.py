@@ -176,7 +176,7 @@ def with_values(part: Made, values: Mapping[str, Any]) -> Made:
     """A copy of a decay or an inflation with other parameter values, numbers or tensors."""
     made = copy.copy(part)
     for name, value in values.items():
-        object.__setattr__(made, name, value)  # the dataclass is frozen
+        object.__setattr__(made, name, value)  # a frozen dataclass refuses ordinary assignment
     return made
 
 
@@ -216,8 +216,8 @@ class Observation(NamedTuple):
     Attributes:
         X: The point with its context, if any, `batch_shape x d`.
         y: The observed value, `batch_shape`; 0 where a measurement failed.
-        mean: The predicted mean, `batch_shape`.
-        sd: The predicted standard deviation, without observation noise, `batch_shape`.
+        mean: The predicted mean of the objective at ``X``, `batch_shape`.
+        sd: The predicted standard deviation at ``X``, without observation noise, `batch_shape`.
         noise: Noise variance, `batch_shape`; infinite where a measurement failed.
     """
 
@@ -305,8 +305,8 @@ class Log:
 class Part:
     """A component of a strategy, such as a retention or an exploration, optionally with a memory.
 
-    The memory consists of tensors whose shape starts with `batch_shape`. It is stored in the state
-    of the strategy; the part itself never changes.
+    The memory consists of tensors whose shape starts with `batch_shape`. The memory is stored in
+    the state of the strategy; the part itself never changes.
     """
 
     def init(self, batch_shape: Size) -> Any:
@@ -322,7 +322,7 @@ class Part:
     def update(self, log: Log) -> Any:
         """The memory after a round, given ``log.memory`` and the observation ``log.newest``.
 
-        Override it together with :meth:`init`.
+        A subclass that overrides this method must also override :meth:`init`.
 
         Args:
             log: The log after the observation.
@@ -335,7 +335,7 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
 
     Args:
         part: The part.
-        memory: The result of its ``init`` or ``update``.
+        memory: The result of the part's ``init`` or ``update``.
         before: The part's previous memory.
         like: A tensor with the device and the floating-point dtype of the state.
         shape: The `batch_shape`.
@@ -531,8 +531,8 @@ class Retention(Part, ABC):
     def keep(self, log: Log) -> Retained | Tensor:
         """Which rows to retain.
 
-        Called after each observation, when ``log.newest`` is this observation, and before each
-        choice, when ``log.newest`` is None. Never called with an empty log.
+        This method is called after each observation, when ``log.newest`` is this observation, and
+        before each choice, when ``log.newest`` is None. It is never called with an empty log.
 
         Args:
             log: The n retained rows, oldest first.

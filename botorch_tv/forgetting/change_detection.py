@@ -94,7 +94,7 @@ class EventTrigger(Retention):
 
 @dataclass(frozen=True, repr=False)
 class ConfirmedTrigger(EventTrigger):
-    """Forget if several successive observations contradict the model, to tolerate outliers.
+    """Forget only if several successive observations contradict the model, to tolerate outliers.
 
     The first observation that contradicts the model is set aside, so the posterior ignores it. If
     the next ``confirm`` observations also contradict the model, all observations before the first

@@ -117,7 +117,7 @@ def require_inflating(inflation: Inflation) -> None:
     lag = torch.tensor([lags], dtype=torch.float64, device="cpu")
     factor = _elementwise(inflation, inflation.log_factor(lag), tuple(lag.shape))
     require(
-        bool((factor > -math.inf).all()) and abs(float(factor[0, 0])) <= TOLERANCE,  # NaN fails
+        bool((factor > -math.inf).all()) and abs(float(factor[0, 0])) <= TOLERANCE,  # not NaN
         f"log_factor of {inflation!r} is {factor[0].tolist()} at lags {lags}, but it must be the "
         "logarithm of a positive factor, and 0 at lag 0; math.inf gives a row zero weight.",
     )

@@ -44,7 +44,7 @@ The rate is between 1/7 and 7 times its median with a probability of 95 %.
 OFFSET = 1e-4
 """Rate of change below which a rate is practically zero.
 
-Below it the prior density is almost constant; the density is positive at rate 0, too.
+Below this rate the prior density is almost constant; the density is positive at rate 0, too.
 """
 
 

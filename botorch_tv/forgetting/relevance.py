@@ -31,7 +31,7 @@ class WassersteinRemoval(Retention):
     The worth of an observation is a ratio of two distances: the distance between the posteriors
     with and without the observation, divided by the distance between the posterior and the prior.
     The squared distance is (mean - mean')² + |var - var'|, integrated over the future t > now and
-    over space. It is an upper bound on the squared 2-Wasserstein distance between predictions
+    over space. This is an upper bound on the squared 2-Wasserstein distance between predictions
     [Bardou, Thiran, Ranieri, NeurIPS 2024].
 
     Let K be the covariance matrix of the observations, N the diagonal matrix of their noise
@@ -46,7 +46,7 @@ class WassersteinRemoval(Retention):
     removal divides b by this 1 + worth. At most 8 rows are removed per round, and at least 2 rows
     remain.
 
-    The objective is a Markov process of rate ε. The paper describes it by a Matérn-1/2 kernel of
+    The objective is assumed to be a Markov process with rate of change ε. The paper describes it by a Matérn-1/2 kernel of
     time with lengthscale l_T. The integrals are over unbounded space, as in the paper's closed
     forms; the authors' package limits each integral to 1, the volume of their domain.
 
@@ -179,7 +179,7 @@ def matern(order: float, x: Tensor) -> Tensor:
     """2^(1 - ν) / Γ(ν) x^ν K_ν(x) for an integer or half-integer order ν >= 1/2, shape of ``x``."""
     x = x.clamp_min(NEAR)
     if order % 1 == 0.5:
-        below = above = torch.sqrt(math.pi / (2 * x)) * torch.exp(-x)  # K_(-1/2) = K_(1/2)
+        below = above = torch.sqrt(math.pi / (2 * x)) * torch.exp(-x)  # K_(-1/2) equals K_(1/2)
         start = 0.5
     else:
         below = torch.special.modified_bessel_k0(x)

@@ -184,7 +184,7 @@ class Adaptive(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
-        """The time unit of rates, `batch_shape`; before it is set, the median gap between data.
+        """The time unit of rates, `batch_shape`; before it is set, the median time between data.
 
         Args:
             state: The current state.
@@ -258,7 +258,7 @@ class Adaptive(ProcessStrategy):
         return math.nan
 
     def _start(self, decision: Decision) -> Tensor:
-        """The next point while the domain is being filled."""
+        """The next of the first points, which fill the domain."""
         state, domain = decision.state, decision.state.domain
         prior, shape = bank_prior(state.data), state.time.shape
         place = prior.starts[state.rounds % len(prior.starts)]
@@ -321,7 +321,7 @@ class Adaptive(ProcessStrategy):
 
         Args:
             state: The state of one trial.
-            format_time: Formats a time.
+            format_time: Function that formats a time as text.
             unit: Unit of time in the plural, such as "hours".
 
         Returns:

@@ -202,7 +202,7 @@ def located(state: State, X: Tensor, points: Size) -> Tensor:
     Args:
         state: The current state.
         X: The points, `batch_shape x points x d`.
-        points: Shape of the points of each trial.
+        points: Shape of each trial's array of points, without the dimension d.
 
     Raises:
         InputDataError: If the shape does not fit or a point is not in the domain.

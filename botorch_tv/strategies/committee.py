@@ -102,7 +102,7 @@ class Committee(Strategy):
 
     # ---------------------------------------------------------------- the contract
 
-    compares = True  # the rule uses predictions
+    compares = True  # the rule that selects a member uses predictions
     remakes_suggestions = False  # a log of points does not record members
 
     @property
@@ -367,7 +367,7 @@ class BanditOverBandits(Committee):
     This is BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with
     Gaussian processes. Member p of P members has the weight s_p and is drawn with probability
     u_p = (1 - γ) s_p / Σ s + γ / P, where γ = min(1, sqrt(P ln P / ((e - 1) ceil(T / H)))). After a
-    block with total reward Q its weight is multiplied by
+    block with total reward Q the weight of its member is multiplied by
 
         exp(γ / (P u_p) (1/2 + Q / (2 H F + 4 R sqrt(H ln(T / sqrt(H)))))).
 

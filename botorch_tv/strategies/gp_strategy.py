@@ -330,7 +330,7 @@ class GPStrategy(KernelStrategy):
         )
         assert isinstance(domain, Box)
         assert isinstance(self.kernel, Kernel)
-        parts = LearnableKernel(self.kernel)  # refuses a kernel now, instead of after some rounds
+        parts = LearnableKernel(self.kernel)  # refuses an unsupported kernel before the first round
         ranges = parts.columns(domain.extent.unsqueeze(0))[0]
         if ParameterLayout(self.learning, parts, self.decay, self.noise, ranges).learns_decay:
             claims.require_learnable(self.decay)

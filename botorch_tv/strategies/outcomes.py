@@ -1,10 +1,10 @@
 """The probability that a measurement succeeds, learned from successes and failures alone.
 
-A failure carries no value of the objective. Its cause may be the point, or the machine, which may
-fail from time to time at any point. Several hypotheses are weighted by how well each predicts every
-outcome from the earlier outcomes. Under some hypotheses failures do not depend on the point. Under
-the others success is a Gaussian process over the domain. The hypotheses differ in lengthscale and
-in the rate of forgetting.
+A failed measurement gives no value of the objective. The cause of a failure may be the point, or
+the machine, which may fail from time to time at any point. Several hypotheses are weighted by how
+well each predicts every outcome from the earlier outcomes. Under some hypotheses failures do not
+depend on the point. Under the other hypotheses success is a Gaussian process over the domain. The
+hypotheses differ in lengthscale and in the rate of forgetting.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Success:
     Outcomes are labels ±1. Under each hypothesis they are a noisy Gaussian process with mean
     2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2) on
     points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. Without the local part
-    failures do not depend on the point. A point succeeds with probability (1 + mean) / 2.
+    failures do not depend on the point. A measurement at a point succeeds with probability
+    (1 + mean) / 2.
 
     Args:
         X: At least one measured point, without context, in order of time, `n x d`.

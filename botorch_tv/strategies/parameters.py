@@ -412,7 +412,7 @@ BLOCK = 2**20
 
 @dataclass(frozen=True, eq=False)
 class MixedSearch(Search):
-    """Alternates ascent in continuous parameters with the best single change of a listed value.
+    """Alternate ascent in continuous parameters with the best change of a single listed value.
 
     The search never leaves the listed values, because rounding after the search may give a poor
     point. Only numbers with very many values are rounded after the search. The search serves a

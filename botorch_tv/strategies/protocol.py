@@ -214,7 +214,7 @@ class Strategy(ABC):
 
         Args:
             state: The current state.
-            format_time: Formats a time.
+            format_time: Function that formats a time as text.
             unit: Unit of time in the plural, such as "hours".
         """
         return f"Given: {self!r}."
@@ -252,7 +252,7 @@ class Strategy(ABC):
         return self.process.noise
 
     def _check(self, state: State, measured: Measured) -> None:
-        """Warn of an observation that contradicts the strategy's assumptions, or refuse it."""
+        """Warn of, or refuse, an observation that contradicts the strategy's assumptions."""
         return None
 
     def _absorb(

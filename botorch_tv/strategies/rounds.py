@@ -285,7 +285,7 @@ def _log_of(domain: Domain, data: Data, newest: Observation | None) -> Callable[
 
 
 class _Rows:
-    """The rows of data that rules see."""
+    """The rows of the log, as the rules of retention receive them."""
 
     def __init__(self, domain: Domain, data: Data) -> None:
         self._domain, self._data = domain, data

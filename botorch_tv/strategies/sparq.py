@@ -264,8 +264,8 @@ class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
     Regression uses the newest answers and the observations after the round of their consultation.
-    Older observations, including those of that round, are dropped; their points remain candidates
-    for the next consultation. Answers and observations age from their own times.
+    Older observations, including those of the round of the consultation, are dropped; their points
+    remain candidates for the next consultation. Answers and observations age from their own times.
 
     The expert may be slow: answers absorbed rounds later have the time of their question, and
     regression uses them with all later observations. The expert may answer only some of the points
