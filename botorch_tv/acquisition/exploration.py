@@ -151,7 +151,7 @@ class Candidates(ABC):
         Args:
             condition: The condition, `batch_shape`, bool.
             first: A choice, `batch_shape` on a grid, `batch_shape x d` on a box.
-            second: A choice of the same shape.
+            second: A choice of the same shape as ``first``.
         """
 
 
@@ -315,7 +315,8 @@ class _Improves(_BreaksTies):
     def improvement(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
         """Two tensors `batch_shape x M`: u = ±(mean(x) - m) / sd(x), and sd(x).
 
-        The sign of u is reversed when minimising. Standard deviations near 0 are raised to a positive limit.
+        The sign of u is reversed when minimising. Standard deviations near 0 are raised to a
+        positive limit.
         """
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent

@@ -298,7 +298,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
     """An acquisition function of points moved to the present; see :func:`at_present`.
 
     Args:
-        acq_function: The acquisition function on all columns.
+        acq_function: An acquisition function of points with all columns, including time.
         place: Moves points to the present.
     """
 

@@ -279,8 +279,8 @@ class Logarithmic(_Checked):
     """The width of the papers' experiments: √(c1 ln(c2 t)), [B16] §5.
 
     [B16] uses c1 = 0.8, with c2 = 4 on synthetic objectives and c2 = 0.4 on measured data; [ET]
-    uses c1 = 0.4, c2 = 4. With c2 < 1 the logarithm is negative in the first rounds. There it is
-    replaced by 0, so these rounds do not explore.
+    uses c1 = 0.4, c2 = 4. With c2 < 1 the logarithm is negative in the first rounds. In these
+    rounds the logarithm is replaced by 0, so they do not explore.
 
     Args:
         c1: Factor on the logarithm, at least 0.

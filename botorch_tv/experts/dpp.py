@@ -8,10 +8,11 @@ The exact sampler draws one point at a time. When k points are still to be drawn
 that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
 eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
 symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
-points are a (k - 1)-DPP of K conditioned on that point. All processors draw the same subset, because
-eigenvectors of equal eigenvalues, which are not unique, have equal weights. Algorithm 1 of Kulesza
-and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L
-has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
+points are a (k - 1)-DPP of K conditioned on that point. All processors draw the same subset,
+because eigenvectors of equal eigenvalues, which are not unique, have equal weights. Algorithm 1 of
+Kulesza and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If
+K = L Lᵀ and L has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than
+n.
 
 The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to replace a uniformly chosen
 point of the subset Z by a uniformly chosen point x outside it. It accepts the new subset Z' with
@@ -405,9 +406,9 @@ def k_dpp(
 ) -> tuple[Tensor, Tensor]:
     """Draw a subset of each trial's points; its probability is proportional to its determinant.
 
-    The swap chain starts from the greedy subset. On 8 points the distribution after its default
-    length has a total variation distance below 0.01 from the exact distribution. All computations
-    are in float64.
+    The swap chain starts from the greedy subset. On 8 points the distribution after a chain of the
+    default length has a total variation distance below 0.01 from the exact distribution. All
+    computations are in float64.
 
     Args:
         covariance: K, symmetric positive semi-definite, `batch_shape x n x n`.

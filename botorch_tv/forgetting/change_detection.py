@@ -22,7 +22,8 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     The half-width is sqrt(2 L) (sd + σ) with L = ln(π² t'² / (3 δ_B)), where t' is the number of
     rounds since the last reset. See :func:`prediction_error` for the arguments.
     """
-    # 2 L for t' = 1. The logarithm of delta is computed separately, because 1 / delta may overflow.
+    # This is 2 L for t' = 1. The logarithm of delta is computed separately, because 1 / delta may
+    # overflow.
     constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
     level = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4).sqrt_()
     return (sd + noise**0.5).mul_(level)
@@ -37,7 +38,7 @@ def prediction_error(
 
     Args:
         y: The observation, `batch_shape`.
-        mean: The predicted mean, `batch_shape`.
+        mean: The predicted mean of the objective, `batch_shape`.
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance σ² of the observation, scalar or `batch_shape`.
         since: Rounds t' since the last reset, `batch_shape`.

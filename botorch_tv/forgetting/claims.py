@@ -137,7 +137,7 @@ def _elementwise(part: Decay | Inflation, found: Tensor, shape: tuple[int, ...])
 def require_learnable(part: Decay | Inflation) -> None:
     """Raise unless a decay or an inflation is a function of the parameters that it declares.
 
-    Evaluates the formula as learning does, with a tensor of values for each parameter.
+    The formula is evaluated as during learning, with a tensor of values for each parameter.
 
     Args:
         part: The decay or the inflation.

@@ -46,9 +46,10 @@ class WassersteinRemoval(Retention):
     removal divides b by this 1 + worth. At most 8 rows are removed per round, and at least 2 rows
     remain.
 
-    The objective is assumed to be a Markov process with rate of change ε. The paper describes it by a Matérn-1/2 kernel of
-    time with lengthscale l_T. The integrals are over unbounded space, as in the paper's closed
-    forms; the authors' package limits each integral to 1, the volume of their domain.
+    The objective is assumed to be a Markov process with rate of change ε. The paper describes this
+    process by a Matérn-1/2 kernel of time with lengthscale l_T. The integrals are over unbounded
+    space, as in the paper's closed forms; the authors' package limits each integral to 1, the
+    volume of their domain.
 
     The memory holds Σ ln(1 + worth) of all removed rows, `batch_shape`, and the rows to remove
     before the next choice, `batch_shape x n`, bool.

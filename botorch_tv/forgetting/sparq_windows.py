@@ -25,7 +25,7 @@ fifty digits rounds it down correctly.
 
 
 def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
-    """The window start t_{j+1} after t_j, [M] (32).
+    """The window start t_{j+1} that follows t_j, [M] eq. (32).
 
     Args:
         start: Round t_j in which window j starts, at least 1.

@@ -200,10 +200,11 @@ class Adaptive(ProcessStrategy):
         """The choice of a round; before the units are set, a point far from the earlier points.
 
         Choices and predictions use different posteriors, for two reasons. First, choices assume no
-        jump since the newest measurement. After a jump all points are equally good, but a band that
-        includes the jump would favour points with a high mean. Second, choices omit the variance
-        that features do not represent. No measurement reduces this variance. In four or more
-        dimensions it is large near the boundary, so all choices would lie near the boundary.
+        jump since the newest measurement. After a jump all points are equally good, but a
+        confidence band that allows for a jump would favour points with a high mean. Second, choices
+        omit the variance that features do not represent. No measurement reduces this variance. In
+        four or more dimensions this variance is large near the boundary, so all choices would lie
+        near the boundary.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready

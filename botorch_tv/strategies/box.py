@@ -230,8 +230,8 @@ class Box(Domain):
             :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
             a time.
         context_dim: Number c of context coordinates, such as the weather, which are given before
-            each round and not chosen. They follow the d coordinates of the box in the input of the
-            kernel. ``ask(context=...)`` requires them.
+            each round and not chosen. In the input of the kernel the context coordinates follow the
+            d coordinates of the box. ``ask(context=...)`` requires the context.
         search: How an acquisition function is maximised. The default is the gradient ascent
             :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.

@@ -67,7 +67,7 @@ class RestartedExp3(KernelStrategy):
     the paper has not been read.
 
     Arm k of K has the weight w_k, which is 1 after a restart, and is drawn with probability
-    p_k = (1 - γ) w_k / Σ w + γ / K. Its reward r in [0, 1] multiplies its weight by
+    p_k = (1 - γ) w_k / Σ w + γ / K. A reward r in [0, 1] of arm k multiplies w_k by
     exp(γ r / (K p_k)). The reward is (y - low) / (high - low), clipped to [0, 1]; when minimising,
     it is 1 minus this number. A failed measurement changes no weight. Arms are unrelated: kernel
     and noise are used only for predictions, from the observations since the restart. A suggestion

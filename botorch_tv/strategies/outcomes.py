@@ -134,7 +134,7 @@ class Success:
         return other
 
     def relative(self, X: Tensor) -> Tensor:
-        """The probability at points `* x d`, divided by the highest in the domain; `*`.
+        """The probability of success at points `* x d`, divided by the highest probability; `*`.
 
         The result is differentiable in the points.
         """

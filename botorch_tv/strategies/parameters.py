@@ -98,7 +98,7 @@ class BoxParameter:
         return [min(max((at - low) / (high - low), 0.0), 1.0)]
 
     def value(self, columns: list[float]) -> float:
-        """The value nearest to a point.
+        """The value whose coordinates are nearest to a point.
 
         Args:
             columns: The coordinates of the point in the columns of this parameter.
@@ -298,7 +298,7 @@ class Choice:
         return self._corners[self.index(value)]
 
     def value(self, columns: list[float]) -> Any:
-        """The value nearest to a point.
+        """The value whose coordinates are nearest to a point.
 
         Args:
             columns: The coordinates of the point in the columns of this parameter.

@@ -505,7 +505,7 @@ def bob_gp_ucb(
 
     This preset needs no variation budget; see
     :class:`~botorch_tv.strategies.committee.BanditOverBandits`. Everything is forgotten when a
-    block begins. ``B`` is also used as a bound on |f|, which holds for kernels of variance 1.
+    block begins. ``B`` is also used as a bound on |f|; this bound holds for kernels of variance 1.
 
     Args:
         windows: Candidate window lengths W in rounds; a block uses a single window.

@@ -316,7 +316,7 @@ class Strategy(ABC):
         Args:
             state: The current state.
             now: Time of the measurement, a scalar or `batch_shape`; one :meth:`step` after the
-                newest observation by default. If given, noise ages up to this time.
+                newest observation by default. If ``now`` is given, noise ages up to this time.
             context: Coordinates that are given and not chosen, `batch_shape x c`, for a box with
                 ``context_dim`` c.
             generator: Source of random numbers for randomised explorations: a ``torch.Generator``,
@@ -379,7 +379,7 @@ class Strategy(ABC):
                 failure the round counts, but nothing is learned from it, and y may be anything.
             noise: Noise variance of this observation, positive, a scalar or `batch_shape`; the
                 strategy's by default.
-            check: Whether to validate the values, which synchronises with the device.
+            check: Whether to validate the values; the validation synchronises with the device.
             consume: Whether the new state may reuse the memory of ``state``, which is faster for
                 many trials; ``state`` must not be used afterwards.
 
@@ -473,7 +473,7 @@ class Strategy(ABC):
             consultation: The question to the expert.
             y: The answers, `batch_shape x Q`; arbitrary where ``consultation.mask`` is False.
             ok: Which points were answered, bool, `batch_shape x Q`; all by default.
-            check: Whether to validate the values, which synchronises with the device.
+            check: Whether to validate the values; the validation synchronises with the device.
 
         Returns:
             The new state. ``state.expert.unanswered`` counts the points without an answer.

@@ -46,7 +46,7 @@ class Consultation(NamedTuple):
 
     @property
     def side_queries(self) -> Tensor:
-        """Number of points of every trial, `batch_shape`, int64."""
+        """Number of points to be measured by the expert in each trial, `batch_shape`, int64."""
         return self.mask.sum(-1)
 
 
