@@ -249,8 +249,8 @@ class UpperConfidence(_BreaksTies):
     Args:
         ties: Which arm of a grid to play when bounds agree within 1e-7 prior standard deviations,
             as in unexplored regions: the ``"first"``, which is reproducible, or a ``"random"`` arm.
-            The papers do not specify this arm. It matters if bounds agree on a large part of the
-            domain.
+            The papers do not specify this arm. The option matters if bounds agree on a large part
+            of the domain.
 
     Raises:
         ValueError: If ``ties`` is neither ``"first"`` nor ``"random"``.

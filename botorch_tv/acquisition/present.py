@@ -299,7 +299,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
 
     Args:
         acq_function: An acquisition function of points with all columns, including time.
-        place: Moves points to the present.
+        place: The placement, which moves points to the present.
     """
 
     def __init__(self, acq_function: AcquisitionFunction, place: Placement) -> None:
@@ -405,8 +405,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
-        X_baseline: Points observed, `r x (d - 1)`, or `... x r x d` with their times. They are
-            moved to the present, where repeated points count once.
+        X_baseline: Points observed, `r x (d - 1)`, or `... x r x d` with their times. The points
+            are moved to the present, where repeated points count once.
         positional: Sampler, objective and posterior transform, in the order of
             ``qLogNoisyExpectedImprovement``.
         X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.

@@ -175,7 +175,9 @@ class Greedy(InformationGain):
 
     @classmethod
     def of(cls, covariance: Tensor, noise: float, horizon: int) -> Greedy:
-        """Bound the maximum gain by observing the most uncertain arm ``horizon`` times.
+        """Bound the maximum gain of ``horizon`` observations by greedily chosen observations.
+
+        Each greedy observation is of the arm that is then most uncertain.
 
         The bound holds because the gain is monotone and submodular in the multiset of arms played.
         Each step is a rank-one update of the covariance in float64, O(M²).
@@ -362,9 +364,9 @@ class BayesTV(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
 
     Here t is the round and d the dimension of the domain. The theorem assumes
-    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). It does not cover early rounds if
-    a1 or b1 is so small that the argument of a root is negative; ``sqrt_beta`` then raises a
-    ``ValueError``.
+    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). The theorem does not cover early
+    rounds if a1 or b1 is so small that the argument of a root is negative; ``sqrt_beta`` then
+    raises a ``ValueError``.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).

@@ -28,7 +28,8 @@ proposal, so the chain does not depend on how many proposals are evaluated toget
 
 The length of a chain depends on the trial. If chains consumed the study's random streams, trials
 of a batch would influence each other's later rounds. Therefore a trial draws one key per subset.
-Its random numbers are hashes of the key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
+Each random number of a chain is a hash of the key and a counter (SplitMix64 of Steele, Lea and
+Flood 2014).
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class GLRTrigger(Retention):
 
     Args:
         delta: Bound δ on the probability of any trigger on a static objective, in (0, 1).
-        longest: Largest w that is tested. Memory and work per round grow with ``longest``.
+        longest: Largest w that is tested. Memory and computation per round grow with ``longest``.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.

@@ -111,8 +111,8 @@ class Adaptive(ProcessStrategy):
     Args:
         bank: The candidate processes.
         starts: Number of first measurements that determine the units. Further measurements are used
-            if all of the first ones have the same value, or if further measurements have the same
-            time as the last of the first ones.
+            if all first measurements have the same value, or if further measurements have the same
+            time as the last of the first measurements.
         width: The confidence schedule sqrt(beta_t).
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
         maximize: False to minimise. Predictions stay in the units of y.

@@ -356,7 +356,7 @@ class Box(Domain):
         return torch.lerp(lower, upper, U)
 
     def by_unit(self, by: Tensor) -> Tensor:
-        """Convert gradients with respect to points of this box to the unit cube, `* x d`.
+        """Convert gradients in points of this box to gradients in points of the cube, `* x d`.
 
         For an integer parameter the gradient of :meth:`Parameters.from_uniform` is used.
 

@@ -169,7 +169,7 @@ class Committee(Strategy):
         return suggestions[0]._replace(**parts, made_by=self._fingerprint, member=member)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        usual = [member._default_noise(noise) for member in self.members]  # any of them may raise
+        usual = [member._default_noise(noise) for member in self.members]  # any may raise an error
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
@@ -277,7 +277,7 @@ class Record(NamedTuple):
 class PriorElimination(Committee):
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): select among several priors.
 
-    Each round follows the remaining member with the highest upper bound at its own choice. A member
+    Each round follows the remaining member whose own choice has the highest upper bound. A member
     is rejected when, over the n rounds in which it was followed,
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).

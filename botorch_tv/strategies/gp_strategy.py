@@ -171,7 +171,7 @@ class KernelStrategy(ProcessStrategy):
 
     @functools.cached_property
     def _inferences(self) -> tuple[Inference, Inference, Inference]:
-        """Inferences on the arms of a grid, in features of a box, and on points of a box."""
+        """Three inferences: on the arms of a grid, in features of a box, and on points of a box."""
         recursive = self._method != "exact" and ArmRecursion.serves(self.process)
         on_grid = ArmRecursion if recursive else ArmRegression
         kinds = (on_grid, PointRecursion, PointRegression)

@@ -1,6 +1,6 @@
 """Warnings if data, domains or clocks differ by orders of magnitude from a prior's assumptions.
 
-A state and its successors give each warning once.
+Each warning is given once for a state and all states that follow from it.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def elsewhere(
         strategy: The strategy that chooses.
         state: The current state, of one trial.
         now: The present, as in ``ask``.
-        ask: Returns the strategy's choice.
+        ask: Function that returns the strategy's choice.
         chance: The probability of success; None if nothing has failed.
     """
     choice = ask()
@@ -309,7 +309,7 @@ def _allowed(
         else:
             points = domain.from_unit(raw_points(POINTS, d, state.rounds, X))
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
-    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # not joint over points
+    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # separate for each point
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
     bound = (mean if strategy.maximize else -mean) + width * sd
     return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
@@ -326,7 +326,7 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
 def as_if_measured(
     strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
-    """The state if a point's observation were the worse of its predicted mean and ``limit``.
+    """The state after an assumed observation: the worse of its predicted mean and ``limit``.
 
     Without predictions the observation is ``limit``. Without predictions and without a limit the
     measurement counts as failed, because an invented value must not set the units.

@@ -61,7 +61,7 @@ class BoxParameter:
     """Distance between neighbouring values; None for a continuous range."""
 
     def __post_init__(self) -> None:
-        """Check the range; the public parameters override this."""
+        """Check the range; the public parameters override this method."""
 
     def __repr__(self) -> str:
         log = ", log=True" if self.log else ""
@@ -175,7 +175,7 @@ class Float(BoxParameter):
         )
 
     def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value between ``low`` and ``high``, rounded as it is stored.
+        """A value between ``low`` and ``high``, rounded to the number of digits that is stored.
 
         Args:
             value: The value.

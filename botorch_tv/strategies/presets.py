@@ -458,7 +458,8 @@ def glr_gp_ucb(
     was not available.
 
     Args:
-        chance: Fraction of rounds with a uniformly random choice, which finds changes anywhere.
+        chance: Fraction of rounds with a uniformly random choice; such choices find changes
+            anywhere.
         delta: Bound on the probability of a false detection on a static objective.
         longest: Number of past rounds that are searched for a change.
     """

@@ -48,9 +48,9 @@ if TYPE_CHECKING:  # BoTorch's models import SciPy, which most strategies do not
 class Strategy(ABC):
     """A bandit: it chooses where to measure next, and predicts the objective now.
 
-    A strategy is configuration and never changes. It serves one trial (``batch_shape=()``) or
-    thousands that advance together. Its methods are pure: they return new states and do not change
-    the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts; most presets
+    A strategy is configuration and never changes. A strategy serves one trial (``batch_shape=()``)
+    or thousands of trials that advance together. Its methods are pure: they return new states and
+    do not change the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts; most presets
     return such a strategy.
     """
 
@@ -380,8 +380,8 @@ class Strategy(ABC):
             noise: Noise variance of this observation, positive, a scalar or `batch_shape`; the
                 strategy's by default.
             check: Whether to validate the values; the validation synchronises with the device.
-            consume: Whether the new state may reuse the memory of ``state``, which is faster for
-                many trials; ``state`` must not be used afterwards.
+            consume: Whether the new state may reuse the memory of ``state``. If True, many trials
+                are faster, but ``state`` must not be used afterwards.
 
         Returns:
             The state of the next round, and a report of this round.

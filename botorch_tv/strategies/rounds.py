@@ -189,7 +189,7 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def _timeless(self) -> bool:
-        """Whether all rules drop data only at an observation, and never at a later choice."""
+        """Whether all rules drop data only after an observation, and never before a choice."""
         return all(rule.on_observation for rule in self.process.retention)
 
     @functools.cached_property
