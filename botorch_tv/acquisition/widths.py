@@ -175,9 +175,9 @@ class Greedy(InformationGain):
 
     @classmethod
     def of(cls, covariance: Tensor, noise: float, horizon: int) -> Greedy:
-        """Bound the maximum gain of ``horizon`` observations by greedily chosen observations.
+        """Bound the maximum gain of up to ``horizon`` observations, from a greedy choice of arms.
 
-        Each greedy observation is of the arm that is then most uncertain.
+        Each greedy observation is made at the arm with the largest posterior variance.
 
         The bound holds because the gain is monotone and submodular in the multiset of arms played.
         Each step is a rank-one update of the covariance in float64, O(M²).

@@ -50,8 +50,8 @@ class Strategy(ABC):
 
     A strategy is configuration and never changes. A strategy serves one trial (``batch_shape=()``)
     or thousands of trials that advance together. Its methods are pure: they return new states and
-    do not change the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts; most presets
-    return such a strategy.
+    do not change the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts;
+    most presets return such a strategy.
     """
 
     # ---------------------------------------------------------------- defined by subclasses
