@@ -1,7 +1,7 @@
 """How a posterior becomes a choice: confidence bounds, samples, improvements, or chance.
 
 An exploration usually scores every candidate, and plays the candidate with the highest score. It
-accesses the posterior through :class:`Candidates`, on grids and boxes alike.
+reads the posterior from :class:`Candidates`, which works on grids and on boxes.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ class Candidates(ABC):
     """The posterior of f_now on M candidates: all arms of a grid, or some points of a box.
 
     On a grid all arms are candidates. On a box ``mean``, ``sd`` and :meth:`sample` are available
-    only inside a score or after :meth:`at`. An exploration that passes a score to :meth:`argmax`
-    works on grids and on boxes.
+    only for the candidates that a score function receives, and for the result of :meth:`at`. An
+    exploration that passes a score function to :meth:`argmax` works on grids and on boxes.
 
     Attributes:
         sign: 1 when maximising, -1 when minimising.
-        scale: Largest prior standard deviation.
+        scale: Largest prior standard deviation of the objective over the domain.
         round: The current round t, counted from 1.
-        memory: The exploration's memory; see :class:`~botorch_tv.forgetting.base.Part`.
+        memory: The exploration's memory of earlier rounds; see
+            :class:`~botorch_tv.forgetting.base.Part`.
         scratch: Reusable memory for intermediate results.
         mean: Posterior mean minus the prior mean (the same for all candidates), `batch_shape x M`.
         sd: Posterior standard deviation, `batch_shape x M`.
         tight_sd: σ̃ of :class:`TightConfidence`, `batch_shape x M`; on grids only.
-        sqrt_beta: √beta of the strategy's width, a number or `batch_shape x 1`.
+        sqrt_beta: √beta of the strategy's confidence schedule, the factor on ``sd`` in confidence
+            bounds; a number or `batch_shape x 1`.
     """
 
     mean: Tensor
@@ -62,8 +64,8 @@ class Candidates(ABC):
     def incumbent(self) -> Tensor:
         """The best posterior mean among the points observed, `batch_shape x 1`.
 
-        The best is the largest when maximising, and the smallest when minimising. Without data the
-        value is 0, and no choice depends on the value.
+        The best mean is the largest when maximising, and the smallest when minimising. Without data
+        the incumbent is 0, and no choice depends on it.
         """
 
     @property
@@ -71,25 +73,25 @@ class Candidates(ABC):
     def best_observation(self) -> Tensor:
         """The best observation in use, minus the prior mean, `batch_shape x 1`.
 
-        The best is the largest when maximising, and the smallest when minimising. Without data the
-        value is 0. Answers of an expert are ignored. Observations are noisy and may be outdated, so
-        under drift :attr:`incumbent` is more informative.
+        The best observation is the largest when maximising, and the smallest when minimising.
+        Without data the result is 0. Answers of an expert are ignored. Observations are noisy and
+        may be outdated, so under drift :attr:`incumbent` is more informative.
         """
 
     @property
     @abstractmethod
     def has_data(self) -> Tensor:
-        """Whether any observation is in use, `batch_shape`, bool."""
+        """Whether a trial has any observation in use, `batch_shape`, bool."""
 
     @abstractmethod
     def sample(self, n: int = 1) -> Tensor:
         """Samples of the posterior minus its mean, `n x batch_shape x M`.
 
-        Add them to ``mean``. Repeated calls within a round return the same functions:
-        ``sample(2)[0]`` is ``sample(1)[0]``.
+        A sample of the posterior itself is such a sample plus ``mean``. Repeated calls within a
+        round return the same samples: ``sample(2)[0]`` is ``sample(1)[0]``.
 
         Args:
-            n: Number of functions.
+            n: Number of samples.
 
         Raises:
             InputDataError: On a box outside a score and without :meth:`at`.
@@ -97,7 +99,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def uniform(self) -> Tensor:
-        """New random numbers in [0, 1), `batch_shape`."""
+        """A new random number in [0, 1) for each trial, `batch_shape`."""
 
     @abstractmethod
     def argmax(
@@ -111,12 +113,13 @@ class Candidates(ABC):
         """The candidate with the highest score.
 
         Args:
-            score: Maps candidates to scores, `batch_shape x M`; on a box differentiable with
-                respect to the points.
+            score: A function from candidates to their scores, `batch_shape x M`; on a box it must
+                be differentiable with respect to the points.
             unit: Scores tie if they differ by less than 1e-7 times this number; ``scale`` by
                 default.
             first_without_data: Whether a trial without data ignores the scores and takes the first
-                arm of a grid, or the centre of a box. With ``ties="random"`` it takes a random arm.
+                arm of a grid, or the centre of a box. With ``ties="random"`` such a trial takes a
+                random arm.
             ties: Which of several tying arms to take: the ``"first"``, or a uniformly ``"random"``
                 arm; grids only.
 
@@ -125,13 +128,13 @@ class Candidates(ABC):
             `batch_shape x d`.
 
         Raises:
-            InputDataError: If ``ties`` is ``"random"`` on a box, or a score is NaN or of another
+            InputDataError: If ``ties`` is ``"random"`` on a box, or a score is NaN or has a wrong
                 shape.
         """
 
     @abstractmethod
     def at(self, choice: Tensor) -> Candidates:
-        """The posterior at a choice of each trial, so M is 1.
+        """The posterior at one choice for each trial, so M is 1.
 
         Args:
             choice: Indices of arms, `batch_shape`, or points, `batch_shape x d`.
@@ -148,7 +151,7 @@ class Candidates(ABC):
         Args:
             condition: The condition, `batch_shape`, bool.
             first: A choice, `batch_shape` on a grid, `batch_shape x d` on a box.
-            second: A choice of the same shape.
+            second: A choice of the same shape as ``first``.
         """
 
 
@@ -167,7 +170,8 @@ class Exploration(Part):
     may have a memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
-        samples: Whether samples are drawn in every round; if set, they are drawn faster.
+        samples: Whether the exploration draws samples in every round. If True, the strategy uses a
+            method that draws samples faster.
         ties: Which of several tying arms of a grid :meth:`choose` takes.
 
     Example:
@@ -188,8 +192,8 @@ class Exploration(Part):
     def score(self, candidates: Candidates) -> Tensor:
         """The score of each candidate, `batch_shape x M`.
 
-        On a box the score must be differentiable with respect to the points. The method is then
-        called for groups of trials, flattened to one dimension.
+        On a box the score must be differentiable with respect to the points, and this method is
+        called for groups of trials, whose batch shape is flattened to one dimension.
 
         Args:
             candidates: The candidates.
@@ -197,7 +201,7 @@ class Exploration(Part):
         raise NotImplementedError(f"{type(self).__name__} must define score() or choose().")
 
     def unit(self, scale: float) -> float:
-        """The unit of scores, for ties.
+        """The unit of scores: scores tie if they differ by less than 1e-7 units.
 
         Args:
             scale: Largest prior standard deviation.
@@ -220,12 +224,12 @@ class Exploration(Part):
 
 @dataclass(frozen=True)
 class Plain(Exploration):
-    """An exploration without parameters; all instances of a class are equal."""
+    """An exploration without parameters; two instances of the same class are equal."""
 
 
 @dataclass(frozen=True)
 class _BreaksTies(Exploration):
-    """Takes the best candidate, with an option for ties."""
+    """An exploration that takes the candidate with the best score, or one of several tying arms."""
 
     ties: Ties = "first"
 
@@ -245,10 +249,11 @@ class UpperConfidence(_BreaksTies):
     Args:
         ties: Which arm of a grid to play when bounds agree within 1e-7 prior standard deviations,
             as in unexplored regions: the ``"first"``, which is reproducible, or a ``"random"`` arm.
-            The papers do not specify the arm; it matters if a large part of the domain is flat.
+            The papers do not specify this arm. The option matters if bounds agree on a large part
+            of the domain.
 
     Raises:
-        ValueError: If ``ties`` is another value.
+        ValueError: If ``ties`` is neither ``"first"`` nor ``"random"``.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -262,17 +267,18 @@ class TightConfidence(_BreaksTies):
     matrix of the observations, k their covariances with x, and N the diagonal matrix of their noise
     variances n_s, which grow with age from λ.
 
-    Theorem 2 uses a smaller variance: σ̃² = λ ‖φ(x)‖² in the norm of V⁻¹ Ṽ V⁻¹. It equals
-    var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. It is the expected squared error of the mean if
-    the objective is static and all observations have noise variance λ. Without aging it is var(x).
-    The paper computes σ̃ from explicit features φ; this class needs no features. It works only on
-    grids and for static covariances. A round costs M² per trial.
+    [W22] Theorem 2 uses a smaller variance: σ̃² = λ ‖φ(x)‖² in the norm of V⁻¹ Ṽ V⁻¹. This variance
+    equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. It is the expected squared error of the
+    mean if the objective is static and all observations have noise variance λ. If noise does not
+    age, σ̃² is var(x). [W22] computes σ̃ from explicit features φ; this class needs no features.
+    The class works only on grids and for static covariances. With M arms a round costs O(M²) per
+    trial.
 
     Args:
         ties: See :class:`UpperConfidence`.
 
     Raises:
-        ValueError: If ``ties`` is another value.
+        ValueError: If ``ties`` is neither ``"first"`` nor ``"random"``.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -282,9 +288,9 @@ class TightConfidence(_BreaksTies):
 class Thompson(Plain):
     """Play the best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
 
-    The strategy's width is v_t, and c is the posterior covariance. On a grid the sample is joint
-    over all arms. On a box it is a function, drawn by Matheron's rule from random features of the
-    prior.
+    Here v_t is the strategy's width √beta, and c is the posterior covariance. On a grid the sample
+    is joint over all arms. On a box the sample is a function, drawn by Matheron's rule from random
+    features of the prior.
     """
 
     samples = True
@@ -299,7 +305,7 @@ class Thompson(Plain):
 
 @dataclass(frozen=True)
 class _Improves(_BreaksTies):
-    """Scores candidates relative to an incumbent m."""
+    """An exploration whose scores measure the improvement of a candidate over an incumbent m."""
 
     incumbent: Incumbent = "posterior"
 
@@ -307,7 +313,11 @@ class _Improves(_BreaksTies):
         return 1.0
 
     def improvement(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        """Two tensors `batch_shape x M`: u = ±(mean(x) - m) / sd(x), and sd(x), made positive."""
+        """Two tensors `batch_shape x M`: u = ±(mean(x) - m) / sd(x), and sd(x).
+
+        The sign of u is reversed when minimising. Standard deviations near 0 are raised to a
+        positive limit.
+        """
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent
         sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
@@ -318,18 +328,19 @@ class ExpectedImprovement(_Improves):
     """Play the largest E[max(f(x) - m, 0)], where m is the incumbent.
 
     With u = (mean(x) - m) / sd(x) this expectation is sd(x) (φ(u) + u Φ(u)). Candidates are
-    compared by its logarithm, because the expectation falls below any tolerance once the posterior
-    is narrow.
+    compared by the logarithm of the expectation, because the expectation itself falls below any
+    tolerance when the posterior is narrow.
 
     Args:
         ties: See :class:`UpperConfidence`.
-        incumbent: The definition of m. ``"posterior"`` is the best posterior mean among the points
-            observed; it forgets as the posterior does. ``"observed"`` is the best observation in
-            use, the textbook definition for exact observations of a static objective. Noise makes
-            the best observation too good, which increases exploration.
+        incumbent: Which incumbent m to use. ``"posterior"`` is the best posterior mean among the
+            points observed; it forgets old data as the posterior does. ``"observed"`` is the best
+            observation in use, the textbook definition for exact observations of a static
+            objective. If observations are noisy, the best observation is usually better than the
+            objective at its point, which increases exploration.
 
     Raises:
-        ValueError: If an argument is another value.
+        ValueError: If ``ties`` or ``incumbent`` is none of the values above.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -341,14 +352,15 @@ class ProbabilityOfImprovement(_Improves):
     """Play the largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
 
     Candidates are compared by u, because Φ is increasing. If m is the best posterior mean, u is 0
-    at the incumbent and usually negative elsewhere, so the choice seldom moves from its first arm.
+    at the incumbent and usually negative elsewhere, so this exploration seldom leaves the arm that
+    it plays first.
 
     Args:
         ties: See :class:`UpperConfidence`.
         incumbent: See :class:`ExpectedImprovement`.
 
     Raises:
-        ValueError: If an argument is another value.
+        ValueError: If ``ties`` or ``incumbent`` is not an allowed value.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -389,10 +401,10 @@ def draws_numbers(exploration: Exploration) -> bool:
 
 
 def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | None:
-    """The w if a score is ±mean + w sd, which has closed-form derivatives; None for other scores.
+    """The factor w of a score ±mean + w sd, which has closed-form derivatives; None for others.
 
     Args:
-        score: The score.
+        score: The score function.
         sqrt_beta: √beta, the w of :class:`UpperConfidence`.
     """
     function = getattr(score, "__func__", None)
@@ -405,15 +417,16 @@ def log_expected_excess(u: Tensor) -> Tensor:
     """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] for standard normal z, any shape.
 
     Let h(u) = φ(u) + u Φ(u) and a = |u|. Then h(-a) = φ(a) g with g = 1 - a √(π/2) erfcx(a / √2).
-    For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². Finally,
-    h(a) = h(-a) + a.
+    For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². For positive u the
+    result follows from h(a) = h(-a) + a.
     """
-    # At this |u| both forms of g have the same error: the machine's precision to the power 2/3.
+    # At this |u| the exact form of g and its replacement have the same error: the machine's
+    # precision to the power 2/3.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
     # torch.abs would have the derivative 0 at u = 0, where searches from the incumbent start.
     a = torch.where(u > 0, u, -u)
     square = a.square()
-    # Each form is evaluated only where it is used: elsewhere its derivative could be NaN.
+    # Each form of g is evaluated only where it is used: elsewhere its derivative could be NaN.
     beyond = square.clamp_min(limit**2)
     far = (1 - 3 / beyond) / beyond
     within = a.clamp_max(limit)
@@ -423,7 +436,7 @@ def log_expected_excess(u: Tensor) -> Tensor:
 
 
 def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
-    """±mean + √beta spread, in reused memory unless gradients are enabled."""
+    """The scores ±mean + √beta spread, in reused memory unless gradients are enabled."""
     sqrt_beta, mean, sign = candidates.sqrt_beta, candidates.mean, candidates.sign
     if torch.is_grad_enabled() and (mean.requires_grad or spread.requires_grad):
         best = mean if sign > 0 else -mean

@@ -1,10 +1,10 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
-when they are constructed, so this module has classes for them. Noisy expected improvement needs it
-because its incumbents are current values; the knowledge gradient needs it because it also optimises
-fantasies. Importing this module registers both classes with ``get_acqf_input_constructor``, for
-BoTorch and Ax.
+when they are constructed, so this module has classes for them. Noisy expected improvement needs
+this time because its incumbents are current values. The knowledge gradient needs this time because
+it also optimises the best points of fantasies. Importing this module registers both classes with
+``get_acqf_input_constructor``, for BoTorch and Ax.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Placement:
     Args:
         now: The present, `batch_shape`.
         time_dim: Column of time among all columns, counted from 0.
-        columns: Number of columns with time, d.
+        columns: Number d of columns, including the column of time.
     """
 
     now: Tensor
@@ -73,7 +73,7 @@ class Placement:
                 `... x q x d`.
 
         Raises:
-            BotorchTensorDimensionError: If the columns are neither d nor d - 1.
+            BotorchTensorDimensionError: If the number of columns is neither d nor d - 1.
         """
         if X.dim() < 2 or X.shape[-1] not in (self.columns, self.columns - 1):
             raise BotorchTensorDimensionError(
@@ -102,7 +102,7 @@ class Placement:
         return moved
 
     def has_time(self, X: Tensor | None) -> bool:
-        """Whether points have the column of time."""
+        """Whether points include a column of time."""
         return X is not None and X.shape[-1] == self.columns
 
     def without_time(self, X: Tensor) -> Tensor:
@@ -118,7 +118,8 @@ class Placement:
                 model, or any BoTorch model with training inputs. For a ``MultiTaskGP``, the points
                 to be moved have no column of tasks, as for its posterior of all tasks.
             now: The present, a scalar or `batch_shape`; None for the model's ``now``.
-            time_dim: Column of time in the training inputs; None for the model's ``time_dim``.
+            time_dim: Index of the time column in the training inputs; None for the model's
+                ``time_dim``.
 
         Raises:
             InputDataError: If ``now`` lies before an observation, or differs from the ``now`` of
@@ -176,7 +177,10 @@ __all__ = [
 ]
 
 HELD = ("X_baseline", "X_pending", "mc_points", "candidate_set", "optimal_inputs", "pareto_sets")
-"""Names of attributes that hold points, possibly of another time; ``X_observed`` is one more."""
+"""Names of attributes of acquisition functions that hold points, except ``X_observed``.
+
+The times of these points may differ from the present.
+"""
 
 
 def at_present(
@@ -188,8 +192,8 @@ def at_present(
     """Evaluate an acquisition function at the present.
 
     The result accepts two forms of input. If ``optimize_acqf`` searches only the columns other than
-    time, the input is `b x q x (d - 1)`. If it searches all columns, the input is `b x q x d`, and
-    the present replaces the time in the input, as with ``fixed_features``.
+    time, the input is `b x q x (d - 1)`. If ``optimize_acqf`` searches all columns, the input is
+    `b x q x d`, and the present replaces the time in the input, as with ``fixed_features``.
 
     Analytic and Monte Carlo acquisition functions are supported. ``qKnowledgeGradient`` is also
     supported; BoTorch's ``FixedFeatureAcquisitionFunction`` does not support it.
@@ -206,7 +210,7 @@ def at_present(
             the model's noise is aged.
         UnsupportedError: If ``acq_function`` has no model, or is a one-shot acquisition function
             other than ``qKnowledgeGradient``.
-        ValueError: If ``now`` or ``time_dim`` is None and the model has no such attribute.
+        ValueError: If ``now`` or ``time_dim`` is None and the model has no attribute of this name.
 
     Example:
         >>> best = at_present(qLogExpectedImprovement(model, best_f), now=12.0)
@@ -258,7 +262,11 @@ def _parts(acq_function: AcquisitionFunction) -> Iterator[AcquisitionFunction]:
 
 
 def _model_of(acq_function: AcquisitionFunction) -> Model:
-    """The model of the function, or of a function inside it, as in BoTorch's proximal weighting."""
+    """The model of an acquisition function.
+
+    A function without a model, such as BoTorch's proximal weighting, may contain a function that
+    has a model.
+    """
     found = next((part.model for part in _parts(acq_function) if hasattr(part, "model")), None)
     if found is None:
         raise UnsupportedError(
@@ -271,7 +279,7 @@ def _model_of(acq_function: AcquisitionFunction) -> Model:
 def _held(acq_function: AcquisitionFunction, name: str) -> Any:
     """The points in an attribute of an acquisition function; None if there are none."""
     noisy = isinstance(acq_function, (LogNoisyExpectedImprovement, NoisyExpectedImprovement))
-    if noisy and name == "X_observed":  # training inputs of its fantasy model
+    if noisy and name == "X_observed":  # the training inputs of the function's fantasy model
         return acq_function.model.train_inputs[0]
     return getattr(acq_function, name, None)
 
@@ -279,8 +287,8 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
     """Pending points in the baseline of an incremental noisy expected improvement; None if none.
 
-    The ``X_pending`` of such a function is None. BoTorch reads it to append sequential candidates,
-    and would lose the points in the baseline.
+    The ``X_pending`` of such a function is None. BoTorch appends sequential candidates to
+    ``X_pending``, and would therefore lose the pending points in the baseline.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
     return pending if pending.shape[-2] else None
@@ -290,8 +298,8 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
     """An acquisition function of points moved to the present; see :func:`at_present`.
 
     Args:
-        acq_function: The acquisition function on all columns.
-        place: Moves points to the present.
+        acq_function: An acquisition function of points with all columns, including time.
+        place: The placement, which moves points to the present.
     """
 
     def __init__(self, acq_function: AcquisitionFunction, place: Placement) -> None:
@@ -359,7 +367,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         time_dim: int | None = None,
         **options: Any,
     ) -> None:
-        self.project = Placement.of(model, now, time_dim)  # BoTorch uses this name
+        self.project = Placement.of(model, now, time_dim)  # BoTorch reads this attribute
         super().__init__(model, *positional, **options)
 
     def forward(self, X: Tensor) -> Tensor:
@@ -373,7 +381,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         return value
 
     def evaluate(self, X: Tensor, bounds: Tensor, **kwargs: Any) -> Tensor:
-        """The one-shot value, maximised over the best point of each fantasy, `b`.
+        """The knowledge gradient: the one-shot value, maximised over the points of fantasies, `b`.
 
         Args:
             X: Candidates, `b x q x (d - 1)`, or with a column of time that is replaced.
@@ -397,8 +405,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
-        X_baseline: Points observed, `r x (d - 1)`, or `... x r x d` with their times. They are
-            moved to the present, where repeated points count once.
+        X_baseline: Points observed, `r x (d - 1)`, or `... x r x d` with their times. The points
+            are moved to the present, where repeated points count once.
         positional: Sampler, objective and posterior transform, in the order of
             ``qLogNoisyExpectedImprovement``.
         X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
@@ -452,7 +460,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     @X_pending.setter
     def X_pending(self, X: Tensor | None) -> None:
-        # BoTorch assigns only points that its decorator would append to candidates.
+        # BoTorch assigns only the points that its decorator would append to candidates.
         self._joined = X
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -517,9 +525,10 @@ def _register(
     """Register a class and an input constructor that accepts ``now`` and ``time_dim``, too.
 
     Args:
-        kind: The class.
-        construct_inputs: BoTorch's input constructor of the base class. For a knowledge gradient,
-            its search for ``current_value`` is fixed at the present.
+        kind: The class to register.
+        construct_inputs: BoTorch's input constructor of the base class of ``kind``. The constructor
+            of a knowledge gradient searches for ``current_value``; this search is fixed at the
+            present.
     """
 
     def construct(

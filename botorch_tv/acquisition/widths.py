@@ -34,9 +34,10 @@ class WidthContext(NamedTuple):
     Attributes:
         t: The round being decided, counted from 1; resets do not restart the count.
         dim: Dimension d of the domain.
-        information_gain: Gain g of the data in use, `batch_shape`; None if it is not computed.
-        weighted_information_gain: Gain ḡ of the data in use if the noise variances were
-            λ γ^(-2 lag), `batch_shape`; None if it is not computed.
+        information_gain: Information gain g of the data in use, `batch_shape`; None if it is not
+            computed.
+        weighted_information_gain: Information gain ḡ that the data in use would have with noise
+            variances λ γ^(-2 lag), `batch_shape`; None if it is not computed.
     """
 
     t: int
@@ -82,7 +83,7 @@ class Realized(InformationGain):
 class DoublyWeighted(Realized):
     """The gain ḡ of the data in use if the noise variances were λ γ^(-2 lag), [W22] eq. (5).
 
-    [W22] takes the maximum over all sets of points; this class takes the points played.
+    [W22] uses the maximum of ḡ over all sets of points; this class uses ḡ at the points played.
     """
 
     source = "weighted_information_gain"
@@ -93,8 +94,8 @@ class ClosedForm(InformationGain):
     """The asymptotic order of the maximum gain, with constant 1, [C17] §3.1.
 
     After n = t - 1 rounds in dimension d, the value is (ln n)^(d+1) for the squared exponential
-    kernel. It is n^c ln n with c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. The value is an
-    order, not a bound: it is 0 after a single observation, and ignores lengthscale and noise.
+    kernel. For a Matérn kernel the value is n^c ln n with c = d(d+1) / (2ν + d(d+1)). The value is
+    an order, not a bound: it is 0 after a single observation, and ignores lengthscale and noise.
 
     Args:
         kernel: ``"se"`` or ``"matern"``.
@@ -174,7 +175,9 @@ class Greedy(InformationGain):
 
     @classmethod
     def of(cls, covariance: Tensor, noise: float, horizon: int) -> Greedy:
-        """Bound the maximum gain by observing the most uncertain arm ``horizon`` times.
+        """Bound the maximum gain of up to ``horizon`` observations, from a greedy choice of arms.
+
+        Each greedy observation is made at the arm with the largest posterior variance.
 
         The bound holds because the gain is monotone and submodular in the multiset of arms played.
         Each step is a rank-one update of the covariance in float64, O(M²).
@@ -208,7 +211,7 @@ def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float =
         epsilon: Rate of change ε of the objective between observations; 0 if it is static.
 
     Raises:
-        InputDataError: If ``covariance`` is no covariance matrix.
+        InputDataError: If ``covariance`` is not a covariance matrix.
     """
     prior = posterior = checked(covariance.to(torch.float64))
     steps = []
@@ -263,7 +266,7 @@ LIMITS = {
     "r": ("[1e-100, 1e100]", "it is the length of the domain's box."),
     "value": ("[0, 1e100]", "it is the square of √beta."),
 }
-"""Valid ranges of the parameters of widths, by name, with a hint for the error."""
+"""Valid range of each parameter of the widths, by its name, with a hint for the error message."""
 
 
 class _Checked(Width):
@@ -277,13 +280,13 @@ class _Checked(Width):
 class Logarithmic(_Checked):
     """The width of the papers' experiments: √(c1 ln(c2 t)), [B16] §5.
 
-    [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data; [ET] uses c1 = 0.4,
-    c2 = 4. With c2 < 1 the logarithm is negative in the first rounds; it is set to 0 there, so
-    those rounds do not explore.
+    [B16] uses c1 = 0.8, with c2 = 4 on synthetic objectives and c2 = 0.4 on measured data; [ET]
+    uses c1 = 0.4, c2 = 4. With c2 < 1 the logarithm is negative in the first rounds. In these
+    rounds the logarithm is replaced by 0, so they do not explore.
 
     Args:
-        c1: Scale, at least 0.
-        c2: Factor on the round, positive.
+        c1: Factor on the logarithm, at least 0.
+        c2: Factor on the round t, positive.
 
     Raises:
         ValueError: If ``c1`` or ``c2`` is out of range or not finite.
@@ -317,15 +320,15 @@ class Constant(_Checked):
 class _Bayes(_Checked):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = parts π² t² / (6 δ).
 
-    Here t is the round. The theorems differ only in the number of equal ``parts`` into which they
-    divide the failure probability. They assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16]
-    eq. (10), on a domain in [0, r]^d.
+    Here t is the round. The theorems of the subclasses differ only in the number of equal ``parts``
+    into which they divide the failure probability. All assume P(sup_x |∂f/∂x_j| > L) <=
+    a1 exp(-(L / b1)²), [B16] eq. (10), on a domain in [0, r]^d.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).
-        r: Length of the box [0, r]^d that contains the domain, positive.
-        a1: Constant a1 of the bound on slopes, positive.
-        b1: Constant b1 of that bound, in units of f per unit of x, positive.
+        r: Side length of the box [0, r]^d that contains the domain, positive.
+        a1: Constant a1 of the bound on the slopes of f, positive.
+        b1: Constant b1 of the bound on the slopes of f, in units of f per unit of x, positive.
 
     Raises:
         ValueError: If a constant is out of range.
@@ -361,15 +364,15 @@ class BayesTV(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
 
     Here t is the round and d the dimension of the domain. The theorem assumes
-    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). It does not cover early rounds if
-    a1 or b1 is so small that the argument of a root is negative; ``sqrt_beta`` then raises a
-    ``ValueError``.
+    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). The theorem does not cover early
+    rounds if a1 or b1 is so small that the argument of a root is negative; ``sqrt_beta`` then
+    raises a ``ValueError``.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).
-        r: Length of the box [0, r]^d that contains the domain, positive.
-        a1: Constant a1 of the bound on slopes, positive.
-        b1: Constant b1 of that bound, in units of f per unit of x, positive.
+        r: Side length of the box [0, r]^d that contains the domain, positive.
+        a1: Constant a1 of the bound on the slopes of f, positive.
+        b1: Constant b1 of the bound on the slopes of f, in units of f per unit of x, positive.
 
     Raises:
         ValueError: If a constant is out of range.
@@ -416,7 +419,7 @@ class GainWidth(_Checked):
     def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         offset, scale, constant, slope = self.terms(context.t)
         gain = self.gain.value(context)
-        if isinstance(gain, Tensor):  # a single device operation for each sum
+        if isinstance(gain, Tensor):  # rsub computes product and sum in one device operation
             root = torch.rsub(gain, constant, alpha=-slope).sqrt()
             return torch.rsub(root, offset, alpha=-scale)
         return offset + scale * math.sqrt(constant + slope * gain)
@@ -437,7 +440,7 @@ class AgnosticGPUCB(_OfNorm):
     Args:
         B: Bound on the norm of f in the kernel's function space, at least 0.
         delta: Probability δ that the confidence band fails, in (0, 1).
-        gain: Where g comes from.
+        gain: Source of the information gain g.
 
     Raises:
         ValueError: If ``B`` or ``delta`` is out of range.
@@ -455,7 +458,7 @@ class IGPUCB(GainWidth):
         B: Bound on the norm of f in the kernel's function space, at least 0.
         R: Sub-Gaussian constant of the noise (its standard deviation if normal), at least 0.
         delta: Probability δ that the confidence band fails, in (0, 1).
-        gain: Where g comes from.
+        gain: Source of the information gain g.
 
     Raises:
         ValueError: If ``B``, ``R`` or ``delta`` is out of range.
@@ -474,14 +477,15 @@ class IGPUCB(GainWidth):
 class WGPUCB(GainWidth):
     """WGP-UCB: B + (R/√λ) √(2 ln(1/δ) + 2ḡ), [W22] Algorithm 1.
 
-    The root covers both terms, as in Theorem 2; the line under eq. (4) is a misprint.
+    The root covers both terms, as in [W22] Theorem 2; the line under eq. (4) of [W22] is a
+    misprint.
 
     Args:
         B: Bound on the norm of f in the kernel's function space, at least 0.
         R: Sub-Gaussian constant of the noise (its standard deviation if normal), at least 0.
         noise: Regularisation λ, the noise variance of the newest observation; positive.
         delta: Probability δ that the confidence band fails, in (0, 1).
-        gain: Where ḡ comes from.
+        gain: Source of the information gain ḡ.
 
     Raises:
         ValueError: If ``B``, ``R``, ``noise`` or ``delta`` is out of range.
@@ -506,9 +510,9 @@ class Heteroscedastic(_OfNorm):
 
     Args:
         B: Bound on the norm of f in the kernel's function space, at least 0.
-        delta: Probability δ of failure, in (0, 1). The confidence band may fail with half this
-            probability.
-        gain: Where g comes from.
+        delta: Failure probability δ, in (0, 1). The confidence band fails with a probability of at
+            most δ / 2.
+        gain: Source of the information gain g.
 
     Raises:
         ValueError: If ``B`` or ``delta`` is out of range.

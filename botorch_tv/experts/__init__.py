@@ -1,4 +1,4 @@
-"""Experts: repeated measurements of a few selected past points, which preserve accuracy."""
+"""Experts measure a few selected past points again, to preserve the accuracy of predictions."""
 
 import botorch_tv.strategies  # noqa: F401  imported first, because of a circular import
 from botorch_tv.experts.dpp import default_steps, greedy_map, k_dpp

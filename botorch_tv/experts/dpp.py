@@ -8,10 +8,11 @@ The exact sampler draws one point at a time. When k points are still to be drawn
 that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
 eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
 symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
-points are a (k - 1)-DPP of K conditioned on it. All processors draw the same subset, because
-eigenvectors of equal eigenvalues, which are not unique, have equal weights. Algorithm 1 of Kulesza
-and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L
-has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
+points are a (k - 1)-DPP of K conditioned on that point. All processors draw the same subset,
+because eigenvectors of equal eigenvalues, which are not unique, have equal weights. Algorithm 1 of
+Kulesza and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If
+K = L Lᵀ and L has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than
+n.
 
 The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to replace a uniformly chosen
 point of the subset Z by a uniformly chosen point x outside it. It accepts the new subset Z' with
@@ -27,7 +28,8 @@ proposal, so the chain does not depend on how many proposals are evaluated toget
 
 The length of a chain depends on the trial. If chains consumed the study's random streams, trials
 of a batch would influence each other's later rounds. Therefore a trial draws one key per subset.
-Its random numbers are hashes of the key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
+Each random number of a chain is a hash of the key and a counter (SplitMix64 of Steele, Lea and
+Flood 2014).
 """
 
 from __future__ import annotations
@@ -78,24 +80,25 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
     """Draw N subsets by the exact sampler.
 
     Args:
-        factor: L, `N x n x r`, float64, with zero rows for absent points.
+        factor: Factors L of the covariance matrices K = L Lᵀ, `N x n x r`, float64, with zero rows
+            for absent points.
         rank: Number of non-zero columns of L, which are linearly independent, `N`.
-        size: Number of points to draw, at most the rank, `N`.
-        uniform: Random number for each draw, `N x most`.
+        size: Number of points to draw for each subset, at most the rank, `N`.
+        uniform: Random number for each draw, `N x most`, where ``most`` is the largest ``size``.
 
     Returns:
-        Indices of the points drawn, `N x most`; a trial uses the first ``size``.
+        Indices of the points drawn, `N x most`; a subset consists of the first ``size`` points.
     """
     smallest = torch.finfo(factor.dtype).tiny
     orthogonal, remaining = torch.linalg.qr(factor)
     free = torch.ones_like(factor[..., 0], dtype=torch.bool)
     most, drawn = uniform.shape[-1], []
     for number in range(most):
-        # Singular values are more precise than eigenvalues of K. They are in descending order; each
-        # drawn point reduces the rank by 1.
+        # Singular values of L are more precise than eigenvalues of K. Singular values are in
+        # descending order, and each drawn point reduces the rank by 1.
         rotation, roots, _ = torch.linalg.svd(remaining, full_matrices=False)
         valid = torch.arange(roots.shape[-1], device=roots.device) < (rank - number).unsqueeze(-1)
-        # Only ratios matter, so the largest value is scaled to 1.
+        # Only ratios of eigenvalues matter, so the largest eigenvalue is scaled to 1.
         log_values = 2 * (roots / roots[..., :1].clamp_min(smallest)).clamp_min(smallest).log()
         log_values = torch.where(valid, log_values, -torch.inf)
         weight = log_values + log_polynomials_without_each(log_values, size - number - 1, most)
@@ -120,8 +123,8 @@ def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) 
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
-        degree: k, `N`; negative values count as 0.
-        most: A number above the largest k.
+        degree: Degree k of the polynomial, `N`; negative values count as 0.
+        most: A number larger than every degree k.
     """
     degree = degree.clamp_min(0).unsqueeze(-1)
     before = log_elementary_polynomials(log_values, most - 1)[..., :-1, :]
@@ -133,14 +136,14 @@ def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) 
 
 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
-    """Logarithms of elementary symmetric polynomials of the first l eigenvalues.
+    """Logarithms of the elementary symmetric polynomials e_k of the first l eigenvalues λ.
 
     e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}). All terms are non-negative, so
     nothing cancels; logarithms prevent overflow.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
-        most: Largest k.
+        most: Largest degree k.
 
     Returns:
         ln e_k for l = 0..n and k = 0..most, `N x (n + 1) x (most + 1)`.
@@ -159,19 +162,22 @@ LOOKAHEAD_NUMBERS = {"cpu": 2**14, "cuda": 2**20}
 """Maximum total number of coefficients u of proposals evaluated together, by device type."""
 MOST_TOGETHER = 32
 RENEW_TURNS = 64
-"""The inverse is recomputed after this many iterations, because rank-one updates lose digits."""
+"""Number of iterations after which the inverse is recomputed, because rank-one updates lose digits.
+"""
 GLANCE_TURNS = {"cpu": 1, "cuda": 32}
-"""Number of iterations between checks for the end of all chains; a check synchronises a GPU."""
+"""Number of iterations between checks of whether all chains have ended; a check synchronises a GPU.
+"""
 
 
 def swap_chain(
     covariance: Tensor, chosen: Tensor, size: Tensor, points: Tensor, steps: Tensor, key: Tensor
 ) -> Tensor:
-    """Run the swap chain from a start.
+    """Run the swap chain from a given subset.
 
     Args:
         covariance: K, `N x n x n`, float64.
-        chosen: The start Z, indices of points, `N x Q`, int64; a trial uses the first ``size``.
+        chosen: Indices of the points of the first subset Z, `N x Q`, int64; a trial uses the first
+            ``size`` indices.
         size: Number of points in each subset, `N`.
         points: Which of the n points exist, `N x n`, bool.
         steps: Number of proposals, including rejected proposals, `N`.
@@ -184,15 +190,16 @@ def swap_chain(
     limit = LOOKAHEAD_NUMBERS.get(device, 2**14) // max(1, chosen.numel())
     together = min(MOST_TOGETHER, max(2, limit))
     used = torch.arange(chosen.shape[-1], device=chosen.device) < size.unsqueeze(-1)
-    # Unused entries of ``chosen`` are arbitrary, so they do not mark points as occupied.
+    # Unused entries of ``chosen`` are arbitrary indices, so they must not mark points as occupied.
     occupied = torch.zeros_like(points, dtype=torch.int64).scatter_add_(-1, chosen, used.long())
     free = points & (occupied == 0)
     outside = free.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
-    # If one of two points with equal variance is drawn, every proposal is accepted. The chain then
-    # alternates, so with a fixed length its end would depend on its start. Therefore the chain is
-    # shortened by 0 or 1 proposals at random. No proposal uses the random number that decides this.
+    # If one point is drawn from two points of equal variance, every proposal is accepted. The chain
+    # then alternates between the two points, so with a fixed length its end would depend on its
+    # start. Therefore the chain is shortened by 0 or 1 proposals at random. The random number that
+    # decides between 0 and 1 is not used by any proposal.
     coin = uniforms(key.unsqueeze(-1), 3 * steps.long().unsqueeze(-1)).squeeze(-1) < 0.5
     steps = steps - ((size == 1) & (number == 1) & (steps > 0) & coin).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
@@ -225,7 +232,7 @@ def swap_chain(
 
 def _place(uniform: Tensor, count: Tensor) -> Tensor:
     """Indices below ``count`` from uniform numbers, `N x m`."""
-    places = count.unsqueeze(-1)  # the product may round up to ``count``
+    places = count.unsqueeze(-1)  # uniform * places may round up to ``count``
     return torch.minimum((uniform * places).long(), (places - 1).clamp_min(0))
 
 
@@ -263,7 +270,7 @@ def _swap_(inverse: Tensor, u: Tensor, ratio: Tensor, leaving: Tensor, moves: Te
 
     With r = A_i / A_ii, the removal of the i-th point is A ← A - A_ii r rᵀ. The addition of x is
     A ← A + (A_ii / ρ) v vᵀ, where v = u - u_i r - e_i contains the coefficients of x given the
-    other points, and -1 at i.
+    other points, and -1 as its i-th entry.
 
     Args:
         inverse: A, modified in place, `N x Q x Q`.
@@ -296,10 +303,12 @@ def _inverse(covariance: Tensor, chosen: Tensor, used: Tensor) -> Tensor:
 
 
 Steps = int | Literal["exact"] | None
-"""Number of proposals; None for :func:`default_steps`; ``"exact"`` for the exact sampler."""
+"""Number of proposals of a swap chain, None for :func:`default_steps`, or ``"exact"`` for the exact
+sampler."""
 
 AFFORDABLE_STEPS = 2**15
-"""Default chains longer than this are shortened to n Q ln n proposals, if that is fewer."""
+"""Number of proposals above which a default chain is shortened: the chain then has n Q ln n
+proposals if this number is smaller."""
 TIE_TOLERANCE = 1e-9
 """Difference, relative to the largest variance, up to which float64 variances count as equal."""
 
@@ -335,8 +344,8 @@ def greedy_map(
 
     Each chosen point has the largest variance given the points chosen before, so it maximises the
     determinant of all points chosen so far. Among equal variances the first point is chosen; a
-    variance below half the largest never counts as equal to it. This is Cholesky factorisation with
-    complete pivoting, O(n Q²); its pivots reveal the numerical rank.
+    variance below half the largest never counts as equal to it. This algorithm is Cholesky
+    factorisation with complete pivoting, O(n Q²); its pivots reveal the numerical rank.
 
     Args:
         covariance: K, `batch_shape x n x n`.
@@ -347,9 +356,9 @@ def greedy_map(
 
     Returns:
         Three tensors. The indices of the points in the order of choice, `batch_shape x count`,
-        int64. The variance of each point given the previous points, `batch_shape x count`; 0 after
-        all points are chosen. C with K ≈ C Cᵀ, exact on the chosen points, `batch_shape x n x
-        count`.
+        int64. The variance of each chosen point given the points chosen before it, `batch_shape x
+        count`; 0 after all points are chosen. A matrix C, `batch_shape x n x count`, with
+        K ≈ C Cᵀ; the approximation is exact for the rows and columns of chosen points.
     """
     tie = _tie_tolerance(covariance.dtype) if tie is None else tie
     residual = covariance.diagonal(dim1=-2, dim2=-1)
@@ -361,7 +370,7 @@ def greedy_map(
     for number in range(count):
         open_ = torch.where(free, residual, -1.0)
         best = open_.amax(-1, keepdim=True)
-        # The factor 1/2 excludes rounding errors when the best variance is below the tolerance.
+        # The factor 1/2 excludes rounding errors if the largest variance is below the tolerance.
         near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)
@@ -398,13 +407,13 @@ def k_dpp(
 ) -> tuple[Tensor, Tensor]:
     """Draw a subset of each trial's points; its probability is proportional to its determinant.
 
-    The swap chain starts from the greedy subset. On 8 points the distribution after its default
-    length has a total variation distance below 0.01 from the exact distribution. All computations
-    are in float64.
+    The swap chain starts from the greedy subset. On 8 points the distribution after a chain of the
+    default length has a total variation distance below 0.01 from the exact distribution. All
+    computations are in float64.
 
     Args:
         covariance: K, symmetric positive semi-definite, `batch_shape x n x n`.
-        size: Number Q of points to draw, at least 1.
+        size: Number Q of points to draw for each trial, at least 1.
         draws: Source of random numbers: a ``torch.Generator``, a list of one generator per trial,
             an object with methods ``uniform`` and ``normal``, or None for PyTorch's global
             generator. Each trial draws one key, whatever the length of its chain.
@@ -421,7 +430,7 @@ def k_dpp(
         InputDataError: If shapes do not fit, an entry is not finite, or the number of generators
             differs from the number of trials. Without ``clip`` also if a trial has fewer than
             ``size`` points, or its covariance has a lower numerical rank.
-        ValueError: If ``size`` or ``steps`` is below its limit.
+        ValueError: If ``size`` or ``steps`` is below its lower limit.
     """
     size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")
     steps = require_steps("k_dpp", steps)
@@ -462,7 +471,7 @@ def k_dpp(
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
         uniform = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
-        # Columns whose pivots are below the tolerance are rounding errors.
+        # Columns whose pivots are below the tolerance contain only rounding errors.
         factor = columns.masked_fill(settled.unsqueeze(-2), 0.0)
         index = sample_by_eigenvalues(factor, full_rank, rank, uniform)
     else:

@@ -33,16 +33,17 @@ class Parameter:
     Bounds and priors refer to the unit of time in which the parameter is learned.
 
     Args:
-        lower: Lower bound.
-        upper: Upper bound.
+        lower: Lower bound of the value.
+        upper: Upper bound of the value.
         power: Exponent of time in the parameter's unit: -1 for a rate, 1 for a duration, 0 for a
-            pure number. A scalar, or a function that computes it from the values of all parameters.
+            pure number. A scalar, or a function that computes the exponent from the values of all
+            parameters.
         share: ``"lost"`` if the parameter is a fraction lost per unit of time, such as ε;
             ``"retained"`` if it is a fraction retained, such as γ; None otherwise. For a fraction,
             ``power`` refers to -ln(1 - ε) or -ln γ.
         prior: Prior of the value, or of 1 - γ for a fraction γ retained; None for no prior.
-        beside_scale: Replaces ``prior`` in models that standardise outcomes and also learn the
-            variance; None to use ``prior`` in these models too.
+        beside_scale: Prior that replaces ``prior`` in models that standardise outcomes and also
+            learn the variance; None to use ``prior`` in these models, too.
         fastest: A tighter bound on the speed of change, for searches by
             :class:`~botorch_tv.learning.Refit`. It replaces ``lower`` for a fraction retained, and
             ``upper`` for any other parameter. None to search up to ``lower`` or ``upper``.
@@ -175,7 +176,7 @@ def with_values(part: Made, values: Mapping[str, Any]) -> Made:
     """A copy of a decay or an inflation with other parameter values, numbers or tensors."""
     made = copy.copy(part)
     for name, value in values.items():
-        object.__setattr__(made, name, value)  # the dataclass is frozen
+        object.__setattr__(made, name, value)  # a frozen dataclass refuses ordinary assignment
     return made
 
 
@@ -194,14 +195,14 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
         live: Which times to use, `... x n`, bool; all by default.
 
     Returns:
-        Positive, `...`; 1 where there are fewer than two different times.
+        The median, positive, `...`; 1 for rows with fewer than two different times.
     """
     if times.shape[-1] < 2:
         return times.new_ones(times.shape[:-1])
     counted = times if live is None else torch.where(live, times, torch.inf)
     ordered = counted.sort(dim=-1).values
     gaps = ordered.diff(dim=-1)
-    gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # ignore unused times
+    gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # nanmedian ignores unused times
     span = torch.where(gaps.isnan(), 0.0, gaps).sum(-1, keepdim=True)
     gaps = torch.where(gaps > NEGLIGIBLE * span, gaps, torch.nan)
     # For an even number of gaps PyTorch's median is the lower of the two middle gaps.
@@ -215,8 +216,8 @@ class Observation(NamedTuple):
     Attributes:
         X: The point with its context, if any, `batch_shape x d`.
         y: The observed value, `batch_shape`; 0 where a measurement failed.
-        mean: The predicted mean, `batch_shape`.
-        sd: The predicted standard deviation, without observation noise, `batch_shape`.
+        mean: The predicted mean of the objective at ``X``, `batch_shape`.
+        sd: The predicted standard deviation at ``X``, without observation noise, `batch_shape`.
         noise: Noise variance, `batch_shape`; infinite where a measurement failed.
     """
 
@@ -239,8 +240,9 @@ class Log:
     Attributes:
         now: Present time, `batch_shape`, float64; directly after an observation, the time of this
             observation.
-        rounds: Number of rounds so far, equal for all trials; the log has the newest n of them.
-        since: Rounds t' since the last reset by any rule, counting the current round,
+        rounds: Number of rounds so far, equal for all trials; the log contains the newest n of
+            these rounds.
+        since: Number t' of rounds since the last reset by any rule, including the current round,
             `batch_shape`, int64.
         first_time: Time of the very first observation, `batch_shape`, float64.
         newest: The observation just made, which is the last row; None before a choice.
@@ -294,7 +296,7 @@ class Log:
         return self._rows.retained  # type: ignore[no-any-return]
 
     def before_a_choice(self) -> Log:
-        """A copy without ``newest`` and ``reset``, as before a choice."""
+        """A copy in which ``newest`` and ``reset`` are None, as they are before a choice."""
         made = copy.copy(self)
         made.newest = made.reset = None
         return made
@@ -303,8 +305,8 @@ class Log:
 class Part:
     """A component of a strategy, such as a retention or an exploration, optionally with a memory.
 
-    The memory consists of tensors whose shape starts with `batch_shape`. It is stored in the state
-    of the strategy; the part itself never changes.
+    The memory consists of tensors whose shape starts with `batch_shape`. The memory is stored in
+    the state of the strategy; the part itself never changes.
     """
 
     def init(self, batch_shape: Size) -> Any:
@@ -320,7 +322,7 @@ class Part:
     def update(self, log: Log) -> Any:
         """The memory after a round, given ``log.memory`` and the observation ``log.newest``.
 
-        Override it together with :meth:`init`.
+        A subclass that overrides this method must also override :meth:`init`.
 
         Args:
             log: The log after the observation.
@@ -333,13 +335,13 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
 
     Args:
         part: The part.
-        memory: The result of its ``init`` or ``update``.
+        memory: The result of the part's ``init`` or ``update``.
         before: The part's previous memory.
         like: A tensor with the device and the floating-point dtype of the state.
         shape: The `batch_shape`.
 
     Raises:
-        InputDataError: If the memory cannot be saved, or has another batch shape.
+        InputDataError: If the memory cannot be saved, or has a wrong batch shape.
     """
     name = type(part).__name__
 
@@ -378,8 +380,9 @@ class Decay:
     markovian: bool = False
     """Whether the future is independent of the past given the present.
 
-    The covariance D then satisfies D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t. On a grid
-    this permits a recursion of constant cost per round. Strategies check whether it is satisfied.
+    If so, the covariance D satisfies D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t. On a grid
+    this equation permits a recursion of constant cost per round. Strategies check the equation at a
+    few times.
     """
     parameters: ClassVar[Mapping[str, Parameter]] = {}
     """Learnable parameters, by attribute name."""
@@ -409,7 +412,7 @@ class Decay:
         """Factor ``v`` on the prior variance some time after the origin.
 
         The origin of time is the first observation, or the last reset. If a subclass overrides
-        ``covariance``, the default is its diagonal; otherwise the default is 1.
+        ``covariance``, the default is the diagonal of this covariance; otherwise the default is 1.
 
         Args:
             elapsed: Time since the origin, at least 0, any shape.
@@ -422,14 +425,14 @@ class Decay:
         return self.covariance(elapsed, elapsed)
 
     def covariance(self, first: Tensor, second: Tensor) -> Tensor:
-        """The covariance's factor for two times, both relative to the origin.
+        """The temporal factor of the covariance at two times, both relative to the origin.
 
         Args:
             first: Times since the origin, of any shape that broadcasts with ``second``.
             second: Other times since the origin, any shape.
 
         Returns:
-            ``v(min) * a(|difference|)``, of the broadcast shape.
+            The factor, of the broadcast shape; by default ``v(min) * a(|difference|)``.
         """
         retained = self.attenuation((first - second).abs())
         if type(self).prior_variance is Decay.prior_variance:
@@ -479,14 +482,15 @@ class Inflation(ABC):
 class Retained(NamedTuple):
     """Which rows of the log a rule retains, and whether it resets.
 
-    Dropped rows never return. A reset also restarts the time of a Wiener decay, the rounds t' of a
-    trigger, and other clocks; ``Info.reset`` reports resets.
+    Dropped rows never return. A reset also restarts everything that counts from the last reset,
+    such as the time of a Wiener decay and the rounds t' of a trigger. ``Info.reset`` reports
+    resets.
 
     Attributes:
-        newest: Number of newest rows to retain; None for all, 0 for none.
+        newest: How many of the newest rows to retain; None for all, 0 for none.
         where: Trials to which ``newest`` applies, `batch_shape`, bool; None for all trials.
         rows: The rows to retain, `batch_shape x n`, bool; an alternative to ``newest``, but slower.
-        reset: Whether to reset, `batch_shape`, or one bool for all trials.
+        reset: Whether to reset a trial, `batch_shape`, or one bool for all trials.
         aside: Rows that are ignored for now, `batch_shape x n`, bool; None for none. A row returns
             as soon as the rule no longer lists it.
     """
@@ -527,8 +531,8 @@ class Retention(Part, ABC):
     def keep(self, log: Log) -> Retained | Tensor:
         """Which rows to retain.
 
-        Called after each observation, when ``log.newest`` is this observation, and before each
-        choice, when ``log.newest`` is None. Never called with an empty log.
+        This method is called after each observation, when ``log.newest`` is this observation, and
+        before each choice, when ``log.newest`` is None. It is never called with an empty log.
 
         Args:
             log: The n retained rows, oldest first.
@@ -538,7 +542,7 @@ class Retention(Part, ABC):
         """
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
-        """The value of |y - mean| above which the rule resets, for diagnosis.
+        """The threshold on |y - mean| above which the rule resets; used only for diagnosis.
 
         Args:
             sd: Predicted standard deviation, without observation noise, `batch_shape`.

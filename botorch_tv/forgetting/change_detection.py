@@ -22,7 +22,8 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     The half-width is sqrt(2 L) (sd + σ) with L = ln(π² t'² / (3 δ_B)), where t' is the number of
     rounds since the last reset. See :func:`prediction_error` for the arguments.
     """
-    # 2 L for t' = 1. The logarithm of delta is computed separately, because 1 / delta may overflow.
+    # This is 2 L for t' = 1. The logarithm of delta is computed separately, because 1 / delta may
+    # overflow.
     constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
     level = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4).sqrt_()
     return (sd + noise**0.5).mul_(level)
@@ -33,18 +34,19 @@ def prediction_error(
 ) -> Tensor:
     """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
 
-    On a static objective the probability that any observation lies outside is at most δ_B.
+    On a static objective the probability that any observation lies outside its band is at most δ_B.
 
     Args:
         y: The observation, `batch_shape`.
-        mean: The predicted mean, `batch_shape`.
+        mean: The predicted mean of the objective, `batch_shape`.
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance σ² of the observation, scalar or `batch_shape`.
         since: Rounds t' since the last reset, `batch_shape`.
-        delta: The bound δ_B on this probability, in (0, 1).
+        delta: Bound δ_B on the probability that any observation of a static objective lies outside
+            its band, in (0, 1).
 
     Returns:
-        Whether the observation lies outside, `batch_shape`, bool.
+        Whether the observation lies outside the band, `batch_shape`, bool.
     """
     return (y - mean).abs() > prediction_band(sd, noise, since, delta)
 
@@ -93,20 +95,21 @@ class EventTrigger(Retention):
 
 @dataclass(frozen=True, repr=False)
 class ConfirmedTrigger(EventTrigger):
-    """Forget if several successive observations contradict the model, to tolerate outliers.
+    """Forget only if several successive observations contradict the model, to tolerate outliers.
 
     The first observation that contradicts the model is set aside, so the posterior ignores it. If
     the next ``confirm`` observations also contradict the model, all observations before the first
-    contradiction are forgotten. If one of them agrees with the model, the observations set aside
-    are dropped. A failed measurement changes nothing. Any reset restarts the count.
+    contradiction are forgotten. If one of these observations agrees with the model, the
+    observations set aside are dropped. A failed measurement changes nothing. Any reset restarts the
+    count of contradictions.
 
     An :class:`EventTrigger` resets at the first contradiction. This rule resets at least
     ``confirm`` rounds later, and only after a first contradiction. On a static objective the
     probability of any reset is therefore at most δ_B under both rules.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
-    contradictions so far, and the number of rounds before the first of these contradictions. The
-    second number is arbitrary if there is no contradiction.
+    contradictions so far, and the number of all rounds before the first of these contradictions.
+    The second number is arbitrary if there is no contradiction.
 
     Args:
         delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,
@@ -152,7 +155,7 @@ class ConfirmedTrigger(EventTrigger):
     def _counted(
         self, log: Log, observed: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """The memory before and after the newest observation.
+        """Two memories: before the newest observation, and after it.
 
         Args:
             log: The log after the observation, or before a choice.
@@ -186,15 +189,16 @@ class GLRTrigger(Retention):
     :class:`~botorch_tv.forgetting.EventTrigger` has the same bound, but tests single residuals.
 
     Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) use such a detector for
-    detection-augmented learning. Besson, Kaufmann, Maillard and Seznec (JMLR 2022) apply one to the
-    rewards of every arm. This class tests the residuals of predictions, with another threshold.
+    detection-augmented learning. Besson, Kaufmann, Maillard and Seznec (JMLR 2022) apply such a
+    detector to the rewards of every arm. This class tests the residuals of predictions, with
+    another threshold.
 
     The memory holds the standardised residuals since the last reset, newest first, `batch_shape x
     longest`, and their number, `batch_shape`. Entries beyond this number are arbitrary.
 
     Args:
         delta: Bound δ on the probability of any trigger on a static objective, in (0, 1).
-        longest: Largest w that is tested. Memory and work per round grow with ``longest``.
+        longest: Largest w that is tested. Memory and computation per round grow with ``longest``.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.
@@ -218,7 +222,7 @@ class GLRTrigger(Retention):
     def keep(self, log: Log) -> Retained:
         if log.newest is None:
             return Retained()
-        # The memory does not show a reset by another rule before this round; t' does.
+        # The number t' shows a reset by another rule before this round; the memory does not.
         errors = self._errors(log, log.since - 1)
         # A failed measurement adds no residual, but its round counts in the threshold.
         fired = self.statistic(*errors) > self.threshold(log.since)

@@ -27,7 +27,7 @@ from botorch_tv.validation import require, shown
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Lengths of the time intervals, from the origin, in which a decay is evaluated."""
 ORDINARY = 4
-"""The covariance must be finite in this number of intervals, the shortest ones."""
+"""Number of time intervals, the shortest of ``SPANS``, in which the covariance must be finite."""
 TIMES = 12
 TOLERANCE = 1e-8
 """Tolerance of covariances, relative to the product of the standard deviations at both times."""
@@ -35,7 +35,7 @@ GOLDEN = 0.6180339887498949
 TRIED = (0.3, 0.4)
 """Natural values of parameters at which a formula is evaluated, at times from 0 to 10."""
 LONGER = 1.7
-"""Length of another unit of time, in which the formula must give the same results."""
+"""Length of a second unit of time, in which a formula must give the same results."""
 
 
 @torch.no_grad()
@@ -54,7 +54,7 @@ def require_sound(decay: Decay) -> None:
     time = torch.tensor(SPANS, dtype=torch.float64, device="cpu").unsqueeze(-1) * unit
     s, t = time.unsqueeze(-1), time.unsqueeze(-2)
     covariance = _elementwise(decay, decay.covariance(s, t), (*time.shape, TIMES))
-    # A growing variance may overflow in the longest intervals; these are not checked.
+    # A growing variance may overflow in the longest intervals; such intervals are not checked.
     counted = covariance.isfinite().flatten(1).all(-1)
     counted[:ORDINARY] = True
     s, covariance = s[counted].expand(-1, -1, TIMES), covariance[counted]
@@ -117,7 +117,7 @@ def require_inflating(inflation: Inflation) -> None:
     lag = torch.tensor([lags], dtype=torch.float64, device="cpu")
     factor = _elementwise(inflation, inflation.log_factor(lag), tuple(lag.shape))
     require(
-        bool((factor > -math.inf).all()) and abs(float(factor[0, 0])) <= TOLERANCE,  # nor NaN
+        bool((factor > -math.inf).all()) and abs(float(factor[0, 0])) <= TOLERANCE,  # not NaN
         f"log_factor of {inflation!r} is {factor[0].tolist()} at lags {lags}, but it must be the "
         "logarithm of a positive factor, and 0 at lag 0; math.inf gives a row zero weight.",
     )
@@ -137,7 +137,7 @@ def _elementwise(part: Decay | Inflation, found: Tensor, shape: tuple[int, ...])
 def require_learnable(part: Decay | Inflation) -> None:
     """Raise unless a decay or an inflation is a function of the parameters that it declares.
 
-    Evaluates the formula as learning does, with a tensor of values for each parameter.
+    The formula is evaluated as during learning, with a tensor of values for each parameter.
 
     Args:
         part: The decay or the inflation.
@@ -198,7 +198,7 @@ def _tried(parameter: Parameter, given: float) -> Tensor:
 
 
 def _formula(part: Decay | Inflation, values: Values, time: Tensor) -> Tensor:
-    """The covariance between all times, or the log factor at all lags, for each of the values."""
+    """The covariance between all times, or the log factor at all lags, for each parameter value."""
     made = with_values(part, {key: value[:, None, None] for key, value in values.items()})
     first, second = time[None, :, None], time[None, None, :]
     found = made.covariance(first, second) if isinstance(made, Decay) else made.log_factor(first)

@@ -5,17 +5,17 @@ A decay is the temporal factor of the covariance,
     cov(f_s(x), f_t(x')) = D(s, t) * k(x, x'),
 
 where times are relative to an origin. Usually D(s, t) = v(min(s, t)) * a(|t - s|): ``v`` is the
-prior variance at the earlier time, and ``a`` is the attenuation since then. A custom decay defines
-``attenuation`` alone (stationary, of variance 1), ``attenuation`` and ``prior_variance``, or
-``covariance`` alone:
+prior variance at the earlier time, and ``a`` is the attenuation since the earlier time. A custom
+decay defines ``attenuation`` alone (for a stationary decay of variance 1), ``attenuation`` and
+``prior_variance``, or ``covariance`` alone:
 
     class QuasiPeriodic(Decay):
         def attenuation(self, elapsed):
             return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
 
 The class attribute ``parameters`` declares the learnable parameters. In each call, the formula must
-read their values from the attributes of the same names. The values are numbers, but tensors during
-learning.
+read the values of the parameters from the attributes of the same names. These values are tensors
+during learning, and numbers otherwise.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from botorch_tv.validation import settle_number
 USUAL = 0.02
 """Most probable rate of change a priori, per median time between observations."""
 SPREAD = 1.0
-"""Prior standard deviation of the rate's logarithm.
+"""Prior standard deviation of the logarithm of the rate of change.
 
 The rate is between 1/7 and 7 times its median with a probability of 95 %.
 """
 OFFSET = 1e-4
-"""Below this rate, the prior density is almost constant and positive, also at rate 0.
+"""Rate of change below which a rate is practically zero.
 
-Such rates are practically zero.
+Below this rate the prior density is almost constant; the density is positive at rate 0, too.
 """
 
 
@@ -106,11 +106,11 @@ class RatePrior(Prior):  # type: ignore[misc]
         return drawn.clamp(0.0, self._upper * (1 - torch.finfo(drawn.dtype).eps))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RatePrior:
-        """The prior itself, because it has no batch."""
+        """The prior itself, because it has no batch shape."""
         return self
 
     def _cut(self, loc: Tensor, scale: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-normal probabilities below the lower and upper end of the support."""
+        """Log-normal probability below the lower end of the support, and below its upper end."""
         low = torch.special.ndtr((offset.log() - loc) / scale)
         if math.isinf(self._upper):
             return low, torch.ones_like(low)
@@ -118,9 +118,11 @@ class RatePrior(Prior):  # type: ignore[misc]
 
 
 LARGEST_EPSILON = 1.0 - 1e-6
-"""Upper bound of ε during learning. Above it, rounding destroys the gradient of (1 - ε)^(Δt/2)."""
+"""Upper bound of ε during learning. For larger ε rounding destroys the gradient of
+(1 - ε)^(Δt/2)."""
 ENDLESS = 1e30
-"""Replaces the infinite -ln(1 - ε) at ε = 1. It suits any unit of time, and float32."""
+"""Finite number that replaces -ln(1 - ε) at ε = 1; large in any unit of time, and valid in float32.
+"""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,8 @@ class Wiener(Decay):
     The covariance is multiplied by 1 + σ_w² min(t, t'). This is the model of UI-TVBO in [ET].
 
     Args:
-        sigma_w2: Variance σ_w² gained per unit of time, relative to the kernel's; at least 0.
+        sigma_w2: Variance σ_w² gained per unit of time, relative to the kernel's variance; at
+            least 0.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.
@@ -198,7 +201,7 @@ class Wiener(Decay):
 
 
 def _log_retained(epsilon: float | Tensor) -> float | Tensor:
-    """ln(1 - ε), but finite and with a finite gradient at ε = 1."""
+    """ln(1 - ε), but at ε = 1 a finite number with a finite gradient."""
     if not isinstance(epsilon, Tensor):
         return math.log1p(-epsilon) if epsilon < 1 else -ENDLESS
     below = epsilon.clamp_max(1 - torch.finfo(epsilon.dtype).eps)
@@ -211,8 +214,7 @@ class PeriodicMarkov(Decay):
 
     The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²). This
     is the factor of :class:`Markov` times the periodic covariance of MacKay (1998). TV-BayesOpt of
-    Fleming
-    et al., PLOS Comput. Biol. 19 (2023), also combines "a gradual forgetting and periodic
+    Fleming et al., PLOS Comput. Biol. 19 (2023), also combines "a gradual forgetting and periodic
     covariance functions".
 
     Args:
@@ -249,8 +251,9 @@ class PerTrial(Decay):
     """A decay with learned parameter values for each trial.
 
     Args:
-        decay: The formula.
-        values: Values of all declared parameters, with times in ``unit``, `batch_shape` each.
+        decay: The decay that gives the formula.
+        values: Values of all parameters that the decay declares, measured in a unit of time per
+            trial, `batch_shape` each.
         unit: Unit of time of ``values``, in units of the data's times, `batch_shape`.
     """
 
@@ -270,7 +273,7 @@ class PerTrial(Decay):
     def value(self, name: str) -> Tensor:
         """The value of a parameter in the data's unit of time, `batch_shape`.
 
-        If the data's unit is long, a fraction lost may round to 1.
+        If the data's unit of time is long, a fraction lost per unit may round to 1.
         """
         return self.decay.parameters[name].counted(self.values[name], 1 / self.unit, self.values)
 
@@ -281,5 +284,5 @@ class PerTrial(Decay):
 
 
 def _leading(parameter: Tensor, dims: int) -> Tensor:
-    """One number per trial, with trailing dimensions to broadcast with ``dims`` dimensions."""
+    """One number per trial, with trailing dimensions of size 1 up to ``dims`` dimensions."""
     return parameter.view((*parameter.shape, *[1] * (dims - parameter.dim())))

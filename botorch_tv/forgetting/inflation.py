@@ -15,18 +15,18 @@ from botorch_tv.forgetting.base import Inflation, Parameter, Values
 from botorch_tv.validation import settle_number
 
 SMALLEST_GAMMA = 1e-6
-"""Lower bound of γ during learning. Below it, older rows have practically no weight."""
+"""Lower bound of γ during learning. Below this bound older rows have practically no weight."""
 
 
 @dataclass(frozen=True)
 class ExponentialWeights(Inflation):
     """Noise variance λ γ^(-lag): an observation's weight falls by a factor γ per unit of time.
 
-    This is equivalent to the weights on the kernel and on y in [W22] eq. (2)-(3), but without
-    overflow.
+    This noise has the same effect as the weights on the kernel and on y in [W22] eq. (2)-(3), but
+    it does not overflow.
 
     Args:
-        gamma: Discount γ per unit of time, in (0, 1]; 1 forgets nothing.
+        gamma: Discount γ per unit of time, in (0, 1]; with γ = 1 nothing is forgotten.
 
     Raises:
         ValueError: If ``gamma`` lies outside (0, 1].
@@ -87,7 +87,7 @@ class UncertaintyInjection(Inflation):
 
     def log_factor(self, lag: Tensor) -> Tensor:
         if not isinstance(self.kappa, Tensor) and self.kappa == 0:
-            return torch.zeros_like(lag)  # also if lag^α overflows
+            return torch.zeros_like(lag)  # without computing lag^α, which could overflow
         aged = lag > 0
         # The power is only evaluated at positive lags: at 0 its gradient is infinite for alpha < 1.
         power = torch.where(aged, lag, 1.0) ** self.alpha

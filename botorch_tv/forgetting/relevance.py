@@ -13,11 +13,15 @@ from botorch_tv.forgetting.base import Log, Retained, Retention
 from botorch_tv.validation import require, require_number, settle_number, shown
 
 AT_ONCE = 8
-"""Maximum number of rows removed per round; a data-dependent number would synchronise a GPU."""
+"""Maximum number of rows removed per round. The limit is fixed, because to read a limit that
+depends on the data would synchronise a GPU."""
 FEWEST = 2
 """Minimum number of rows retained."""
 NEAR = 1e-5
-"""Smaller scaled distances are raised to this one; there a Matérn covariance rounds to 1."""
+"""Smallest scaled distance at which a Matérn covariance is computed; the result rounds to 1.
+
+Smaller distances are replaced by this distance.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,24 +31,25 @@ class WassersteinRemoval(Retention):
     The worth of an observation is a ratio of two distances: the distance between the posteriors
     with and without the observation, divided by the distance between the posterior and the prior.
     The squared distance is (mean - mean')² + |var - var'|, integrated over the future t > now and
-    over space. It is an upper bound on the squared 2-Wasserstein distance between predictions
+    over space. This is an upper bound on the squared 2-Wasserstein distance between predictions
     [Bardou, Thiran, Ranieri, NeurIPS 2024].
 
     Let K be the covariance matrix of the observations, N the diagonal matrix of their noise
     variances, P = (K + N)⁻¹, w = P (y - mean), and C_ij the integral of k(x, x_i) k(x, x_j) over
-    future and space. The removal of row i changes w by P_i w_i / P_ii and P by P_i P_iᵀ / P_ii.
-    Hence
+    future and space. With the i-th column P_i of P, the removal of row i changes w by
+    P_i w_i / P_ii and P by P_i P_iᵀ / P_ii. Hence
 
-        worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ P ∘ C).
+        worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ_ij P_ij C_ij).
 
     The budget b starts at 1 and grows by the factor 1 + alpha per time l_T = -2 / ln(1 - ε). After
     every round, the row of least worth is removed as long as its 1 + worth is less than b; each
     removal divides b by this 1 + worth. At most 8 rows are removed per round, and at least 2 rows
     remain.
 
-    The objective is a Markov process of rate ε. The paper describes it by a Matérn-1/2 kernel of
-    time with lengthscale l_T. The integrals are over unbounded space, as in the paper's closed
-    forms; the authors' package caps them at 1, the volume of their domain.
+    The objective is assumed to be a Markov process with rate of change ε. The paper describes this
+    process by a Matérn-1/2 kernel of time with lengthscale l_T. The integrals are over unbounded
+    space, as in the paper's closed forms; the authors' package limits each integral to 1, the
+    volume of their domain.
 
     The memory holds Σ ln(1 + worth) of all removed rows, `batch_shape`, and the rows to remove
     before the next choice, `batch_shape x n`, bool.
@@ -137,7 +142,7 @@ class WassersteinRemoval(Retention):
         return -0.5 * math.log1p(-self.epsilon)
 
     def _regression(self, log: Log) -> tuple[Tensor, Tensor, Tensor]:
-        """P, w and a mask of rows with finite noise; the other rows of P and w are zero."""
+        """P, w, and a mask of the rows with finite noise; all other rows of P and w are zero."""
         noise = log.noise
         live = noise.isfinite()
         apart = (log.time.unsqueeze(-1) - log.time.unsqueeze(-2)).abs()
@@ -175,7 +180,7 @@ def matern(order: float, x: Tensor) -> Tensor:
     """2^(1 - ν) / Γ(ν) x^ν K_ν(x) for an integer or half-integer order ν >= 1/2, shape of ``x``."""
     x = x.clamp_min(NEAR)
     if order % 1 == 0.5:
-        below = above = torch.sqrt(math.pi / (2 * x)) * torch.exp(-x)  # K_(-1/2) = K_(1/2)
+        below = above = torch.sqrt(math.pi / (2 * x)) * torch.exp(-x)  # K_(-1/2) equals K_(1/2)
         start = 0.5
     else:
         below = torch.special.modified_bessel_k0(x)

@@ -1,4 +1,4 @@
-"""Retention: which observations are retained."""
+"""Rules that decide which observations are retained."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class PeriodicReset(Retention):
     This is R-GP-UCB, [B16] Algorithm 1.
 
     Args:
-        period: N: a number of rounds, at least 1, or a positive length of time. The first period
-            starts at the first observation.
+        period: Length N of a period: a number of rounds, at least 1, or a positive length of time.
+            The first period starts at the first observation.
         by: Unit of ``period``: ``"rounds"`` or ``"time"``.
 
     Raises:
@@ -81,8 +81,8 @@ class SlidingWindow(Retention):
     """Retain the newest W observations, as SW-GP-UCB does in [W22] and [ET] Appendix A.
 
     Args:
-        window: W: a number of rounds, at least 1; or a positive length of time, the largest age of
-            an observation to retain.
+        window: Length W of the window: a number of rounds, at least 1; or a positive length of
+            time, the largest age of an observation to retain.
         by: Unit of ``window``: ``"rounds"`` or ``"time"``.
 
     Raises:

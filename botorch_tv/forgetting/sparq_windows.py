@@ -1,8 +1,8 @@
 """Window starts of W-SparQ-GP-UCB, [M] §3.3. This is not a retention rule.
 
-Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1. No other integers
-satisfy [M] (32). Starts depend only on α~/α and are computed exactly. α~ and α are read as their
-printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
+Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1. These are the only
+integers that satisfy [M] eq. (32). Starts depend only on α~/α and are computed exactly. α~ and α
+are read as their printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from botorch_tv.validation import require, require_integer, require_number
 ENDLESS = 2**62
 """Maximum length of a window in rounds."""
 EXACT_DENOMINATOR = 1000
-"""Largest q for which base^(p/q) is rounded down by comparison of integers.
+"""Largest denominator q for which base^(p/q) is rounded down by comparison of integers.
 
-For larger q and a base from 2 to 2^1000, base^(p/q) is never an integer, so fifty digits suffice.
+For larger q and a base from 2 to 2^1000, base^(p/q) is never an integer, so a computation with
+fifty digits rounds it down correctly.
 """
 
 
 def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
-    """The window start t_{j+1} after t_j, [M] (32).
+    """The window start t_{j+1} that follows t_j, [M] eq. (32).
 
     Args:
-        start: t_j, at least 1.
+        start: Round t_j in which window j starts, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper. Larger values give longer windows.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+            Larger values give longer windows.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -42,9 +44,9 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
     """All window starts up to round T, starting with 1.
 
     Args:
-        horizon: T, at least 1.
+        horizon: Last round T, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
 
     Returns:
         Rounds in increasing order.
@@ -62,7 +64,7 @@ def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
     Args:
         t: Round, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
 
     Raises:
         ValueError: If an argument is out of range.
@@ -75,9 +77,9 @@ def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:
     """Number n(T) of windows up to round T, of order T^(1 - α~/α), [M] Theorem 3.10.
 
     Args:
-        horizon: T, at least 1.
+        horizon: Last round T, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
 
     Raises:
         ValueError: If an argument is out of range.

@@ -45,12 +45,12 @@ from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_text
 
 LIKELY = 0.5
-""":meth:`Adaptive.describe` states a hypothesis that is at least this probable."""
+"""Smallest posterior probability of a hypothesis that :meth:`Adaptive.describe` states."""
 SURE = 0.95
-""":meth:`Adaptive.describe` prints the prior probability, too, if the posterior is below this."""
+"""Posterior probability below which :meth:`Adaptive.describe` also prints the prior probability."""
 
 LEARNED = 0.05
-"""The probability of jumps is printed only if it exceeds the prior probability by this much."""
+"""Smallest excess over the prior probability at which the probability of jumps is printed."""
 
 
 def _probability(share: float) -> str:
@@ -71,15 +71,16 @@ def _edge_text(
 ) -> str:
     """Text that marks an estimate at the smallest or largest candidate value; else empty.
 
-    The true value may then lie beyond the candidate values.
+    The true value may lie beyond an estimate that is marked.
 
     Args:
-        share: The weights, `n`.
-        values: The candidate values that have these weights, `n`.
-        texts: The texts for the smallest and for the largest value.
-        least: Share of the weight above which the estimate counts as the smallest value. For noise
-            it is ``SURE``, because one of two candidate values always has more than half. For the
-            largest value half suffices, because drift and jumps explain a part of larger noise.
+        share: The weights of the candidate values, `n`.
+        values: The candidate values, `n`.
+        texts: Two texts: for the smallest value, and for the largest value.
+        least: Share of the total weight above which an estimate counts as the smallest value. For
+            noise it is ``SURE``, because one of two candidate values always has more than half of
+            the weight. An estimate counts as the largest value if this value has more than half of
+            the weight, because drift and jumps explain a part of larger noise.
     """
     if len(values) < 2:
         return ""
@@ -101,16 +102,17 @@ class Adaptive(ProcessStrategy):
     a run that takes hours. Predictions are the mixture's mean and variance; a sample is drawn from
     a randomly chosen member.
 
-    Like every strategy it refuses an observation earlier than the newest; :class:`Loop` accepts it
-    and replays its log. It refuses ``tell(noise=)``: the posterior averages over scales of y, and a
-    noise
-    variance in units of y would be a different noise ratio for every scale. ``init`` takes float64
-    only, and domains of up to 20 coordinates.
+    Like every strategy this class refuses an observation earlier than the newest observation;
+    :class:`Loop` accepts such an observation and replays its log. The class refuses
+    ``tell(noise=)``: the posterior averages over scales of y, and a noise variance in units of y
+    would be a different noise ratio for every scale. ``init`` takes float64 only, and domains of up
+    to 20 coordinates.
 
     Args:
         bank: The candidate processes.
-        starts: Number of measurements that determine the units. More are used if all of these have
-            the same value, or if further measurements have the same time as the last of these.
+        starts: Number of first measurements that determine the units. Further measurements are used
+            if all first measurements have the same value, or if further measurements have the same
+            time as the last of the first measurements.
         width: The confidence schedule sqrt(beta_t).
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
         maximize: False to minimise. Predictions stay in the units of y.
@@ -142,7 +144,7 @@ class Adaptive(ProcessStrategy):
 
     @functools.cached_property
     def process(self) -> Process:
-        """A placeholder that inferences require; kernel, noise and forgetting are the bank's."""
+        """A placeholder that inferences require; its kernel, noise and forgetting are not used."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
             noise=1.0,
@@ -182,7 +184,7 @@ class Adaptive(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
-        """The time unit of rates, `batch_shape`; before it is set, the median gap between data.
+        """The time unit of rates, `batch_shape`; before it is set, the median time between data.
 
         Args:
             state: The current state.
@@ -198,10 +200,11 @@ class Adaptive(ProcessStrategy):
         """The choice of a round; before the units are set, a point far from the earlier points.
 
         Choices and predictions use different posteriors, for two reasons. First, choices assume no
-        jump since the newest measurement. After a jump all points are equally good, but a band that
-        includes the jump would favour points with a high mean. Second, choices omit the variance
-        that features do not represent. No measurement reduces this variance. In four or more
-        dimensions it is large near the boundary, so all choices would lie near the boundary.
+        jump since the newest measurement. After a jump all points are equally good, but a
+        confidence band that allows for a jump would favour points with a high mean. Second, choices
+        omit the variance that features do not represent. No measurement reduces this variance. In
+        four or more dimensions this variance is large near the boundary, so all choices would lie
+        near the boundary.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready
@@ -215,7 +218,7 @@ class Adaptive(ProcessStrategy):
         choosing = self.inference_for(decision.state.domain, choosing=True)
         chosen = super()._chosen(replace(decision, inference=choosing), draws)
         if running.settled and isinstance(choosing, PointMixture):
-            return chosen  # it already has the prediction
+            return chosen  # the choice already has its prediction
         choice = chosen.choice
         if not running.settled:
             use = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)
@@ -256,7 +259,7 @@ class Adaptive(ProcessStrategy):
         return math.nan
 
     def _start(self, decision: Decision) -> Tensor:
-        """The next point while the domain is being filled."""
+        """The next of the first points, which fill the domain."""
         state, domain = decision.state, decision.state.domain
         prior, shape = bank_prior(state.data), state.time.shape
         place = prior.starts[state.rounds % len(prior.starts)]
@@ -319,7 +322,7 @@ class Adaptive(ProcessStrategy):
 
         Args:
             state: The state of one trial.
-            format_time: Formats a time.
+            format_time: Function that formats a time as text.
             unit: Unit of time in the plural, such as "hours".
 
         Returns:

@@ -61,7 +61,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return repr(self._by_name)
 
     def named(self, place: Tensor) -> dict[str, Any]:
-        """The values of the parameters at a point of the cube, rounded as they are stored.
+        """The values of the parameters at a point of the cube, with the rounding of stored values.
 
         Args:
             place: Coordinates in the cube, `d`.
@@ -95,10 +95,10 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Map points, in which each integer has an equal interval, to the cube, `* x d`.
+        """Map points in which all integers have intervals of equal length to the cube, `* x d`.
 
-        Rounding has gradient 0, at which an ascent would stop. Therefore this map has the gradient
-        of the same map without rounding, up to a factor per parameter.
+        Rounding has gradient 0, and an ascent would stop there. Therefore the gradient of this map
+        is the gradient of the same map without rounding, up to a factor per parameter.
 
         Args:
             U: Points, `* x d`, from 0 to 1; each integer has an interval of the same length.
@@ -133,7 +133,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         """Inverse of :meth:`data`.
 
         Args:
-            data: By name, the type of a parameter and its fields.
+            data: For each name of a parameter, its type and its fields.
 
         Raises:
             KeyError, TypeError, ValueError, InputDataError: If the data are damaged.
@@ -144,7 +144,10 @@ class Parameters(Space, Mapping[str, Parameter]):
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
     def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """An integer parameter, the scaled interval that rounds to its range, its scaled range."""
+        """Three values: an integer parameter, the interval that rounds to its range, and its range.
+
+        Interval and range are on the scale of the parameter.
+        """
         axis = self.axes[number]
         assert isinstance(axis, Integer)
         wide = axis.scaled(axis.low - 0.5), axis.scaled(axis.high + 0.5)
@@ -152,7 +155,7 @@ class Parameters(Space, Mapping[str, Parameter]):
 
 
 def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any:
-    """A value of a parameter as it is stored.
+    """A value of a parameter, converted to the form in which it is stored.
 
     Raises:
         InputDataError: If the parameter cannot have this value.
@@ -205,10 +208,11 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
 
 
 Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple[float, float]]
-"""Corners `2 x d`, ranges, or named parameters."""
+"""Bounds of a box: its corners `2 x d`, its ranges, or its named parameters."""
 
 ROUNDING = 1e-9
-"""Tolerance for points outside a box: this fraction of a range, or rounding errors if larger."""
+"""Tolerance for points outside a box, as a fraction of a range. Larger rounding errors are
+tolerated, too."""
 PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
@@ -226,8 +230,8 @@ class Box(Domain):
             :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
             a time.
         context_dim: Number c of context coordinates, such as the weather, which are given before
-            each round and not chosen. They follow the d coordinates of the box in the input of the
-            kernel. ``ask(context=...)`` requires them.
+            each round and not chosen. In the input of the kernel the context coordinates follow the
+            d coordinates of the box. ``ask(context=...)`` requires the context.
         search: How an acquisition function is maximised. The default is the gradient ascent
             :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
@@ -251,7 +255,7 @@ class Box(Domain):
         self, bounds: Bounds, *, context_dim: int = 0, search: Search | None = None
     ) -> None:
         self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
-        if self.parameters is not None:  # they are modelled in the unit cube
+        if self.parameters is not None:  # named parameters are modelled in the unit cube
             zeros = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
             bounds = zeros + torch.arange(2, device="cpu").unsqueeze(-1)
         self.bounds = corners("Box: bounds", bounds).detach().clone()

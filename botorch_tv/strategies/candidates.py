@@ -34,7 +34,7 @@ from botorch_tv.validation import require_number, require_trials
 
 Score = Callable[[Candidates], Tensor]
 WATCHED = 2
-"""In this number of first rounds, check that parts do not write into shared tensors."""
+"""Number of first rounds in which parts are checked for writing into shared tensors."""
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class Decision:
         inference: How the posterior is computed.
         width: The confidence schedule.
         sign: 1 to maximise, -1 to minimise.
-        made_by: Fingerprint of the strategy.
+        made_by: Fingerprint that identifies the strategy.
         state: The current state.
         data: The data in use now.
         present: The time of the decision.
@@ -65,7 +65,7 @@ class Decision:
         """The choice of an exploration, with its prediction.
 
         Raises:
-            InputDataError: If the exploration returns no choice of this domain.
+            InputDataError: If the exploration returns something other than a choice of this domain.
         """
         domain, own, shape = self.state.domain, self.data.prior.variance, self.present.now.shape
         on_grid = isinstance(domain, Grid)
@@ -91,7 +91,7 @@ class Decision:
         return self.inference.joint(self.data, choice, self.present)
 
     def at(self, choice: Tensor) -> Suggestion:
-        """The suggestion, with its prediction, for a choice in the form that the log stores."""
+        """The suggestion of a choice, with its prediction; the choice is as the log stores it."""
         dims = self.present.now.dim()
         mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
@@ -118,7 +118,10 @@ class Decision:
         return mean + per_trial(posterior.offset)
 
     def sqrt_beta(self, gain: Tensor) -> float | Tensor:
-        """√beta of the width, a number or `batch_shape`, from the information gain of the data."""
+        """√beta of the confidence schedule, given the information gain of the data in use.
+
+        The result is a number or `batch_shape`.
+        """
         doubly, width = None, self.width
         if isinstance(width.gain, DoublyWeighted):
             doubly = gain
@@ -170,11 +173,11 @@ def model_noise(inference: Inference, data: Data) -> Tensor:
 
 
 def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
-    """√beta of a width, a scalar or `batch_shape`, after a check of its value.
+    """√beta of a confidence schedule, a scalar or `batch_shape`, after a check of its value.
 
     Args:
-        width: The width.
-        value: The value that the width returned.
+        width: The confidence schedule.
+        value: The value that the schedule returned.
         like: A tensor `batch_shape` with the dtype and the device of the result.
 
     Raises:
@@ -205,7 +208,7 @@ class RoundCandidates(Candidates):
     """Candidates of a round.
 
     Args:
-        decision: The round.
+        decision: Everything that the choice of the round depends on.
         draws: Random numbers.
         width: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
@@ -228,7 +231,7 @@ class RoundCandidates(Candidates):
 
     @cached_property
     def unit(self) -> Tensor | None:
-        """Unit of predictions, `batch_shape`; None for the unit 1."""
+        """Unit in which predictions are stated, `batch_shape`; None for the unit 1."""
         return self.decision.inference.unit(self.data)
 
     @property
@@ -254,7 +257,7 @@ class RoundCandidates(Candidates):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest value in use, multiplied by ``sign``; 0 if no value is in use."""
+    """The largest of the ``values`` in use, multiplied by ``sign``; 0 if no value is in use."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
@@ -278,10 +281,10 @@ def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
 
 
 class ArmCandidates(RoundCandidates):
-    """All arms of a grid.
+    """All arms of a grid, as candidates.
 
     Args:
-        decision: The round.
+        decision: Everything that the choice of the round depends on.
         draws: Random numbers.
         posterior: The posterior on all arms.
         drawn: Random numbers for the first sample, `batch_shape x p`; None to draw them on demand.
@@ -312,7 +315,7 @@ class ArmCandidates(RoundCandidates):
     @cached_property
     def incumbent(self) -> Tensor:
         data = self.data
-        mean = self._posterior.mean  # of all arms, even if the candidate is a single arm
+        mean = self._posterior.mean  # the mean of all arms, even if there is a single candidate
         values = self.sign * mean.gather(-1, data.history.choice.tensor(data.dropped))
         return best_of(values, data.good, self.sign).unsqueeze(-1)
 
@@ -386,7 +389,7 @@ class BoxCandidates(RoundCandidates):
     """All points of a box; the posterior is computed only at points that are scored.
 
     Args:
-        decision: The round.
+        decision: Everything that the choice of the round depends on.
         draws: Random numbers.
         width: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
@@ -432,7 +435,7 @@ class BoxCandidates(RoundCandidates):
         posterior = self.posterior
         if posterior.X.shape[-2] == 0:
             return posterior.X.new_zeros(*self._shape, 1)
-        # These are means at the measured points in the current context, not in the past contexts.
+        # The means at the measured points are in the current context, not in the past contexts.
         reached = self.sign * posterior.mean_at(posterior.here(self.context))
         return best_of(reached, posterior.live, self.sign).view(*self._shape, 1)
 
@@ -456,7 +459,8 @@ class BoxCandidates(RoundCandidates):
                 'ties="random" needs the arms of a Grid; use ties="first" on a Box.'
             )
         box, posterior = self._box, self.posterior
-        # Trials are independent if the score is a method of an exploration without a memory.
+        # The scores of a trial do not depend on other trials if the score function is a method of
+        # an exploration without a memory.
         alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
         some: BoxCandidates = self
         chosen: Tensor | None = None
@@ -533,7 +537,7 @@ class BoxCandidates(RoundCandidates):
 
 
 class _SomeTrials(BoxCandidates):
-    """All points of a box, for some of the trials.
+    """All points of a box as candidates, for some of the trials.
 
     Args:
         every: The candidates of all trials.
@@ -572,7 +576,7 @@ def _unlisted(name: str) -> InputDataError:
 
 
 class _Points(BoxCandidates):
-    """Some points of a box.
+    """Some points of a box, as candidates.
 
     Args:
         whole: The candidates of the whole box.

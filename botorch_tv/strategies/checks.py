@@ -1,6 +1,6 @@
 """Checks of the arguments of strategies' public calls.
 
-Public calls check their arguments once; internal methods rely on these checks.
+A public call checks its arguments once; internal methods rely on this check.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def fingerprinted(text: str, part: object) -> str:
     Raises:
         ValueError: If the component cannot be described.
     """
-    text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # addresses differ between processes
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)  # memory addresses differ between processes
     whole = json.dumps(describe(part, text), sort_keys=True, default=str)
     return f"{text}{MARK}{digest(whole.encode())}"
 
 
 def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
-    """Descriptions of the first component that differs between two strategies.
+    """The two descriptions of the first component that differs between two strategies.
 
     Args:
         there: Components of the first strategy, as :func:`fingerprinted` returns them.
-        here: Components of the second strategy.
+        here: Components of the second strategy, in the same form.
     """
     pairs = zip_longest(there, here, fillvalue="")
     first, second = next(pair for pair in pairs if len(set(pair)) > 1)
@@ -68,7 +68,7 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
         rules: Number of this strategy's retention rules that drop observations.
 
     Raises:
-        InputDataError: If a component differs.
+        InputDataError: If a component of the strategy differs from the state's.
     """
     there, memories, differ = state.begun_with, len(state.memory) - 1, None
     if there and here and there != here:
@@ -88,8 +88,9 @@ def require_tensors(
     """Check that values are tensors of the shape, dtype and device of a state.
 
     Args:
-        like: A tensor of the state, of any shape; it gives the device and the default dtype.
-        *rows: A tuple for each value: name, value, shape, and dtype (None for the default).
+        like: A tensor of the state, of any shape; its device is required, and its dtype by default.
+        *rows: A tuple for each value: its name, the value, the required shape, and the required
+            dtype (None for the default).
 
     Raises:
         InputDataError: If a value has another shape, dtype or device.
@@ -117,7 +118,7 @@ def require_forward(state: State, time: Tensor, name: str) -> None:
     Args:
         state: The current state.
         time: The time, `batch_shape`.
-        name: Its name in the error.
+        name: Name of the time in the error message.
 
     Raises:
         InputDataError: If the time lies before the newest observation in any trial.
@@ -139,7 +140,7 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     Args:
         state: The current state.
         value: The time, a scalar or `batch_shape`.
-        name: Its name in the error.
+        name: Name of the time in the error message.
 
     Raises:
         InputDataError: If the shape does not fit, or a time is infinite, NaN or too large.
@@ -147,7 +148,7 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     own = state.data.time
     refuse_masked(name, value)
     if isinstance(value, (int, float)):
-        time = own.new_full((), value)  # on the device, without a copy
+        time = own.new_full((), value)  # created on the device, not copied to it
     else:
         time = torch.as_tensor(value, device=own.device).to(torch.float64, copy=True)
     if time.shape not in (Size(), own.shape):
@@ -201,7 +202,7 @@ def located(state: State, X: Tensor, points: Size) -> Tensor:
     Args:
         state: The current state.
         X: The points, `batch_shape x points x d`.
-        points: Shape of the points of each trial.
+        points: Shape of each trial's array of points, without the dimension d.
 
     Raises:
         InputDataError: If the shape does not fit or a point is not in the domain.
@@ -238,7 +239,7 @@ def require_suggestion(
     Args:
         state: The newest state.
         suggestion: The suggestion.
-        made_by: Fingerprint of the strategy; None if it has none.
+        made_by: Fingerprint of the strategy; None if the strategy has no fingerprint.
         compared: Whether the strategy compares the suggestion's prediction with the observation.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Strategies over strategies: a member chooses in each round, and all members learn."""
+"""Strategies composed of strategies: one member chooses in each round, and all members learn."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ from botorch_tv.validation import require, settle_integer, settle_number
 class Committee(Strategy):
     """Several strategies, and a rule that selects a member in every round of every trial.
 
-    All members receive all observations. The member that :meth:`leading` names predicts and
-    recommends. A suggestion records the member that made it. A point chosen elsewhere has no such
-    record: the members learn from its observation, but the rule only counts the round.
-    :class:`Loop` and Optuna do not store the record, so they refuse a committee.
+    All members receive all observations. The member that :meth:`leading` selects makes predictions
+    and recommendations. A suggestion contains the index of the member that made it. For a point
+    chosen elsewhere there is no such index: the members learn from its observation, but the rule
+    only counts the round. :class:`Loop` and Optuna do not store the index, so they refuse a
+    committee.
 
     Args:
         members: The strategies, which either all maximise or all minimise.
@@ -87,8 +88,8 @@ class Committee(Strategy):
             state: The state before the round.
             suggestion: The suggestion; its ``member`` is None if no member made it.
             y: The observation, `batch_shape`.
-            noise: Noise variance of the observation in the member that made the suggestion,
-                `batch_shape`; infinite if the measurement failed.
+            noise: Noise variance of the observation according to the member that made the
+                suggestion, `batch_shape`; infinite if the measurement failed.
         """
 
     @abstractmethod
@@ -101,7 +102,7 @@ class Committee(Strategy):
 
     # ---------------------------------------------------------------- the contract
 
-    compares = True  # the rule uses predictions
+    compares = True  # the rule that selects a member uses predictions
     remakes_suggestions = False  # a log of points does not record members
 
     @property
@@ -159,7 +160,7 @@ class Committee(Strategy):
         return self._of(suggestions, self.leading(state))._replace(member=None)
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
-        """In every trial the suggestion of the given member, `batch_shape`, int64."""
+        """For each trial the suggestion of the member with a given index, `batch_shape`, int64."""
         names = ["X", "mean", "sd", "sqrt_beta"]
         names += [] if suggestions[0].index is None else ["index"]
         parts = {
@@ -168,11 +169,11 @@ class Committee(Strategy):
         return suggestions[0]._replace(**parts, made_by=self._fingerprint, member=member)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        usual = [member._default_noise(noise) for member in self.members]  # each may raise
+        usual = [member._default_noise(noise) for member in self.members]  # any may raise an error
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
-        """Check an observation as the first member does; the others accept the same values."""
+        """Check an observation as the first member does; all members accept the same values."""
         self.members[0]._check(state.members[0], measured)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
@@ -181,7 +182,7 @@ class Committee(Strategy):
         observed, variances = [], []
         for member, own in self._pairs(state):
             new = measured
-            if measured.given_noise is None:  # each member has its own noise
+            if measured.given_noise is None:  # each member has its own default noise variance
                 usual = member.process.noise
                 noise = torch.where(measured.noise.isfinite(), usual, measured.noise)
                 new = measured._replace(noise=noise, least_noise=usual)
@@ -258,40 +259,42 @@ def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
 
 
 class Record(NamedTuple):
-    """Statistics of the rounds in which each member chose, each `batch_shape x P`."""
+    """Sums over the rounds in which each of the P members chose, each `batch_shape x P`."""
 
     rejected: Tensor
-    """Whether the member is rejected, bool."""
+    """Whether a member is rejected, bool."""
     plays: Tensor
-    """Number of rounds in which the member chose, int64."""
+    """Number of rounds in which a member chose, int64."""
     errors: Tensor
-    """Σ (y - mean)."""
+    """Sum of the prediction errors y - mean over the rounds in which a member chose."""
     band: Tensor
-    """Σ sqrt(beta) sd."""
+    """Sum of the half-widths sqrt(beta) sd over the rounds in which a member chose."""
     noise: Tensor
-    """Σ σ²."""
+    """Sum of the noise variances σ² over the rounds in which a member chose."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorElimination(Committee):
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): select among several priors.
 
-    Each round follows the remaining member with the highest upper bound at its own choice. A member
+    Each round follows the remaining member whose own choice has the highest upper bound. A member
     is rejected when, over the n rounds in which it was followed,
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
 
-    The first term bounds the errors of a prior whose bands hold. The second term bounds the sum of
-    the noise for all P members and all n, by a union bound that fails with probability at most δ.
-    The rule follows the summary in the paper's introduction; the constants of the second term are
-    derived here. The last remaining member is never rejected.
+    The first term bounds the sum of the errors of a prior whose confidence bands hold. The second
+    term bounds the sum of the noise for all P members and all n, by a union bound that fails with
+    probability at most δ. The rule follows the summary in the paper's introduction. The constants
+    of the second term are not from the paper, but derived for this class. The last remaining member
+    is never rejected.
 
     Args:
         members: Strategies with different priors, exploring by upper confidence bounds.
-        delta: δ, the probability that noise alone ever rejects a prior whose bands hold, in (0, 1).
+        delta: Bound δ on the probability that noise alone ever rejects a prior whose confidence
+            bands hold, in (0, 1).
 
     Raises:
-        ValueError: As :class:`Committee`, or if ``delta`` lies outside (0, 1).
+        ValueError: As for :class:`Committee`, or if ``delta`` lies outside (0, 1).
     """
 
     delta: float = 0.1
@@ -332,7 +335,7 @@ class PriorElimination(Committee):
         return Record(torch.where(alone, before.rejected, rejected), plays, errors, band, variance)
 
     def leading(self, state: State) -> Tensor:
-        # The remaining member that chose most often; the first one if several did.
+        # The remaining member that chose in most rounds; of several such members the first.
         record: Record = state.memory[-1]
         return record.plays.masked_fill(record.rejected, -1).argmax(-1)
 
@@ -351,7 +354,8 @@ class Block(NamedTuple):
     log_weights: Tensor
     """Logarithms of the members' weights, `batch_shape x P`."""
     member: Tensor
-    """The member followed in this block, `batch_shape`, int64; -1 before its first round."""
+    """Index of the member followed in this block, `batch_shape`, int64; -1 before its first round.
+    """
     reward: Tensor
     """Total reward of this block so far, `batch_shape`."""
 
@@ -363,23 +367,24 @@ class BanditOverBandits(Committee):
     This is BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with
     Gaussian processes. Member p of P members has the weight s_p and is drawn with probability
     u_p = (1 - γ) s_p / Σ s + γ / P, where γ = min(1, sqrt(P ln P / ((e - 1) ceil(T / H)))). After a
-    block with total reward Q its weight is multiplied by
+    block with total reward Q the weight of its member is multiplied by
 
         exp(γ / (P u_p) (1/2 + Q / (2 H F + 4 R sqrt(H ln(T / sqrt(H)))))).
 
-    The bracket lies in [0, 1] with high probability if |f| <= F and the noise is R-sub-Gaussian. In
-    the paper members forget everything when a block begins; here any strategies may be given.
+    The factor (1/2 + ...) lies in [0, 1] with high probability if |f| <= F and the noise is
+    R-sub-Gaussian. In the paper members forget everything when a block begins; here members may be
+    any strategies.
 
     Args:
         members: Strategies, such as sliding windows of several lengths.
         block: Rounds H of a block.
         horizon: Total number of rounds T.
-        bound: Bound F on |f - mean|; 1 in the paper. Rewards are measured from the prior mean, if
-            the mean is given.
+        bound: Bound F on |f - mean|; 1 in the paper. The reward of a round is y minus the given
+            prior mean; if the mean is estimated, nothing is subtracted.
         R: Sub-Gaussian scale of the noise; by default its standard deviation in the first member.
 
     Raises:
-        ValueError: As :class:`Committee`, or if a number is out of range.
+        ValueError: As for :class:`Committee`, or if a number is out of range.
     """
 
     block: int
@@ -407,13 +412,13 @@ class BanditOverBandits(Committee):
         number, blocks = len(self.members), math.ceil(self.horizon / self.block)
         return min(1.0, math.sqrt(number * math.log(number) / ((math.e - 1) * blocks)))
 
-    draws = True  # draws the member
+    draws = True  # the member of each block is drawn at random
 
     def chances(self, log_weights: Tensor) -> Tensor:
         """Probabilities u of the members, `batch_shape x P`.
 
         Args:
-            log_weights: ln s, `batch_shape x P`.
+            log_weights: Logarithms ln s of the members' weights, `batch_shape x P`.
         """
         share = torch.softmax(log_weights, -1)
         return (1 - self.gamma) * share + self.gamma / len(self.members)
@@ -451,7 +456,7 @@ class BanditOverBandits(Committee):
         return Block(log_weights, member, torch.zeros_like(log_weights[..., 0]))
 
     def _paid(self, log_weights: Tensor, member: Tensor, reward: Tensor) -> Tensor:
-        """Log weights after a block with the given reward."""
+        """Logarithms of the weights after a block in which a member earned a total reward."""
         H, T = self.block, self.horizon
         assert self.R is not None
         spread = math.sqrt(H * math.log(T / math.sqrt(H)))
@@ -462,6 +467,6 @@ class BanditOverBandits(Committee):
         return log_weights.scatter_add(-1, index, step)
 
     def leading(self, state: State) -> Tensor:
-        # The member followed in this block; before the block's first round, that of most weight.
+        # The member followed in this block; before its first round, the member of largest weight.
         block: Block = state.memory[-1]
         return torch.where(block.member < 0, block.log_weights.argmax(-1), block.member)

@@ -29,7 +29,7 @@ class Domain(ABC):
     dim: int
     """Dimension d of the points chosen."""
     columns: int
-    """Number of coordinates of the kernel: d plus the number of context coordinates."""
+    """Number of coordinates of a kernel's input: d plus the number of context coordinates."""
     device: torch.device
     """The device of the domain's tensors."""
 
@@ -112,7 +112,7 @@ class Grid(Domain):
     def regular(
         cls, points: int, dim: int, bounds: Sequence[tuple[float, float]] | Tensor | None = None
     ) -> Grid:
-        """Equally spaced points per dimension, the last dimension varying fastest.
+        """A regular grid: its points are equally spaced, and its last dimension varies fastest.
 
         Args:
             points: Points per dimension, at least 1; both ends of each range are included.
@@ -172,13 +172,13 @@ class Grid(Domain):
             InputDataError: If the kernel does not fit the arms or is indefinite.
         """
         settings = (inference, dtype, device)
-        # Strategies and worlds use the same kernel many times. Its formula, if available, serves as
-        # the key of the cache, so the kernel need not be evaluated and hashed.
+        # Strategies and worlds use the same kernel many times. The kernel's formula, if available,
+        # serves as the key of the cache, so the kernel need not be evaluated and hashed.
         text = formula(kernel) if isinstance(kernel, Kernel) else None
         if text is not None and (text, *settings) in self._factored:
             return self._factored[text, *settings]
-        # The kernel is always factored on the CPU, because other devices compute other
-        # eigenvectors, and so other worlds and samples.
+        # The kernel is always factored on the CPU. Other devices compute other eigenvectors, and
+        # therefore other worlds and samples.
         covariance = covariance_matrix(kernel, self.X.cpu())
         key = text or hashlib.sha256(covariance.numpy().tobytes()).digest()
         if (key, *settings) not in self._factored:
@@ -188,7 +188,7 @@ class Grid(Domain):
         return self._factored[key, *settings]
 
     def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> Basis:
-        self._arms.like(like)  # copies to the device now, instead of during a round
+        self._arms.like(like)  # copies the arms to the device now, instead of during a round
         return self.basis(kernel, inference, dtype=like.dtype, device=like.device)
 
     def no_choices(self, batch_shape: Size, like: Tensor) -> Rows:
@@ -199,7 +199,7 @@ class Grid(Domain):
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
         points = self._arms.like(like)[choice]
-        return points if choice.dim() else points.clone()  # indexing by a scalar gives a view
+        return points if choice.dim() else points.clone()  # a scalar index gives a view, not a copy
 
     @cached_property
     def _arms(self) -> DeviceCopies:
@@ -242,7 +242,7 @@ def require_grid(domain: Domain, name: str) -> None:
 
     Args:
         domain: The domain.
-        name: The strategy, for the message.
+        name: Name of the strategy in the error message.
 
     Raises:
         InputDataError: If the domain is not a grid.

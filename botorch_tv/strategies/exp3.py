@@ -21,18 +21,20 @@ from botorch_tv.validation import require, settle_integer, settle_number
 
 @dataclass(frozen=True)
 class Exp3(Exploration):
-    """Draw an arm by its weight w, or uniformly with probability γ; the memory holds ln w.
+    """Draw an arm in proportion to its weight w, or uniformly with probability γ.
+
+    The memory holds ln w of every arm.
 
     Args:
         period: Rounds Δ between restarts.
-        gamma: γ; None for the rule of :class:`RestartedExp3`.
+        gamma: Probability γ of a uniform choice; None for the default of :class:`RestartedExp3`.
     """
 
     period: int
     gamma: float | None
 
     def share(self, arms: int) -> float:
-        """γ for K arms.
+        """The probability γ of a uniform choice among K arms.
 
         Args:
             arms: Number of arms K.
@@ -45,7 +47,7 @@ class Exp3(Exploration):
         """The probabilities (1 - γ) w / Σ w + γ / K, `batch_shape x K`.
 
         Args:
-            log_weights: ln w, `batch_shape x K`.
+            log_weights: Logarithms ln w of the weights, `batch_shape x K`.
         """
         arms = log_weights.shape[-1]
         gamma = self.share(arms)
@@ -59,13 +61,13 @@ class Exp3(Exploration):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RestartedExp3(KernelStrategy):
-    """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014): Exp3 with equal weights again every Δ rounds.
+    """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014): Exp3, restarted with equal weights every Δ rounds.
 
     γ and Δ are those of the paper's Theorem 2, as two public implementations give them; the text of
     the paper has not been read.
 
     Arm k of K has the weight w_k, which is 1 after a restart, and is drawn with probability
-    p_k = (1 - γ) w_k / Σ w + γ / K. Its reward r in [0, 1] multiplies its weight by
+    p_k = (1 - γ) w_k / Σ w + γ / K. A reward r in [0, 1] of arm k multiplies w_k by
     exp(γ r / (K p_k)). The reward is (y - low) / (high - low), clipped to [0, 1]; when minimising,
     it is 1 minus this number. A failed measurement changes no weight. Arms are unrelated: kernel
     and noise are used only for predictions, from the observations since the restart. A suggestion

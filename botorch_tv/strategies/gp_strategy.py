@@ -53,23 +53,25 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, require, require_noise, require_number, settle_number
 
 FEW_ARMS = 256
-"""If noise ages, features are used for at most this many arms: a round costs arms³ instead of
-rounds³. In float32 they are not used, because the matrix of regression is better conditioned than
-that of features."""
+"""Largest number of arms for which features are used if noise ages: with features a round costs
+arms³ operations, without features rounds³. In float32 features are not used in this case, because
+the matrix of regression is better conditioned than the matrix of features."""
 FEW_FEATURES = 128
 """Largest number of features that ``"auto"`` uses on a box. With n features every round, even the
 first, costs as much as a regression on n observations."""
 MOST_FEATURES = 1024
 """Largest number of features on a box if features are requested."""
 AUTO_TOLERANCE = 1e-8
-"""Largest error of features that ``"auto"`` uses; other methods may differ by as much, too."""
+"""Largest error of features that ``"auto"`` uses. The results of other methods may differ from each
+other by as much."""
 
 FORMULAS = {"kernel", "decay", "inflation", "width"}
-"""Fields that are copied, because a strategy must not change."""
+"""Names of fields that are copied, so later changes to the originals do not affect a strategy."""
 
 
 BEGUN_WITH = ("kernel", "noise", "mean", "decay", "inflation")
-"""Fields that determine a state; a strategy refuses a state that other values determined."""
+"""Names of fields that determine a state. A strategy refuses a state that was computed with other
+values of these fields."""
 
 
 def _text(part: object) -> str:
@@ -78,7 +80,7 @@ def _text(part: object) -> str:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelStrategy(ProcessStrategy):
-    """A strategy that is given a kernel and the noise.
+    """A strategy with a given kernel and a given noise variance.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`.
@@ -169,7 +171,7 @@ class KernelStrategy(ProcessStrategy):
 
     @functools.cached_property
     def _inferences(self) -> tuple[Inference, Inference, Inference]:
-        """Inferences on the arms of a grid, in features of a box, and on points of a box."""
+        """Three inferences: on the arms of a grid, in features of a box, and on points of a box."""
         recursive = self._method != "exact" and ArmRecursion.serves(self.process)
         on_grid = ArmRecursion if recursive else ArmRegression
         kinds = (on_grid, PointRecursion, PointRegression)
@@ -196,12 +198,12 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a domain; on a box in features if they are requested, or exact and faster.
+        """The prior on a domain; on a box in features if requested, or if exact and faster.
 
         The result depends only on the domain and the kernel, not on the number of rounds.
 
         Raises:
-            InputDataError: If features are requested, but cannot represent the kernel.
+            InputDataError: If features are requested, but not possible for this process and domain.
         """
         method = self.inference
         if not isinstance(domain, Box) or not isinstance(prior, BoxPrior) or method == "exact":
@@ -262,7 +264,7 @@ class KernelStrategy(ProcessStrategy):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GPStrategy(KernelStrategy):
-    """A bandit: decay x inflation x retention x exploration.
+    """A bandit composed of a decay, an inflation, a retention and an exploration.
 
     Every posterior is a posterior of f_now, with
 
@@ -292,8 +294,9 @@ class GPStrategy(KernelStrategy):
             is a rank-one update. ``"exact"`` is a regression on the log in every round. ``"auto"``
             is the faster of the two; the choices are the same. On a box features are approximate.
             :class:`~botorch_tv.strategies.Features` bounds their error; a kernel that cannot meet
-            the bound is refused. With features the cost of a round does not grow. If the kernel is
-            learned, or an expert's answers replace data, only ``"exact"`` is available.
+            the bound is refused. With features the cost of a round does not grow with the number of
+            rounds. If the kernel is learned, or an expert's answers replace data, only ``"exact"``
+            is available.
         learning: Which hyperparameters are learned online, and when; boxes only. ``kernel``,
             ``noise`` and ``decay`` are then the initial values. The guarantees of widths and
             triggers assume given hyperparameters, and do not hold for learned hyperparameters.
@@ -327,7 +330,7 @@ class GPStrategy(KernelStrategy):
         )
         assert isinstance(domain, Box)
         assert isinstance(self.kernel, Kernel)
-        parts = LearnableKernel(self.kernel)  # may refuse the kernel now, not after some rounds
+        parts = LearnableKernel(self.kernel)  # refuses an unsupported kernel before the first round
         ranges = parts.columns(domain.extent.unsqueeze(0))[0]
         if ParameterLayout(self.learning, parts, self.decay, self.noise, ranges).learns_decay:
             claims.require_learnable(self.decay)
@@ -391,7 +394,7 @@ class GPStrategy(KernelStrategy):
 
 @dataclass(frozen=True)
 class Undisturbed(Retention):
-    """A retention without its trigger: it sees no new observation, and its memory is not updated.
+    """A retention without its trigger: new observations neither reach it nor change its memory.
 
     Args:
         rule: The retention.

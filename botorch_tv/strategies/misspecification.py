@@ -1,6 +1,6 @@
 """Warnings if data, domains or clocks differ by orders of magnitude from a prior's assumptions.
 
-A state and its successors give each warning once.
+Each warning is given once for a state and all states that follow from it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import MisspecificationWarning
 
 FAR = 25.0
-"""If y is more standard deviations than this from the prior mean, its unit is probably wrong."""
+"""Distance from y to the prior mean, in standard deviations, above which the unit of y is probably
+wrong."""
 STEP, UNRELATED = 0.01, 0.1
 """Points that are the fraction ``STEP`` of a range apart should have a correlation of at least
 ``UNRELATED``. Otherwise a range spans over two hundred lengthscales, and a measurement predicts
 nothing at other points."""
 CONSTANT = 1e-4
-"""A function is flat if its differences have less than this fraction of its variance."""
+"""Functions are practically constant if the variance of their differences between points is below
+this fraction of the variance that independent points would have."""
 FORGOTTEN = 1e-2
 """A correlation, or a weight in standard deviations, below which data count as forgotten."""
 LOOKED_AT = 8
-"""Number of arms whose covariance with all others is checked."""
+"""Number of arms whose covariance with all other arms is checked."""
 STACK = 7
-"""Stack level from a warning to the caller of the strategy."""
+"""Argument ``stacklevel`` of a warning: number of stack frames up to the caller of the strategy."""
 
 
 def warn_of_observation(
@@ -62,7 +64,7 @@ def warn_of_observation(
     if y.dim() == 0 and is_static(process.decay) and given is not None:
         within = FAR * math.sqrt(scale**2 + float(variance))
         if abs(float(y) - given) <= within:
-            return  # plain numbers are faster for a single trial
+            return  # a single trial is checked with plain numbers, which is faster
     if learning and learning.outputscale and isinstance(process.kernel, ScaleKernel):
         return  # the variance is learned from the data
     if given is None and state.rounds == 0:
@@ -131,8 +133,8 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
     times = torch.cat([state.history.time.tensor(), time.unsqueeze(-1)], -1)
     units = torch.arange(3, dtype=times.dtype, device=times.device).expand_as(times)
     for (part, forgotten), (_, meant) in zip(_forgets(process, times), _forgets(process, units)):
-        whole = forgotten.all(-1)  # in both gaps, because one long pause is no reason to warn
-        # A part that forgets everything in a single unit of time is meant to do so.
+        whole = forgotten.all(-1)  # both gaps count, because one long pause is no reason to warn
+        # A part that forgets everything within one unit of time is probably meant to do so.
         if bool(whole.any()) and not bool(meant.any()):
             gap = times.diff(dim=-1)[tuple(whole.nonzero()[0])][-1].item()
             _warn(
@@ -148,9 +150,10 @@ def _warn(message: str) -> None:
 
 
 def _on_box(kernel: Kernel, box: Box, device: torch.device) -> tuple[str, float]:
-    """A message if points of a box are uncorrelated, else "", and the variance of differences.
+    """Two values: a message or "", and the largest variance of differences between points.
 
-    The variance of differences is a fraction of the variance that independent points would have.
+    The message states that points of a box are uncorrelated. The variance is divided by the
+    variance of differences between independent points.
     """
     probe = box.probe(torch.float64, device)
     centre, ranges = probe[:1], box.extent.to(probe)[: box.dim]
@@ -168,7 +171,7 @@ def _on_box(kernel: Kernel, box: Box, device: torch.device) -> tuple[str, float]
 
 
 def _on_arms(basis: Basis) -> tuple[str, float]:
-    """As :func:`_on_box`, for arms."""
+    """The two values of :func:`_on_box` for the arms of a grid."""
     if basis.arms < 2:
         return "", 1.0
     few = min(LOOKED_AT, basis.arms)

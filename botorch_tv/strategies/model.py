@@ -56,7 +56,7 @@ class StrategyModel(Model):  # type: ignore[misc]
 
         Args:
             X: Points, `... x batch_shape x q x d`, joint over q.
-            output_indices: None or [0]; there is one output.
+            output_indices: None or [0], because there is one output.
             observation_noise: Whether to add the noise of a new observation.
             posterior_transform: As in BoTorch.
 

@@ -1,10 +1,10 @@
 """The probability that a measurement succeeds, learned from successes and failures alone.
 
-A failure carries no value of the objective. Its cause may be the point, or the machine, which may
-fail from time to time at any point. Several hypotheses are weighted by how well each predicts every
-outcome from the earlier outcomes. Under some hypotheses failures do not depend on the point. Under
-the others success is a Gaussian process over the domain. The hypotheses differ in lengthscale and
-in the rate of forgetting.
+A failed measurement gives no value of the objective. The cause of a failure may be the point, or
+the machine, which may fail from time to time at any point. Several hypotheses are weighted by how
+well each predicts every outcome from the earlier outcomes. Under some hypotheses failures do not
+depend on the point. Under the other hypotheses success is a Gaussian process over the domain. The
+hypotheses differ in lengthscale and in the rate of forgetting.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ points. A point is recommended only if its probability itself exceeds this value
 PRIOR = 0.8
 """Probability of success before any outcome."""
 LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
-"""Prior variances of the parts of a label: common to all points, local, and of one outcome."""
+"""Prior variances of the three parts of an outcome's label: the part common to all points, the
+local part, and the noise of a single outcome."""
 LENGTHSCALES = (0.15, 0.45)
 """Lengthscales of the local part, as fractions of the ranges, in up to two dimensions."""
 RATES = (0.0, 0.05)
@@ -45,7 +46,7 @@ LEAST = 0.02
 NEWEST = 200
 """Number of newest outcomes that are used."""
 CAUTION = 0.5
-"""The lower bound of a recommendation is the mean minus this many standard deviations."""
+"""Number of standard deviations between the mean and the lower bound that recommendations use."""
 DRAWS = 8
 """Largest number of choices drawn from a randomised strategy to find an allowed point."""
 STARTS, POINTS = 64, 1024
@@ -56,8 +57,9 @@ class Success:
 
     Outcomes are labels ±1. Under each hypothesis they are a noisy Gaussian process with mean
     2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2) on
-    points u of the unit cube; without the local part failures do not depend on the point. A point
-    succeeds with probability (1 + mean) / 2.
+    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. Without the local part
+    failures do not depend on the point. A measurement at a point succeeds with probability
+    (1 + mean) / 2.
 
     Args:
         X: At least one measured point, without context, in order of time, `n x d`.
@@ -71,7 +73,7 @@ class Success:
         X, ok, time = (part[-NEWEST:] for part in (X, ok, time))
         self._lower, self._upper = corners.to(X)
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
-        # If all outcomes have the same time, the unit is the time from then to now.
+        # If all outcomes have the same time, the unit of time is the time from the outcomes to now.
         gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
         age = (now - time).to(X) / float(gap)
         apart = torch.cdist(self._U, self._U).square()
@@ -115,7 +117,7 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether success at points `* x d` is likely enough to choose them; `*`, bool."""
+        """Whether success is likely enough to choose each of the points `* x d`; `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 
@@ -132,7 +134,10 @@ class Success:
         return other
 
     def relative(self, X: Tensor) -> Tensor:
-        """The probability at points `* x d` as a share of the highest; `*`, differentiable."""
+        """The probability of success at points `* x d`, divided by the highest probability; `*`.
+
+        The result is differentiable in the points.
+        """
         return self.at(X) / self._highest
 
     def _unit(self, X: Tensor) -> Tensor:
@@ -176,8 +181,8 @@ class Weighted(Search):
     """A search that maximises scores times the probability of success, using another search.
 
     The lowest score among possible starting points is first subtracted from all scores, so the
-    product increases in both factors. Points that are too unlikely to succeed rank behind all
-    others.
+    product increases in both factors. Points that are too unlikely to succeed rank behind all other
+    points.
 
     Args:
         search: The other search.
@@ -235,15 +240,16 @@ def elsewhere(
 ) -> Suggestion:
     """A strategy's choice, or another point if success is too unlikely at the choice.
 
-    A strategy that draws random numbers draws up to 8 times. If this gives no likely point, and for
-    other strategies, the result is the point with the highest product of upper confidence bound and
-    probability of success, among the arms or among points that fill the box.
+    A strategy that draws random numbers chooses again, up to 8 times, until success is likely at
+    its choice. If success is unlikely at the last choice, the result is the point with the highest
+    product of upper confidence bound and probability of success, among the arms or among points
+    that fill the box.
 
     Args:
         strategy: The strategy that chooses.
         state: The current state, of one trial.
         now: The present, as in ``ask``.
-        ask: Returns the strategy's choice.
+        ask: Function that returns the strategy's choice.
         chance: The probability of success; None if nothing has failed.
     """
     choice = ask()
@@ -286,7 +292,11 @@ def _allowed(
     chance: Success | None,
     width: float,
 ) -> Tensor:
-    """A point, `d + c`; if success is unlikely there, the best bound among likely enough points."""
+    """The point ``X``, `d + c`, or a point where success is likelier.
+
+    If success is too unlikely at ``X``, the result is the point with the best bound among points
+    that are likely enough to succeed.
+    """
     domain, d = state.domain, state.domain.dim
     if chance is None or bool(chance.allows(X[:d])):
         return X
@@ -299,14 +309,14 @@ def _allowed(
         else:
             points = domain.from_unit(raw_points(POINTS, d, state.rounds, X))
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
-    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # not joint over points
+    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # separate for each point
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
     bound = (mean if strategy.maximize else -mean) + width * sd
     return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
 
 
 def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
-    """Scores times a probability of success; points too unlikely rank behind all others."""
+    """Scores times a probability of success; points too unlikely to succeed rank last."""
     return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
 
 
@@ -316,7 +326,7 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
 def as_if_measured(
     strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
-    """The state if a point's observation were the worse of its predicted mean and ``limit``.
+    """The state after an assumed observation: the worse of its predicted mean and ``limit``.
 
     Without predictions the observation is ``limit``. Without predictions and without a limit the
     measurement counts as failed, because an invented value must not set the units.

@@ -35,7 +35,8 @@ same value."""
 
 
 MOST_LEVELS = 64
-"""A numeric parameter with more values is searched as continuous, and rounded afterwards."""
+"""Largest number of values of a numeric parameter that a search lists. A parameter with more values
+is searched as continuous, and rounded afterwards."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +61,7 @@ class BoxParameter:
     """Distance between neighbouring values; None for a continuous range."""
 
     def __post_init__(self) -> None:
-        """Check the range; the public parameters override this."""
+        """Check the range; the public parameters override this method."""
 
     def __repr__(self) -> str:
         log = ", log=True" if self.log else ""
@@ -78,7 +79,7 @@ class BoxParameter:
 
     @cached_property
     def levels(self) -> Tensor | None:
-        """The points of all k values, `k x columns`; None if they are too many to list."""
+        """The points of all k values, `k x columns`; None if there are too many values to list."""
         number = self._count
         if number is None or number > MOST_LEVELS:
             return None
@@ -97,14 +98,14 @@ class BoxParameter:
         return [min(max((at - low) / (high - low), 0.0), 1.0)]
 
     def value(self, columns: list[float]) -> float:
-        """The value nearest to a point.
+        """The value whose coordinates are nearest to a point.
 
         Args:
             columns: The coordinates of the point in the columns of this parameter.
         """
         if self.single:
             return self.low
-        if columns[0] in (0.0, 1.0):  # the ends exactly, without rounding of a logarithm
+        if columns[0] in (0.0, 1.0):  # returns the ends exactly; a logarithm would round them
             return self.high if columns[0] else self.low
         low, high = self.scaled(self.low), self.scaled(self.high)
         along = columns[0] * (high - low)
@@ -126,7 +127,7 @@ class BoxParameter:
         return bool(self.low - slack <= value <= self.high + slack)
 
     def scaled(self, value: float) -> float:
-        """A value on the scale of the parameter; integers of any size stay exact.
+        """A value, or its logarithm if the scale is logarithmic; integers of any size stay exact.
 
         Args:
             value: The value.
@@ -139,7 +140,7 @@ class BoxParameter:
         return None if self.step is None else round((self.high - self.low) / self.step) + 1
 
     def _value_of(self, step: int) -> float:
-        """The value after a number of steps."""
+        """The value that lies a number of steps above the smallest value."""
         assert self.step is not None
         return min(max(self.low + step * self.step, self.low), self.high)
 
@@ -174,7 +175,7 @@ class Float(BoxParameter):
         )
 
     def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value between ``low`` and ``high``, rounded as it is stored.
+        """A value between ``low`` and ``high``, rounded to the number of digits that is stored.
 
         Args:
             value: The value.
@@ -270,7 +271,7 @@ class Choice:
         return rows
 
     def index(self, value: Any) -> int:
-        """Position of a value; equal values of different types, such as True and 1, are distinct.
+        """Position of a value among the choices; True and 1, of different types, are distinct.
 
         Args:
             value: The value.
@@ -297,7 +298,7 @@ class Choice:
         return self._corners[self.index(value)]
 
     def value(self, columns: list[float]) -> Any:
-        """The value nearest to a point.
+        """The value whose coordinates are nearest to a point.
 
         Args:
             columns: The coordinates of the point in the columns of this parameter.
@@ -344,11 +345,11 @@ class Space:
         return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
-        """Values as a point, `D` numbers."""
+        """The point of given values, `D` numbers."""
         return tuple(n for name, axis in self._by_name.items() for n in axis.unit(params[name]))
 
     def params(self, point: Tensor) -> dict[str, Any]:
-        """The values nearest to a point `D`."""
+        """The values whose point is nearest to a given point, `D`."""
         row = point.tolist()
         every = zip(self._by_name.items(), self.places)
         return {name: axis.value(row[at]) for (name, axis), at in every}
@@ -401,16 +402,17 @@ STARTS = 8
 FILLS = 8
 """Number of first measurements that fill a space with categories."""
 SWEEPS = ((12, 3), (30, 1))
-"""For each sweep, the number of evaluations per ascent, and how many points remain after it."""
+"""For each sweep, the number of evaluations per ascent, and how many points the sweep retains."""
 EDGES = 1.3
 """Factor by which points are spread from the centre, to reach the ends of ranges."""
 BLOCK = 2**20
-"""Largest product of the numbers of points and observations that are scored together."""
+"""Largest product of the number of points that are scored together and the number of observations.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class MixedSearch(Search):
-    """Alternates ascent in continuous parameters with the best single change of a listed value.
+    """Alternate ascent in continuous parameters with the best change of a single listed value.
 
     The search never leaves the listed values, because rounding after the search may give a poor
     point. Only numbers with very many values are rounded after the search. The search serves a
@@ -426,11 +428,11 @@ class MixedSearch(Search):
 
     @property
     def fills(self) -> int:
-        """Number of first points; more with categories, because few points would miss values."""
+        """Number of first measurements that fill a space with categories; 0 without categories."""
         return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:
-        """Accept any box: it is the unit cube of the space."""
+        """Accept every box, because the box is always the unit cube of the space."""
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         observed = sought.observed
@@ -488,7 +490,7 @@ class MixedSearch(Search):
         return self.space.rounded(points).view(*uniform.shape[:-1], -1)
 
     def _climbed(self, X: Tensor, climb: Objective, evaluations: int) -> Tensor:
-        """The ends of ascents in the continuous columns, `q x D`."""
+        """The end points of ascents from ``X`` in the continuous columns, `q x D`."""
         fixed = torch.zeros(X.shape[-1], dtype=torch.bool, device=X.device)
         for axis, at in zip(self.space.axes, self.space.places):
             fixed[at] = axis.levels is not None
@@ -498,7 +500,7 @@ class MixedSearch(Search):
         return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
 
     def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """Points after the best change of at most one listed value, `q x D`, and scores, `q`."""
+        """Points after the best change of at most one listed value, `q x D`; their scores, `q`."""
         options = [X.unsqueeze(1)]
         for axis, at in zip(self.space.axes, self.space.places):
             if axis.levels is not None and (self.fixed is None or at != self.fixed[0]):

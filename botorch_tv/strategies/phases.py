@@ -26,7 +26,7 @@ from botorch_tv.validation import require, settle_integer
 
 
 class Phase(NamedTuple):
-    """The plan of a phase of N rounds."""
+    """A phase of N rounds: the arms alive, and the arms to play."""
 
     alive: Tensor
     """Arms that may be the best, `batch_shape x M`, bool."""
@@ -44,7 +44,7 @@ def phase_lengths(period: int) -> tuple[int, ...]:
     (github.com/lizihan97/BPE), computed in integers.
 
     Args:
-        period: Rounds H.
+        period: Number of rounds H in a period.
     """
     lengths: list[int] = []
     last = 1
@@ -70,11 +70,11 @@ class PhasedElimination(KernelStrategy):
     """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
 
     This is phased elimination in random order, restarted every H rounds. At a restart everything is
-    forgotten and all arms become alive. A period of H rounds consists of phases. The plan of a
-    phase is N arms, each with the largest posterior variance among the arms alive, given the arms
-    planned before it. They are played in random order; otherwise a drift in time could look like a
-    slope in space. After the phase an arm stays alive if, given the observations of this phase
-    alone,
+    forgotten and all arms become alive. A period of H rounds consists of phases. A phase has a plan
+    of N arms: each planned arm has the largest posterior variance among the arms alive, given the
+    arms planned before it. The planned arms are played in random order; otherwise a drift in time
+    could look like a slope in space. After a phase an arm stays alive if, given the observations of
+    this phase alone,
 
         mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 
@@ -82,10 +82,10 @@ class PhasedElimination(KernelStrategy):
     phases and the random order, but give no constants. The lengths of phases and the rule of
     elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree with the code of these
     authors; see :func:`phase_lengths`. We assume that R-PERP divides a period into phases as BPE
-    divides its horizon. For grids only.
+    divides its horizon. This strategy is for grids only.
 
     Args:
-        width: The confidence schedule sqrt(beta_t), without an information gain.
+        width: The confidence schedule sqrt(beta_t); it must not use an information gain.
         period: Rounds H between restarts.
 
     Raises:
@@ -126,7 +126,7 @@ class PhasedElimination(KernelStrategy):
         before: Phase = state.memory[-1]
         after, info = super()._tell(state, measured, consume=consume)
         assert measured.suggestion.index is not None
-        # An arm outside the plan replaces the next planned arm.
+        # An arm played although it is not in the plan replaces the next planned arm.
         planned = before.pending & (before.plan == measured.suggestion.index.unsqueeze(-1))
         meant = torch.where(planned.any(-1, keepdim=True), planned, before.pending)
         place = meant.to(torch.uint8).argmax(-1, keepdim=True)
@@ -142,7 +142,7 @@ class PhasedElimination(KernelStrategy):
         return after._replace(memory=(*after.memory[:-1], phase)), info
 
     def _may_be_best(self, alive: Tensor, state: State, rounds: int) -> Tensor:
-        """Whether the band of an arm reaches the highest lower bound, `batch_shape x M`."""
+        """Whether the upper bound of an arm reaches the highest lower bound, `batch_shape x M`."""
         prior, history, first = state.basis, state.history, state.rounds - rounds
         assert isinstance(prior, Basis)
         arms, y, noise = (part.tensor(first) for part in (history.choice, history.y, history.noise))

@@ -13,8 +13,8 @@ BR-GP-UCB and SW-GP-UCB, ``WGPUCB`` for WGP-UCB, and ``Heteroscedastic`` for UI-
 presets with an expert, SparQ-GP-UCB and W-SparQ-GP-UCB. Regret depends on both width and
 forgetting; pass the same ``width`` to all presets to compare their forgetting.
 
-A paper's guarantees hold for its own constants. If these were not available, they are arguments
-without a default, and the docstring says so.
+A paper's guarantees hold for its own constants. Constants that were not available are arguments
+without a default, and the docstring of the preset says so.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ NEEDED = inspect.Parameter.empty
 
 
 class Preset(NamedTuple):
-    """An entry of the list."""
+    """An entry of the list of presets."""
 
     make: Callable[..., Strategy]
     names: tuple[str, ...]
-    """The name in papers, and shorter names."""
+    """The preset's name in papers, followed by shorter names."""
     style: str
-    """Colour and line in plots."""
+    """Colour and line style in plots."""
     row: str
     """A row of the README's table: decay, noise of observations, retention, exploration, paper."""
 
@@ -123,7 +123,7 @@ ARGUMENTS: dict[str, tuple[str, object]] = {
 
 
 class Modelled(TypedDict, total=False):
-    """Arguments of every preset that is given a kernel."""
+    """Arguments of every preset with a given kernel."""
 
     kernel: Required[Kernel | Tensor]
     noise: Required[float]
@@ -163,8 +163,9 @@ def preset(
     """A decorator that lists a preset, with a signature and docstring of all its arguments.
 
     The decorated function takes its own arguments by name; they come last in its docstring. It also
-    takes ``**common`` with the keys of a ``TypedDict``, such as :class:`Common`. It receives every
-    key, with the defaults in ``ARGUMENTS``. An unknown or missing name raises a ``TypeError``.
+    takes ``**common`` with the keys of a ``TypedDict``, such as :class:`Common`. The decorator
+    passes every key, with the default in ``ARGUMENTS`` if the caller gives no value. An unknown or
+    missing name raises a ``TypeError``.
 
     Args:
         names: As :attr:`Preset.names`, separated by commas.
@@ -251,8 +252,8 @@ def gp_pi(
     """GP-PI, a baseline in [C17] §6: probability of improvement over an incumbent.
 
     Args:
-        incumbent: As for :func:`gp_ei`. With ``"posterior"`` the choice seldom moves from its first
-            arm.
+        incumbent: As for :func:`gp_ei`. With ``"posterior"`` the strategy seldom leaves the arm
+            that it plays first.
         ties: As for :func:`gp_ei`.
     """
     return GPStrategy(
@@ -307,11 +308,10 @@ def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
     With ``width=Constant(beta)`` this is the algorithm of Mandl and Kekkonen (2026). Their paper
-    was not available, so their rule for beta is not implemented. On the world of their figure 1,
-    the best
-    beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1. With ``ask(now=)`` and
-    ``tell(time=)`` the covariance depends on the actual times, (1 - ε)^(Δt / 2). Imamura et al.
-    (2020) study this setting, in which evaluations take different times.
+    was not available, so their rule for beta is not implemented. In simulations of the setting of
+    their figure 1, the best beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1.
+    With ``ask(now=)`` and ``tell(time=)`` the covariance depends on the actual times, as
+    (1 - ε)^(Δt / 2). Imamura et al. (2020) study evaluations that take different times.
 
     Args:
         epsilon: The objective's rate of change ε per unit of time.
@@ -330,7 +330,7 @@ def tv_bayesopt(
     This implementation explores by upper confidence bounds.
 
     Args:
-        epsilon: Rate of change ε per unit of time, in addition to the cycle.
+        epsilon: Rate of change ε per unit of time, apart from the periodic changes.
         cycle: Length of a cycle, in units of time.
         cycle_lengthscale: Lengthscale within a cycle; see
             :class:`~botorch_tv.forgetting.PeriodicMarkov`.
@@ -349,9 +349,8 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
 
     This is TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. BOLT, the successor
     of W-DBO (arXiv:2501.18963), has another rule for the size of the data; that rule is not
-    implemented.
-    The authors' package learns kernel, rate and noise in every round and explores with
-    beta = 0.2 d ln(2 n), where n is the number of observations in use.
+    implemented. The package of the authors of W-DBO learns kernel, rate and noise in every round
+    and explores with beta = 0.2 d ln(2 n), where n is the number of observations in use.
 
     Args:
         epsilon: Rate of change ε per unit of time.
@@ -392,7 +391,7 @@ def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     For the smaller σ̃ of Theorem 2 use ``replace(strategy, exploration=TightConfidence())``.
 
     Args:
-        gamma: Factor on the weight per round.
+        gamma: Factor by which the weight of an observation falls per round.
     """
     width = WGPUCB(B=common["B"], R=_scale(common), noise=common["noise"], delta=common["delta"])
     return GPStrategy(inflation=ExponentialWeights(gamma), **with_width(common, width))
@@ -404,7 +403,7 @@ def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) ->
 
     Args:
         alpha: Exponent of the age.
-        kappa: Factor on lag^alpha.
+        kappa: Factor on lag^alpha in the noise variance.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
     return GPStrategy(inflation=UncertaintyInjection(alpha, kappa), **with_width(common, width))
@@ -425,7 +424,7 @@ def et_gp_ucb(
     """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
 
     Args:
-        delta: δ_B, the probability of a false trigger on a static objective.
+        delta: Bound δ_B on the probability of a false trigger on a static objective.
         rule: The test of whether an observation contradicts the model; the paper's by default. It
             returns a bool tensor, `batch_shape`; see
             :func:`~botorch_tv.forgetting.prediction_error` for its arguments.
@@ -459,8 +458,9 @@ def glr_gp_ucb(
     was not available.
 
     Args:
-        chance: Fraction of rounds with a uniformly random choice, which finds changes anywhere.
-        delta: Probability of a false detection on a static objective.
+        chance: Fraction of rounds with a uniformly random choice; such choices find changes
+            anywhere.
+        delta: Bound on the probability of a false detection on a static objective.
         longest: Number of past rounds that are searched for a change.
     """
     return GPStrategy(
@@ -485,7 +485,8 @@ def pe_gp_ucb(
 
     Args:
         epsilons: Candidate rates of change ε.
-        delta: Probability that noise alone ever rejects a prior whose bands hold.
+        delta: Bound on the probability that noise alone ever rejects a prior whose confidence bands
+            hold.
     """
     usual = with_width(common, Logarithmic())
     members = tuple(GPStrategy(decay=Markov(epsilon), **usual) for epsilon in epsilons)
@@ -505,7 +506,7 @@ def bob_gp_ucb(
 
     This preset needs no variation budget; see
     :class:`~botorch_tv.strategies.committee.BanditOverBandits`. Everything is forgotten when a
-    block begins. ``B`` is also used as a bound on |f|, which holds for kernels of variance 1.
+    block begins. ``B`` is also used as a bound on |f|; this bound holds for kernels of variance 1.
 
     Args:
         windows: Candidate window lengths W in rounds; a block uses a single window.
@@ -533,7 +534,8 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
 
     After each phase, arms that cannot be the best are eliminated; every ``period`` rounds all arms
     return. :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from the
-    paper. Only for grids. The paper's rules for ``period`` and ``beta`` were not available.
+    paper. This preset is only for grids. The paper's rules for ``period`` and ``beta`` were not
+    available.
 
     Args:
         period: Rounds H between restarts.
@@ -554,7 +556,8 @@ def rexp3(
 
     γ and Δ are those of the paper's Theorem 2, as two public implementations give them; the text of
     the paper has not been read. Arms are unrelated, and the model is used only for predictions and
-    recommendations; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. Only for grids.
+    recommendations; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. This preset is only for
+    grids.
 
     Args:
         period: Rounds Δ between restarts.
@@ -582,12 +585,12 @@ def adaptive_gp_ucb(
 ) -> Adaptive:
     """A strategy without prior knowledge: it needs no kernel, noise, scale or rate of change.
 
-    See :class:`~botorch_tv.strategies.adaptive.Adaptive`. It has no proven regret bound.
+    See :class:`~botorch_tv.strategies.adaptive.Adaptive`. The strategy has no proven regret bound.
 
     Args:
         width: The confidence schedule sqrt(beta_t); ``Logarithmic()`` by default.
         bank: The candidate processes; :class:`~botorch_tv.gp.mixture.bank.Bank` by default.
-        starts: Number of measurements that set the units.
+        starts: Number of first measurements that determine the units of y, x and time.
         maximize: False to minimise.
     """
     # benchmarks/results/ablations.md compares other widths.
@@ -607,8 +610,8 @@ def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Boun
     Regression uses only the newest answers. The default width is
     :class:`~botorch_tv.acquisition.Heteroscedastic`.
 
-    A round is ``tell``, ``consult``, ``absorb``, ``ask``. Without answers ``ask`` warns and uses
-    the data available; see :class:`~botorch_tv.experts.SparQ`.
+    A round consists of the calls ``tell``, ``consult``, ``absorb`` and ``ask``. Without answers
+    ``ask`` warns and uses the data available; see :class:`~botorch_tv.experts.SparQ`.
 
     Args:
         c_Q: Scale of the number of points, see :class:`~botorch_tv.experts.Refresh`.
@@ -634,16 +637,17 @@ def w_sparq_gp_ucb(
 ) -> SparQ:
     """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
 
-    Within a window ordinary observations are added. Windows grow slowly. With α = 2 and α~ = 1/4,
-    windows that start up to round 255 last two rounds, and the first window of three rounds starts
-    in round 257.
+    Within a window ordinary observations are added. The lengths of windows grow slowly. With α = 2
+    and α~ = 1/4, windows that start up to round 255 last two rounds, and the first window of three
+    rounds starts in round 257.
 
     Args:
         alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the
             windows, see :class:`~botorch_tv.experts.Windows`.
         alpha_tilde: See :class:`~botorch_tv.experts.Windows`.
-        inflate: Whether the noise of an answer or observation is σ² (1 + lag^alpha), as in [M] §2.
-            If False it is σ², another interpretation of "standard GP-UCB" in [M] §3.3.
+        inflate: Whether the noise variance of an answer or observation is σ² (1 + lag^alpha), as in
+            [M] §2. If False the noise variance is σ², another interpretation of "standard GP-UCB"
+            in [M] §3.3.
         c_Q: As in :func:`sparq_gp_ucb`.
         steps: As in :func:`sparq_gp_ucb`.
     """

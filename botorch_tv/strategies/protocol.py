@@ -48,10 +48,10 @@ if TYPE_CHECKING:  # BoTorch's models import SciPy, which most strategies do not
 class Strategy(ABC):
     """A bandit: it chooses where to measure next, and predicts the objective now.
 
-    A strategy is configuration and never changes. It serves one trial (``batch_shape=()``) or
-    thousands that advance together. Its methods are pure: they return new states and do not change
-    the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts; most presets
-    return such a strategy.
+    A strategy is configuration and never changes. A strategy serves one trial (``batch_shape=()``)
+    or thousands of trials that advance together. Its methods are pure: they return new states and
+    do not change the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts;
+    most presets return such a strategy.
     """
 
     # ---------------------------------------------------------------- defined by subclasses
@@ -59,12 +59,12 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def maximize(self) -> bool:
-        """Whether to maximise or to minimise; predictions are in the units of y either way."""
+        """True to maximise, False to minimise; predictions are in the units of y in both cases."""
 
     @property
     @abstractmethod
     def process(self) -> Process:
-        """What predictions depend on, except the data.
+        """The model: everything that predictions depend on, except the data.
 
         A committee returns the process of its first member.
         """
@@ -91,7 +91,7 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def _begun(self) -> tuple[str, ...]:
-        """Identifies the parts that compute a state; empty if a part cannot be described."""
+        """Texts that identify the parts that compute a state; empty if a part has no text."""
 
     @abstractmethod
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
@@ -99,7 +99,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        """The initial state of other trials on the same domain, sharing its factored kernel.
+        """The initial state of other trials on the same domain; the factored kernel is shared.
 
         Args:
             state: Any state of this strategy.
@@ -191,8 +191,8 @@ class Strategy(ABC):
     def predicts(self, state: State) -> Tensor:
         """Whether predictions are available, `batch_shape`, bool.
 
-        With a given prior they always are. If they are not, ``mean`` and ``sd`` of a suggestion are
-        meaningless.
+        With a given prior, predictions are always available. Without predictions ``mean`` and
+        ``sd`` of a suggestion are meaningless.
 
         Args:
             state: The current state.
@@ -214,7 +214,7 @@ class Strategy(ABC):
 
         Args:
             state: The current state.
-            format_time: Formats a time.
+            format_time: Function that formats a time as text.
             unit: Unit of time in the plural, such as "hours".
         """
         return f"Given: {self!r}."
@@ -252,7 +252,7 @@ class Strategy(ABC):
         return self.process.noise
 
     def _check(self, state: State, measured: Measured) -> None:
-        """Warn of an observation that contradicts the strategy's assumptions, or refuse it."""
+        """Warn of, or refuse, an observation that contradicts the strategy's assumptions."""
         return None
 
     def _absorb(
@@ -316,7 +316,7 @@ class Strategy(ABC):
         Args:
             state: The current state.
             now: Time of the measurement, a scalar or `batch_shape`; one :meth:`step` after the
-                newest observation by default. If given, noise ages up to this time.
+                newest observation by default. If ``now`` is given, noise ages up to this time.
             context: Coordinates that are given and not chosen, `batch_shape x c`, for a box with
                 ``context_dim`` c.
             generator: Source of random numbers for randomised explorations: a ``torch.Generator``,
@@ -375,13 +375,13 @@ class Strategy(ABC):
             y: The observations, `batch_shape`; a number if ``batch_shape=()``.
             time: Actual time of the measurements, a scalar or `batch_shape`; the suggestion's time
                 by default.
-            ok: False where the measurement failed, bool, `batch_shape`: the round counts, but
-                nothing is learned from it, and y may be anything.
+            ok: Whether the measurement succeeded, bool, `batch_shape`; True by default. After a
+                failure the round counts, but nothing is learned from it, and y may be anything.
             noise: Noise variance of this observation, positive, a scalar or `batch_shape`; the
                 strategy's by default.
-            check: Whether to validate the values, which synchronises with the device.
-            consume: Whether the new state may reuse the memory of ``state``, which is faster for
-                many trials; ``state`` must not be used afterwards.
+            check: Whether to validate the values; the validation synchronises with the device.
+            consume: Whether the new state may reuse the memory of ``state``. If True, many trials
+                are faster, but ``state`` must not be used afterwards.
 
         Returns:
             The state of the next round, and a report of this round.
@@ -417,7 +417,7 @@ class Strategy(ABC):
                 require_trials(good, variance, text, fix)
             if isinstance(noise, (int, float)):
                 least = noise
-            else:  # reading a value waits for a device, which is allowed only in a check
+            else:  # only a check may read a value from a GPU, because reading waits for the GPU
                 looks = (check or variance.device.type == "cpu") and variance.numel() > 0
                 least = float(variance.min()) if looks else 0.0
         if check:
@@ -428,7 +428,7 @@ class Strategy(ABC):
         if ok is not None:
             variance = torch.where(ok, variance, torch.inf)
         if check:
-            # Some computations divide y by the noise.
+            # Some computations divide y by the noise; this limit prevents their overflow.
             limit = largest(own.dtype) * variance.sqrt().clamp_max(1)
             good = (y.abs() <= limit) | variance.isinf()
             if not bool(good.all()):
@@ -473,7 +473,7 @@ class Strategy(ABC):
             consultation: The question to the expert.
             y: The answers, `batch_shape x Q`; arbitrary where ``consultation.mask`` is False.
             ok: Which points were answered, bool, `batch_shape x Q`; all by default.
-            check: Whether to validate the values, which synchronises with the device.
+            check: Whether to validate the values; the validation synchronises with the device.
 
         Returns:
             The new state. ``state.expert.unanswered`` counts the points without an answer.
@@ -496,7 +496,7 @@ class Strategy(ABC):
     ) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
-        A context follows the d coordinates.
+        If the box has a context, it follows the d coordinates of the point.
 
         Args:
             state: The current state.
@@ -568,7 +568,8 @@ class Strategy(ABC):
             covariance = covariance + noise * identity
         mean = mean.movedim(dims, 0).reshape(*lead, *shape, mean.shape[-1])
         covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
-        # A lazy operator, because the covariance of many points may be numerically singular.
+        # A lazy operator is not factored here. The covariance of many points may be numerically
+        # singular.
         return GPyTorchPosterior(Gaussian(mean, DenseLinearOperator(covariance)))
 
     def as_model(self, state: State, *, now: float | Tensor | None = None) -> StrategyModel:
@@ -580,7 +581,7 @@ class Strategy(ABC):
         """
         from botorch_tv.strategies.model import StrategyModel
 
-        now = now.clone() if isinstance(now, Tensor) else now  # a caller may change it in place
+        now = now.clone() if isinstance(now, Tensor) else now  # the caller may modify the tensor
         return StrategyModel(functools.partial(self.posterior, state, now=now), state)
 
 

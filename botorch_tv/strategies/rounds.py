@@ -43,7 +43,7 @@ class ProcessStrategy(Strategy):
     # ---------------------------------------------------------------- subclasses may override
 
     def _relearned(self, state: State) -> State:
-        """The state after hyperparameters are learned again, if that is due."""
+        """The state with newly learned hyperparameters if learning is due, else the same state."""
         return state
 
     def _in_use(self, data: Data, state: State) -> Data:
@@ -106,7 +106,7 @@ class ProcessStrategy(Strategy):
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
         advanced = self._relearned(advanced)
         asked = repeated(0, shape, torch.int64, device)
-        if state.expert is not None:  # report queries since the last round once
+        if state.expert is not None:  # queries are reported in one round, then counted from 0
             none, asked = torch.zeros_like(asked), state.expert.asked
             advanced = advanced._replace(expert=state.expert._replace(asked=none))
         return advanced, Info(reset, asked, suggestion.sd, variance)
@@ -158,7 +158,7 @@ class ProcessStrategy(Strategy):
         for rule, memory in zip(self.process.retention, state.memory):
             log = log_of(now=now, since=since, memory=memory)
             retained = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
-            # These are copied, because a rule may reuse the memory of its answer.
+            # The masks are copied, because a rule may reuse their memory for its next answer.
             rows, aside = (
                 None if part is None else part.clone() for part in (retained.rows, retained.aside)
             )
@@ -189,7 +189,7 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def _timeless(self) -> bool:
-        """Whether all rules drop data only at an observation, and never at a later choice."""
+        """Whether all rules drop data only after an observation, and never before a choice."""
         return all(rule.on_observation for rule in self.process.retention)
 
     @functools.cached_property
@@ -260,7 +260,7 @@ class ProcessStrategy(Strategy):
 
 
 def _watched(part: Part, method: str, log: Log) -> Any:
-    """The answer of a part, after a check in the first rounds that it did not change the log.
+    """The answer of a part; in the first rounds with a check that the part did not change the log.
 
     Raises:
         InputDataError: If the part changes the log.
@@ -285,7 +285,7 @@ def _log_of(domain: Domain, data: Data, newest: Observation | None) -> Callable[
 
 
 class _Rows:
-    """The rows of data that rules see."""
+    """The rows of the log, as the rules of retention receive them."""
 
     def __init__(self, domain: Domain, data: Data) -> None:
         self._domain, self._data = domain, data

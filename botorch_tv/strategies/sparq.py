@@ -87,12 +87,13 @@ def with_answers(data: Data, expert: ExpertData | None) -> Data:
 def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Tensor, Tensor]:
     """Distinct past choices, drawn by a k-DPP.
 
-    The call synchronises with the device twice, to compute no more than the trials need.
+    The call reads two sizes from the device, and therefore synchronises twice; with these sizes it
+    computes no more than the trials need.
 
     Args:
         state: A state after at least one round.
-        size: Number of points to draw. Fewer points are drawn if there are fewer choices, or if
-            their covariance has a lower rank.
+        size: Number of points to draw. Fewer points are drawn if there are fewer distinct choices,
+            or if the covariance of the choices has a lower rank.
         draws: Random numbers of the trials.
         steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
 
@@ -126,7 +127,7 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
 
 
 def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
-    """Which rows of a log are new choices.
+    """Which rows of a log have a choice that no earlier row has.
 
     Args:
         choice: Arms, `batch_shape x n`, or points, `batch_shape x n x d`.
@@ -134,8 +135,8 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
 
     Returns:
         Two tensors `batch_shape x n`. First, whether a row differs from all earlier rows, bool.
-        Second, the indices of all rows, int64: rows that differ come before the other rows, and
-        each group is in order.
+        Second, the indices of all rows, int64: rows that differ from all earlier rows come first,
+        then the other rows, both in ascending order.
     """
     key = choice if choice.dim() == batch_dims + 1 else _hashed(choice)
     # Sorting puts equal choices side by side, the oldest first.
@@ -199,7 +200,8 @@ class Windows(Schedule):
 
     Args:
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: α~ in (0, 1/3); larger values give longer windows; 1/4 in the paper.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+            Larger values give longer windows.
 
     Raises:
         ValueError: If ``alpha`` or ``alpha_tilde`` is out of range.
@@ -218,11 +220,11 @@ class Windows(Schedule):
 
 @dataclass(frozen=True)
 class Refresh:
-    """When an expert is asked, and about how many points.
+    """When an expert is asked, and the number of points that the expert is asked to measure.
 
     Args:
         schedule: The rounds after which the expert is asked.
-        c_Q: Scale c_Q of the number of points, ⌈c_Q ln^d(t + 1)⌉ after round t, positive.
+        c_Q: Factor c_Q in the number of points ⌈c_Q ln^d(t + 1)⌉ after round t, positive.
         steps: Number of proposals of the swap chain that draws the points: None for
             :func:`~botorch_tv.experts.default_steps`, or ``"exact"`` for the exact sampler, which
             is also faster for smooth kernels on a CPU.
@@ -248,7 +250,7 @@ class Refresh:
         return t >= 1 and self.schedule.due(t)
 
     def queries(self, t: int, dim: int) -> int:
-        """⌈c_Q ln^d(t + 1)⌉, the most points to ask about after round t.
+        """⌈c_Q ln^d(t + 1)⌉, the largest number of points to ask about after round t.
 
         Args:
             t: The round, counted from 1.
@@ -262,22 +264,23 @@ class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
     Regression uses the newest answers and the observations after the round of their consultation.
-    Older observations, including those of that round, are dropped; their points remain candidates
-    for the next consultation. Answers and observations age from their own times.
+    Older observations, including those of the round of the consultation, are dropped; their points
+    remain candidates for the next consultation. Answers and observations age from their own times.
 
     The expert may be slow: answers absorbed rounds later have the time of their question, and
     regression uses them with all later observations. The expert may answer only some of the points
     (``ok``), and different points in each trial. A trial without any answer continues with its
     data. :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round
-    but no answers have been absorbed since. Either :meth:`consult` and :meth:`absorb` were not
-    called, or the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)``
-    silences the warning.
+    but no answers have been absorbed since then. In this case :meth:`consult` and :meth:`absorb`
+    were not called, or the expert is slow or absent.
+    ``warnings.simplefilter("ignore", ExpertWarning)`` silences the warning.
 
     Args:
         decay: How covariance falls with the time between measurements.
         inflation: How the noise of a measurement grows with its age.
         exploration: How the posterior becomes a choice; upper confidence bounds by default.
-        refresh: When the expert is asked, and about how many points.
+        refresh: When the expert is asked, and the number of points that the expert is asked to
+            measure.
 
     Raises:
         ValueError: If a number is out of range.
@@ -313,7 +316,7 @@ class SparQ(KernelStrategy):
         )
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        return prior  # only regression can replace data by answers
+        return prior  # without features, because only regression can replace data by answers
 
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
@@ -342,7 +345,7 @@ class SparQ(KernelStrategy):
     ) -> Consultation | None:
         """The points to ask the expert about, after :meth:`tell` and before :meth:`ask`.
 
-        A k-DPP of the kernel draws them from the distinct points that were chosen so far. Here k is
+        A k-DPP of the kernel draws these points from the distinct points chosen so far. Here k is
         the smallest of three numbers: the number of distinct points, the numerical rank of their
         covariance matrix, and ⌈c_Q ln^d(t + 1)⌉ after round t.
 
@@ -400,7 +403,7 @@ class SparQ(KernelStrategy):
                 f"{any_answer.numel()} trials after round {consultation.round}; these continue "
                 "with their data.",
                 ExpertWarning,
-                stacklevel=4,  # the caller of absorb
+                stacklevel=4,  # the warning points to the caller of absorb
             )
         asked = consultation.side_queries
         expert = ExpertData(

@@ -1,4 +1,4 @@
-"""States, suggestions and reports of a strategy; questions to an expert, and answers."""
+"""States, suggestions and reports of a strategy; questions to an expert, and the answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from botorch_tv.identity import own_version
 from botorch_tv.strategies.domains import Domain
 
 Time = float | Tensor | None
-"""A number or a number per trial; None for one step after the newest observation."""
+"""A time: one number, or a number per trial; None for one step after the newest observation."""
 
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]
@@ -46,7 +46,7 @@ class Consultation(NamedTuple):
 
     @property
     def side_queries(self) -> Tensor:
-        """Number of points of every trial, `batch_shape`, int64."""
+        """Number of points to be measured by the expert in each trial, `batch_shape`, int64."""
         return self.mask.sum(-1)
 
 
@@ -55,9 +55,9 @@ class ExpertData(NamedTuple):
 
     Attributes:
         choice: The points in use: arms, `batch_shape x Q`, or points, `batch_shape x Q x d`.
-        y: Answers, `batch_shape x Q`; 0 where there is none.
-        noise: Noise variances of the answers, `batch_shape x Q`; infinite without an answer.
-        time: The time of the values, `batch_shape`, float64.
+        y: Answers, `batch_shape x Q`; 0 where there is no answer.
+        noise: Noise variances of the answers, `batch_shape x Q`; infinite where there is no answer.
+        time: The time at which f had the answered values, `batch_shape`, float64.
         round: The round of the newest consultation that was answered.
         asked: Number of side queries since the newest observation, `batch_shape`, int64.
         unanswered: Number of points of the newest consultation that have no answer, `batch_shape`,
@@ -76,8 +76,8 @@ class ExpertData(NamedTuple):
 class SavedBy:
     """The version of this package that saved a state.
 
-    The version is loaded and checked first, because the meaning of the parts of a state may differ
-    between versions.
+    The version is loaded and checked before the rest of the state, because the meaning of the parts
+    of a state may differ between versions.
     """
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -105,7 +105,8 @@ class State(NamedTuple):
         expert: Answers of an expert, separate from the log; None before the first answer.
         members: For a committee, the states of its members; ``data`` is then the data of the first
             member.
-        begun_with: Texts and fingerprints of the parts of the strategy that computed the state.
+        begun_with: Texts and fingerprints that identify the parts of the strategy that computed the
+            state.
     """
 
     domain: Domain
@@ -127,7 +128,7 @@ class State(NamedTuple):
 
     @property
     def time(self) -> Tensor:
-        """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
+        """Time of the newest observation, `batch_shape`, float64; 0 if there is no observation."""
         return self.data.time
 
     @property
@@ -178,10 +179,10 @@ class Info(NamedTuple):
     """The report of an added observation.
 
     Attributes:
-        reset: Whether earlier observations were forgotten, `batch_shape`, bool: by a period that
-            ended before this round was decided, or by a trigger fired by its observation.
-        side_queries: Measurements requested from an expert since the previous observation,
-            `batch_shape`, int64.
+        reset: Whether earlier observations were forgotten, `batch_shape`, bool: because a period
+            ended before the choice of this round, or because a trigger reset at its observation.
+        side_queries: Number of measurements requested from an expert since the previous
+            observation, `batch_shape`, int64.
         sd: Predicted standard deviation of f at the suggestion, `batch_shape`.
         noise: Noise variance of the observation, given or estimated; infinite where the measurement
             failed, `batch_shape`.
