@@ -149,7 +149,7 @@ WORLDS = {
         lambda v: StaticWorld(LINE, functions=DRAW, noise=v),
         AT_LEAST_0,
         UP_TO,
-        "0 measures",
+        "0 means",
     ),
     "Abrupt": (
         lambda v: AbruptWorld(LINE, functions=DRAW, changes=[v], noise=0.1),

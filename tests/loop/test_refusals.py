@@ -62,7 +62,7 @@ REFUSED = {
     "late": (lambda loop: loop.tell(1.0, suggestion=4, time=0.5, noise=-1.0), "-1.0 as noise var"),
     "outside": (lambda loop: loop.observe([0.5, 3.0], 1.0), "X is .*3.0.* lies outside Box"),
     "text point": (lambda loop: loop.observe("here", 1.0), "X is 'here', but a point has 2 c"),
-    "several": (lambda loop: loop.observe([[0.5, 0.5]] * 2, 1.0), "each of several points .*table"),
+    "several": (lambda loop: loop.observe([[0.5, 0.5]] * 2, 1.0), "one by one, .*table"),
     "no context": (lambda loop: loop.observe([0.5, 0.5], 1.0, context=[1.0]), "takes 0 numbers"),
     "backwards": (
         lambda loop: loop.recommend(now=1.0),

@@ -295,7 +295,7 @@ def tell(**given):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: tell(noise=0.1), r"Omit noise .* tv_gp_ucb"),
+        (lambda: tell(noise=0.1), r"Omit noise.* tv_gp_ucb"),
         (lambda: Loop(strategy(), BOX).observe([0.5, 0.5], 4.0, noise=0.1), r"Omit noise"),
         (lambda: Loop.from_table(strategy(), BOX, [[0.1, 0.2]], [1.0], noise=[0.1]), r"Omit noise"),
         (lambda: strategy().describe(strategy().init(GRID, batch_shape=(2,))), "but .* takes one"),
