@@ -25,7 +25,7 @@ PAPERS = {
     "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
 ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged", "to be run anew")
-NOT_RUN_ANEW = ("w22-slow", "w22-slow-100", "m-temperature")
+NOT_RUN_ANEW = ("m-temperature",)
 """Figures without a stored run of the settings of the experiment."""
 HEAD = """# Figures and tables of the papers, rerun
 
