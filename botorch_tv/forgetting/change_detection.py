@@ -230,8 +230,8 @@ class GLRTrigger(Retention):
 
     def update(self, log: Log) -> tuple[Tensor, Tensor]:
         # Here t' refers to the next round. If a reset came just before this observation, t' is 2
-        # and the observation's residual counts. If this observation caused the reset, t' is 1 and
-        # its residual does not count.
+        # and the statistic contains the observation's residual. If this observation caused the
+        # reset, t' is 1 and the statistic does not contain it.
         return self._errors(log, (log.since - 2).clamp_min(0))
 
     def statistic(self, e: Tensor, number: Tensor) -> Tensor:

@@ -218,7 +218,7 @@ class Inference(ABC):
         """
 
     def looks(self, data: Data, horizon: int) -> Looks:
-        """Upper bounds of the sizes of a search of a box up to round ``horizon``."""
+        """Upper bounds on the sizes of the search of a box, in all rounds up to ``horizon``."""
         retained = self.process.most_retained(horizon)
         return Looks(retained, retained)
 

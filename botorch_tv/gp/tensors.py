@@ -96,8 +96,8 @@ class DeviceCopies:
 def repeated(value: float, shape: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A read-only tensor of one repeated number.
 
-    All entries share one cached number in memory, so PyTorch refuses to write to them. Only a
-    tensor with at most one entry is new and can be written to.
+    All entries share one cached number in memory, so PyTorch refuses to write to them. A
+    tensor with at most one entry has its own memory and can be written to.
     """
     if shape.numel() <= 1:
         return torch.full(shape, value, dtype=dtype, device=device)

@@ -65,10 +65,10 @@ class Declared(Module):  # type: ignore[misc]
             part: The formula, with the initial values.
             batch_shape: Batch shape of the parameters.
             trailing: Number of dimensions of size 1 after the batch shape.
-            priors: Priors of values per unit of the input, by parameter name, None for no prior;
-                parameters without an entry have their declared priors.
-            bounds: Bounds of values per unit of the input, by parameter name; parameters without an
-                entry have their declared bounds.
+            priors: Priors by parameter name. None removes a prior, and a parameter without an entry
+                has its declared prior. Values are per unit of the input.
+            bounds: Bounds by parameter name. A parameter without an entry has its declared bounds.
+                Values are per unit of the input.
             unit: Initial unit of time, as for :meth:`measure`; required if initial values are
                 within the bounds only in this unit.
             learn: Whether to register parameters; otherwise the formula is fixed.

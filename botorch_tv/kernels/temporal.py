@@ -213,8 +213,8 @@ class WienerKernel(DecayKernel):
     Times before the origin t₀ count as the origin, where the walk starts.
 
     Args:
-        sigma_w2: Initial variance σ_w² gained per unit of time, as a share of the variance at the
-            origin; at least 0.
+        sigma_w2: Initial value of σ_w², the variance gained per unit of time as a share of the
+            variance at the origin; at least 0.
         origin: Time t₀ of the first observation or the last reset, a number or a tensor of
             ``batch_shape``.
         batch_shape: Batch shape of the parameter.

@@ -32,9 +32,9 @@ class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters, for b loops.
 
     Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
-    result is a Gaussian of noise variance σ² ρ / w with the normalisation of w observations. Age
-    noise is not noise in the data: if it counted as observation noise, the estimate of σ² would
-    tend to 0.
+    result is a Gaussian density with noise variance σ² ρ / w, but with the normalising constant of
+    w observations. Age noise is not noise in the data: if it counted as observation noise, the
+    estimate of σ² would tend to 0.
 
     Args:
         kernel: The spatial kernel.

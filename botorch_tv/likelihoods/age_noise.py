@@ -374,8 +374,8 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     with n(lag) = γ^(-lag) ([W22] eq. (2)-(3)) or 1 + κ lag^α ([M] eq. (8)-(10)). Ages come from the
     column of time of the inputs; an observation at ``now`` or later has lag 0. A call without
-    inputs refers to the training data, which :class:`TimeVaryingGP` sets. For other data pass
-    inputs, ``likelihood(model(X), X)``.
+    inputs refers to the training data, which :class:`TimeVaryingGP` sets. For other data,
+    pass the inputs too: ``likelihood(model(X), X)``.
 
     Age noise depends on ``now``, so there is no joint prior over all times; the marginal likelihood
     is that of the data at ``now``.

@@ -53,8 +53,8 @@ def check_rows(X: Tensor, Y: Tensor, Yvar: Tensor | None, outputs: int | None = 
         X: Inputs, `... x n x d`.
         Y: Observations, `... x n x m`.
         Yvar: Noise variances of the observations, shape of ``Y``; None if they are learned.
-        outputs: Number m of outputs of an existing model, whose batch shapes only need to
-            broadcast; None for a new model.
+        outputs: Number m of outputs of an existing model, or None for a new model. With an
+            existing model, the batch shapes of X and Y may differ if they broadcast.
 
     Raises:
         BotorchTensorDimensionError: If shapes do not match.
