@@ -24,9 +24,7 @@ PAPERS = {
     "Time-Varying Functions",
     "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
-ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged", "to be run anew")
-NOT_RUN_ANEW = ("m-temperature",)
-"""Figures without a stored run of the settings of the experiment."""
+ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged")
 HEAD = """# Figures and tables of the papers, rerun
 
 `botorch-tv paper ID` reruns a figure. {rule}
@@ -94,8 +92,6 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _answer(id: str, verdict: Mapping[str, Any], results: Path) -> str:
     """Whether a figure agrees, one of :data:`ANSWERS`."""
-    if id in NOT_RUN_ANEW:
-        return ANSWERS[5]
     if not verdict["judged"]:
         return ANSWERS[4]
     if verdict["holds"] is None:
