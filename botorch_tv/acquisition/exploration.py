@@ -394,8 +394,11 @@ class BestMean(_BreaksTies):
 def draws_numbers(exploration: Exploration) -> bool:
     """Whether an exploration may use random numbers; True for user-defined explorations."""
     without = (
-        *(UpperConfidence, TightConfidence),
-        *(ExpectedImprovement, ProbabilityOfImprovement, BestMean),
+        UpperConfidence,
+        TightConfidence,
+        ExpectedImprovement,
+        ProbabilityOfImprovement,
+        BestMean,
     )
     return type(exploration) not in without or exploration.ties == "random"
 

@@ -36,6 +36,7 @@ from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Recorded, R
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld, PredictionError, SineWorld, StudyResult
 from botorch_tv.simulation.panels import fit_epsilon
+from botorch_tv.simulation.panels.temporal import spectrum
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import (
@@ -288,13 +289,13 @@ def fitted_alpha(world: PanelWorld, kernel: Kernel) -> float:
     covariance λ 11ᵀ + diag(n), a diagonal matrix plus a matrix of rank one.
     """
     rows, lag = world.training, np.arange(len(world.training))[::-1].astype(np.float64)
-    eigenvalues, vectors = np.linalg.eigh(kernel(world.domain.X).to_dense().detach().numpy())
-    eigenvalues, series = eigenvalues.clip(0), rows @ vectors  # `rows x arms`
+    eigenvalues, vectors = spectrum(kernel(world.domain.X).to_dense().detach().numpy())
+    series = rows @ vectors  # `rows x eigenvectors`
 
     def misfit(alpha: float) -> float:
         precision = 1 / (world.model_noise * (1 + lag**alpha))
         gain, pull = eigenvalues * precision.sum(), precision @ series
-        square = (precision @ series**2).sum() - (eigenvalues * pull**2 / (1 + gain)).sum()
+        square = (precision @ rows**2).sum() - (eigenvalues * pull**2 / (1 + gain)).sum()
         return float(square + np.log1p(gain).sum() - rows.shape[1] * np.log(precision).sum())
 
     return min(ALPHAS, key=misfit)

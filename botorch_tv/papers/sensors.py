@@ -319,8 +319,7 @@ TRAFFIC = Experiment(
     score=_judge_traffic,
     remark="A week of Los Angeles replaces a month of interstate 880; models are fitted to the "
     "other working days. The fastest road changes little over "
-    "a morning, so the excess over each road's usual speed is played as well. Standard errors are "
-    "over first sensors.",
+    "a morning, so the excess over each road's usual speed is played as well.",
 )
 
 _LABORATORY, _OTHER_DAYS = (

@@ -249,9 +249,10 @@ def plot_panels(
     grid = figure.subplots(parts * rows, columns, squeeze=False, height_ratios=ratios)
     stacks = grid.reshape(rows, parts, columns).swapaxes(1, 2).reshape(-1, parts)
     panels = stacks[:, 0]
-    for number in range(1, len(results)) if one_scale else ():
-        panels[number].sharey(panels[0])
-        panels[number].tick_params(labelleft=number % columns == 0)
+    if one_scale:
+        for number, axes in enumerate(panels[1 : len(results)], start=1):
+            axes.sharey(panels[0])
+            axes.tick_params(labelleft=number % columns == 0)
     for axes in stacks[len(results) :].flat:
         axes.set_visible(False)
     curves = [regret_curves(result, not logarithmic) for result in results.values()]
