@@ -371,20 +371,20 @@ def test_mauduit_is_fitted(folder, monkeypatch):
     assert own[EXPERTS[1]].inflation.alpha == mauduit.fitted_alpha(world, kernel)
 
 
+@pytest.mark.parametrize(("count", "seed"), [(40, 5), (8, 3)])  # few rows: the determinant counts
 @pytest.mark.parametrize("alpha", [0.5, 1.5])
-def test_alpha_is_fitted(alpha, monkeypatch):
-    """The best of some α by the dense matrix, for rows drawn with the noise of [M] (8)."""
-    monkeypatch.setattr(mauduit, "ALPHAS", (0.2, 0.5, 1.0, 1.5, 2.0))
-    random, places = np.random.default_rng(5), np.stack([np.arange(6.0), np.zeros(6)], -1)
-    kernel, lag, noise = mauduit._kernel(2.0), np.arange(40)[::-1].astype(float), 0.05
+def test_alpha_is_fitted(alpha, count, seed):
+    """The best α by the dense matrix, for rows drawn with the noise of [M] (8)."""
+    random, places = np.random.default_rng(seed), np.stack([np.arange(6.0), np.zeros(6)], -1)
+    kernel, lag, noise = mauduit._kernel(2.0), np.arange(count)[::-1].astype(float), 0.05
     K = np.exp(-((places[:, :1] - places[:, 0]) ** 2) / (2 * 2.0**2))
     f = np.linalg.cholesky(K + 1e-9 * np.eye(6)) @ random.standard_normal(6)
-    rows = f + np.sqrt(noise * (1 + lag**alpha))[:, None] * random.standard_normal((40, 6))
-    world = PanelWorld(np.concatenate([rows, rows[:1]]), train=40, coordinates=places)
+    rows = f + np.sqrt(noise * (1 + lag**alpha))[:, None] * random.standard_normal((count, 6))
+    world = PanelWorld(np.concatenate([rows, rows[:1]]), train=count, coordinates=places)
     likelihoods = {}
     for each in mauduit.ALPHAS:
         N = np.diag(world.model_noise * (1 + lag**each))
-        C = np.kron(np.ones((40, 40)), K) + np.kron(N, np.eye(6))
+        C = np.kron(np.ones((count, count)), K) + np.kron(N, np.eye(6))
         y = world.training.ravel()
         likelihoods[each] = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(C)[1])
     best = max(likelihoods, key=likelihoods.get)
