@@ -12,10 +12,7 @@ from ax_experiment import ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv.acquisition import Constant
 from botorch_tv.ax import adaptive_generation_strategy as adaptive
-from botorch_tv.ax import (
-    best_now,
-    complete_trial_at,
-)
+from botorch_tv.ax import best_now, complete_trial_at
 from botorch_tv.ax import time_varying_generation_strategy as fitted
 from botorch_tv.forgetting import ExponentialWeights, Markov, SlidingWindow
 

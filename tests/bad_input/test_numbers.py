@@ -145,12 +145,7 @@ study = partial(
 WORLDS = {
     "MarkovWorld epsilon": (markov("epsilon"), RATE, UNIT, "static"),
     "MarkovWorld noise": (markov("noise"), AT_LEAST_0, UP_TO, "0 means no noise"),
-    "Static": (
-        lambda v: StaticWorld(LINE, functions=DRAW, noise=v),
-        AT_LEAST_0,
-        UP_TO,
-        "0 means",
-    ),
+    "Static": (lambda v: StaticWorld(LINE, functions=DRAW, noise=v), AT_LEAST_0, UP_TO, "0 means"),
     "Abrupt": (
         lambda v: AbruptWorld(LINE, functions=DRAW, changes=[v], noise=0.1),
         *((1, 2.5), AT_LEAST + "2", "first round"),

@@ -122,12 +122,7 @@ WIDTHS = [(math.nan, "nan", "finite"), (-1.0, "-1", "at least 0"), (math.inf, "i
 WIDTHS += [(None, "None", "plain number"), ("2", "'2'", "plain number")]
 BETA = "√beta of Answers()"
 ROWS = {
-    "one factor": (
-        lambda: strategy(inflation=OneFactor()),
-        "OneFactor",
-        "()",
-        "(1, 5)",
-    ),
+    "one factor": (lambda: strategy(inflation=OneFactor()), "OneFactor", "()", "(1, 5)"),
     "in a likelihood": (lambda: FixedAging(Listed(0.0, math.nan)), "[0.0, nan", "positive f"),
     "width of others": (lambda: asked(torch.ones(7)), "(7,)", "a number, or"),
     "width of a trial": (

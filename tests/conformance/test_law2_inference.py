@@ -5,14 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import (
-    BY_NAME,
-    CHOOSING,
-    ENGINES,
-    Preset,
-    each_pair,
-    every_pair,
-)
+from conformance.presets import BY_NAME, CHOOSING, ENGINES, Preset, each_pair, every_pair
 from conformance.rounds import (
     Run,
     Setting,

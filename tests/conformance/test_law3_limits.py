@@ -76,10 +76,7 @@ LIMITS: dict[str, Strategy] = {
     "N > T by time": replace(PLAIN, retention=PeriodicReset(1e9, by="time")),
     "W > T by time": replace(PLAIN, retention=SlidingWindow(1e9, by="time")),
     "three limits at once": replace(
-        PLAIN,
-        decay=Markov(0.0),
-        inflation=ExponentialWeights(1.0),
-        retention=EventTrigger(1e-300),
+        PLAIN, decay=Markov(0.0), inflation=ExponentialWeights(1.0), retention=EventTrigger(1e-300)
     ),
     "three other limits at once": replace(
         PLAIN,

@@ -8,14 +8,7 @@ from torch.testing import assert_close
 
 from botorch_tv.gp.cholesky import pivoted_cholesky
 from botorch_tv.gp.linalg import first_maximum
-from botorch_tv.gp.random import (
-    GOLDEN,
-    normals,
-    signed,
-    trial_keys,
-    uniforms,
-    words,
-)
+from botorch_tv.gp.random import GOLDEN, normals, signed, trial_keys, uniforms, words
 from botorch_tv.gp.tensors import Scratch
 
 

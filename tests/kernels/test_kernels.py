@@ -18,13 +18,7 @@ from numpy.testing import assert_allclose
 from oracles.dense import decay_between, regression, squared_exponential
 from torch.testing import assert_close
 
-from botorch_tv.forgetting import (
-    Decay,
-    ExponentialWeights,
-    Markov,
-    UncertaintyInjection,
-    Wiener,
-)
+from botorch_tv.forgetting import Decay, ExponentialWeights, Markov, UncertaintyInjection, Wiener
 from botorch_tv.kernels import (
     AgeWeight,
     DecayKernel,

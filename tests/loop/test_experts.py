@@ -9,17 +9,7 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from experts.by_the_book import window_starts
-from loop.loops import (
-    GRID,
-    NOISE,
-    PLACES,
-    assert_refused,
-    kernel,
-    made,
-    measured,
-    number,
-    tensor,
-)
+from loop.loops import GRID, NOISE, PLACES, assert_refused, kernel, made, measured, number, tensor
 from oracles.dense import squared_exponential
 
 from botorch_tv.experts import Consultation, ExpertWarning, sparq_gp_ucb, w_sparq_gp_ucb

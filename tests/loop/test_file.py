@@ -6,16 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from loop.loops import (
-    BOX,
-    CASES,
-    GRID,
-    NOISE,
-    STRATEGIES,
-    kernel,
-    made,
-    measured,
-)
+from loop.loops import BOX, CASES, GRID, NOISE, STRATEGIES, kernel, made, measured
 
 from botorch_tv.forgetting import Static
 from botorch_tv.loop import Loop

@@ -181,18 +181,9 @@ REFUSED = {
     "truths": (points([[True], [False]]), "a point has 1 coordinate"),
     "complex": (points(np.array([[1 + 2j], [0.5]])), "a point has 1 coordinate"),
     "texts": (points([["0.5"], ["0.2"]]), "a point has 1 coordinate"),
-    "capitals": (
-        line(pd.DataFrame({"t": [0.2], "y": [1.0], "OK": [1.0]})),
-        "has a column OK; wr",
-    ),
-    "Time": (
-        line(pd.DataFrame({"t": [0.2], "y": [1.0], "Time": [1.0]})),
-        "has a column Time; wr",
-    ),
-    "twins": (
-        line(pd.DataFrame([[0.2, 0.9]], columns=["t", "t"]), [1.0]),
-        "two columns of the",
-    ),
+    "capitals": (line(pd.DataFrame({"t": [0.2], "y": [1.0], "OK": [1.0]})), "has a column OK; wr"),
+    "Time": (line(pd.DataFrame({"t": [0.2], "y": [1.0], "Time": [1.0]})), "has a column Time; wr"),
+    "twins": (line(pd.DataFrame([[0.2, 0.9]], columns=["t", "t"]), [1.0]), "two columns of the"),
     "labels of y": (line(NAMED, SORTED), r"y\.loc\[X\.index\], or y\.to_numpy"),
     "of time": (line(NAMED, [1, 2, 3], time=SORTED), r"time\.loc\[X\.index\], or time\.to_nu"),
     "of noise": (line(NAMED, [1, 2, 3], noise=SORTED), r"noise\.loc\[X\.index\], or noise\.to_"),

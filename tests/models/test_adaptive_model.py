@@ -7,10 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition import (
-    qLogExpectedImprovement,
-    qLogNoisyExpectedImprovement,
-)
+from botorch.acquisition import qLogExpectedImprovement, qLogNoisyExpectedImprovement
 from botorch.acquisition.analytic import LogConstrainedExpectedImprovement
 from botorch.acquisition.logei import qLogProbabilityOfFeasibility
 from botorch.acquisition.objective import (

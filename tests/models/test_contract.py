@@ -266,8 +266,7 @@ def test_subset_output(forgetting, fixed, batch):
 
 @every_forgetting
 @pytest.mark.parametrize(
-    ("batch", "m", "fixed"),
-    [((), 1, False), ((), 1, True), ((), 2, False), ((2,), 2, True)],
+    ("batch", "m", "fixed"), [((), 1, False), ((), 1, True), ((), 2, False), ((2,), 2, True)]
 )
 def test_fantasize(forgetting, batch, m, fixed):
     model = build(forgetting, batch=batch, m=m, fixed=fixed)

@@ -20,13 +20,7 @@ from optuna.testing import pytest_samplers
 from optuna.trial import TrialState, create_trial
 from optuna_worker import choose, objective, sampler, work
 
-from botorch_tv import (
-    et_gp_ucb,
-    gp_ei,
-    gp_ts,
-    random_search,
-    sparq_gp_ucb,
-)
+from botorch_tv import et_gp_ucb, gp_ei, gp_ts, random_search, sparq_gp_ucb
 from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import TrialClock
 

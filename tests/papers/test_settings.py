@@ -10,12 +10,7 @@ from oracles.panels import dense_log_likelihood
 from scipy.io import savemat
 from synthetic_results import make_result
 
-from botorch_tv.acquisition import (
-    IGPUCB,
-    AgnosticGPUCB,
-    Fixed,
-    Logarithmic,
-)
+from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Fixed, Logarithmic
 from botorch_tv.papers import (
     EXPERIMENTS,
     bogunovic2016,
@@ -29,21 +24,8 @@ from botorch_tv.papers import (
 )
 from botorch_tv.papers.mandl2026 import BETAS, GROWING, best_beta, better_betas
 from botorch_tv.papers.mauduit import EXPERTS
-from botorch_tv.papers.recordings import (
-    ERA5,
-    LIGHT,
-    PAPER_STOCKS,
-    STOCKS,
-    TRAFFIC,
-    Recordings,
-)
-from botorch_tv.simulation import (
-    AbruptWorld,
-    FixedFunctions,
-    PanelWorld,
-    StaticWorld,
-    run_study,
-)
+from botorch_tv.papers.recordings import ERA5, LIGHT, PAPER_STOCKS, STOCKS, TRAFFIC, Recordings
+from botorch_tv.simulation import AbruptWorld, FixedFunctions, PanelWorld, StaticWorld, run_study
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
 from botorch_tv.strategies import Grid

@@ -11,14 +11,7 @@ from botorch_tv.learning.refit import Refit
 from botorch_tv.simulation import BoxWorld, Diagnosis, StudyResult, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import (
-    Box,
-    DiscreteSearch,
-    MultiStart,
-    Strategy,
-    et_gp_ucb,
-    tv_gp_ucb,
-)
+from botorch_tv.strategies import Box, DiscreteSearch, MultiStart, Strategy, et_gp_ucb, tv_gp_ucb
 from botorch_tv.test_functions import MarkovFunction, TimeVaryingTestFunction
 
 ASCENT = MultiStart(raw_samples=16, restarts=2, evaluations=10)

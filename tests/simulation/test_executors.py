@@ -30,11 +30,7 @@ from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective, OnArms
 from botorch_tv.strategies import GPStrategy, Grid, Strategy, gp_ucb
 
-EXECUTORS = {
-    "remote": Remote,
-    "queue": Queue,
-    "threads": partial(ThreadPoolExecutor, 2),
-}
+EXECUTORS = {"remote": Remote, "queue": Queue, "threads": partial(ThreadPoolExecutor, 2)}
 
 
 def processes(workers: int) -> ProcessPoolExecutor:

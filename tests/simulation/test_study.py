@@ -13,15 +13,7 @@ from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import (
-    Grid,
-    Strategy,
-    et_gp_ucb,
-    gp_ucb,
-    sw_gp_ucb,
-    tv_gp_ucb,
-    ui_gp_ucb,
-)
+from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_gp_ucb
 
 GRID = Grid.regular(8, 2)
 KERNEL = unit_kernel("se", 0.25)

@@ -17,12 +17,7 @@ from botorch_tv.acquisition import (
     Thompson,
     UniformChoice,
 )
-from botorch_tv.forgetting import (
-    EventTrigger,
-    ExponentialWeights,
-    Markov,
-    SlidingWindow,
-)
+from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov, SlidingWindow
 from botorch_tv.gp.box import BoxPrior, PointBasis
 from botorch_tv.gp.points import PointRegression
 from botorch_tv.learning import Refit

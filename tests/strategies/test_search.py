@@ -21,14 +21,7 @@ from botorch_tv.forgetting import Markov
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.search import Sought, _climb, nearest, peaks_of, raw_points, spread
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import (
-    Box,
-    Float,
-    GPStrategy,
-    Integer,
-    MultiStart,
-    adaptive_gp_ucb,
-)
+from botorch_tv.strategies import Box, Float, GPStrategy, Integer, MultiStart, adaptive_gp_ucb
 from botorch_tv.strategies.state import draws_from
 
 D = torch.float64
