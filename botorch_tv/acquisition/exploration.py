@@ -1,7 +1,7 @@
 """How a posterior becomes a choice: confidence bounds, samples, improvements, or chance.
 
-An exploration usually scores every candidate, and plays the candidate with the highest score. It
-reads the posterior from :class:`Candidates`, which works on grids and on boxes.
+An exploration usually scores every candidate, and plays the candidate with the highest score. The
+posterior comes from :class:`Candidates`, which works on grids and on boxes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ Ties = Literal["first", "random"]
 
 
 class Candidates(ABC):
-    """The posterior of f_now on M candidates: all arms of a grid, or some points of a box.
+    """The posterior of the current objective at M candidates: arms of a grid, or points of a box.
 
-    On a grid all arms are candidates. On a box ``mean``, ``sd`` and :meth:`sample` are available
-    only for the candidates that a score function receives, and for the result of :meth:`at`. An
-    exploration that passes a score function to :meth:`argmax` works on grids and on boxes.
+    On a grid all arms are candidates. On a box some points are candidates, and there ``mean``,
+    ``sd`` and :meth:`sample` are available only for the candidates that a score function receives,
+    and for the result of :meth:`at`. An exploration that passes a score function to :meth:`argmax`
+    works on grids and on boxes.
 
     Attributes:
         sign: 1 when maximising, -1 when minimising.
@@ -37,7 +38,7 @@ class Candidates(ABC):
         memory: The exploration's memory of earlier rounds; see
             :class:`~botorch_tv.forgetting.base.Part`.
         scratch: Reusable memory for intermediate results.
-        mean: Posterior mean minus the prior mean (the same for all candidates), `batch_shape x M`.
+        mean: Posterior mean minus the prior mean, which is a constant, `batch_shape x M`.
         sd: Posterior standard deviation, `batch_shape x M`.
         tight_sd: σ̃ of :class:`TightConfidence`, `batch_shape x M`; on grids only.
         sqrt_beta: √beta of the strategy's confidence schedule, the factor on ``sd`` in confidence
@@ -74,8 +75,9 @@ class Candidates(ABC):
         """The best observation in use, minus the prior mean, `batch_shape x 1`.
 
         The best observation is the largest when maximising, and the smallest when minimising.
-        Without data the result is 0. Answers of an expert are ignored. Observations are noisy and
-        may be outdated, so under drift :attr:`incumbent` is more informative.
+        Without data the result is 0. Answers that a strategy asked an expert for are ignored.
+        Observations are noisy and may be outdated, so under drift :attr:`incumbent` is more
+        informative.
         """
 
     @property
@@ -85,16 +87,17 @@ class Candidates(ABC):
 
     @abstractmethod
     def sample(self, n: int = 1) -> Tensor:
-        """Samples of the posterior minus its mean, `n x batch_shape x M`.
+        """Samples of the posterior, minus the posterior mean, `n x batch_shape x M`.
 
-        A sample of the posterior itself is such a sample plus ``mean``. Repeated calls within a
-        round return the same samples: ``sample(2)[0]`` is ``sample(1)[0]``.
+        Add ``mean`` to obtain samples of the posterior itself. Repeated calls within a round return
+        the same samples: ``sample(2)[0]`` is ``sample(1)[0]``.
 
         Args:
             n: Number of samples.
 
         Raises:
-            InputDataError: On a box outside a score and without :meth:`at`.
+            InputDataError: If called on a box, neither in a score function nor on a result of
+                :meth:`at`.
         """
 
     @abstractmethod
@@ -120,8 +123,8 @@ class Candidates(ABC):
             first_without_data: Whether a trial without data ignores the scores and takes the first
                 arm of a grid, or the centre of a box. With ``ties="random"`` such a trial takes a
                 random arm.
-            ties: Which of several tying arms to take: the ``"first"``, or a uniformly ``"random"``
-                arm; grids only.
+            ties: Which arm of a grid to take if several arms tie: the ``"first"``, or a uniformly
+                ``"random"`` arm.
 
         Returns:
             A choice: the index of an arm, `batch_shape`, int64, or a point of a box,
@@ -146,7 +149,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """The first choice in trials where a condition holds, else the second, `batch_shape [x d]`.
+        """``first`` where a condition holds, and ``second`` in other trials, `batch_shape [x d]`.
 
         Args:
             condition: The condition, `batch_shape`, bool.
@@ -170,9 +173,9 @@ class Exploration(Part):
     may have a memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
-        samples: Whether the exploration draws samples in every round. If True, the strategy uses a
-            method that draws samples faster.
-        ties: Which of several tying arms of a grid :meth:`choose` takes.
+        samples: Whether the exploration draws posterior samples in every round. If True, the
+            strategy uses a method that draws samples faster.
+        ties: Which arm of a grid :meth:`choose` takes if several arms tie.
 
     Example:
         >>> class TopTwo(Exploration):
@@ -192,8 +195,8 @@ class Exploration(Part):
     def score(self, candidates: Candidates) -> Tensor:
         """The score of each candidate, `batch_shape x M`.
 
-        On a box the score must be differentiable with respect to the points, and this method is
-        called for groups of trials, whose batch shape is flattened to one dimension.
+        On a box the score must be differentiable with respect to the points. There this method is
+        called for a group of trials at a time, with a batch shape of one dimension.
 
         Args:
             candidates: The candidates.
@@ -229,7 +232,7 @@ class Plain(Exploration):
 
 @dataclass(frozen=True)
 class _BreaksTies(Exploration):
-    """An exploration that takes the candidate with the best score, or one of several tying arms."""
+    """An exploration that takes the candidate with the highest score; ``ties`` settles ties."""
 
     ties: Ties = "first"
 
@@ -247,10 +250,10 @@ class UpperConfidence(_BreaksTies):
     """Play the largest mean(x) + √beta sd(x); the smallest mean(x) - √beta sd(x) when minimising.
 
     Args:
-        ties: Which arm of a grid to play when bounds agree within 1e-7 prior standard deviations,
-            as in unexplored regions: the ``"first"``, which is reproducible, or a ``"random"`` arm.
-            The papers do not specify this arm. The option matters if bounds agree on a large part
-            of the domain.
+        ties: Which arm of a grid to play if several arms tie: the ``"first"``, which is
+            reproducible, or a ``"random"`` arm. Arms tie if their bounds differ by less than 1e-7
+            prior standard deviations, as in unexplored regions. The papers give no rule for ties.
+            The rule matters if ties extend over a large part of the domain.
 
     Raises:
         ValueError: If ``ties`` is neither ``"first"`` nor ``"random"``.
@@ -267,12 +270,12 @@ class TightConfidence(_BreaksTies):
     matrix of the observations, k their covariances with x, and N the diagonal matrix of their noise
     variances n_s, which grow with age from λ.
 
-    [W22] Theorem 2 uses a smaller variance: σ̃² = λ ‖φ(x)‖² in the norm of V⁻¹ Ṽ V⁻¹. This variance
-    equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. It is the expected squared error of the
+    [W22] Theorem 2 uses a smaller variance: σ̃² = λ φ(x)ᵀ V⁻¹ Ṽ V⁻¹ φ(x), with V and Ṽ of [W22]. It
+    equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. σ̃² is the expected squared error of the
     mean if the objective is static and all observations have noise variance λ. If noise does not
-    age, σ̃² is var(x). [W22] computes σ̃ from explicit features φ; this class needs no features.
-    The class works only on grids and for static covariances. With M arms a round costs O(M²) per
-    trial.
+    grow with age, σ̃² equals var(x). [W22] computes σ̃ from explicit features φ; this class needs
+    no features. The class works only on grids and for static covariances. With M arms a round costs
+    O(M²) per trial.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -335,12 +338,12 @@ class ExpectedImprovement(_Improves):
         ties: See :class:`UpperConfidence`.
         incumbent: Which incumbent m to use. ``"posterior"`` is the best posterior mean among the
             points observed; it forgets old data as the posterior does. ``"observed"`` is the best
-            observation in use, the textbook definition for exact observations of a static
-            objective. If observations are noisy, the best observation is usually better than the
-            objective at its point, which increases exploration.
+            observation in use; textbooks use it for exact observations of a static objective. A
+            noisy best observation is usually better than the objective at its point, and this
+            difference increases exploration.
 
     Raises:
-        ValueError: If ``ties`` or ``incumbent`` is none of the values above.
+        ValueError: If ``ties`` or ``incumbent`` is not an allowed value.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -376,12 +379,12 @@ class UniformChoice(Plain):
 
 @dataclass(frozen=True)
 class BestMean(_BreaksTies):
-    """The best posterior mean, or the best lower bound mean(x) - caution sd(x): no exploration.
+    """Play the largest mean(x) - caution sd(x), without exploration; mirrored when minimising.
 
     Args:
         ties: See :class:`UpperConfidence`.
-        caution: Number of standard deviations between the mean and the bound, which lies below the
-            mean when maximising and above it when minimising.
+        caution: Number of standard deviations between the mean and the bound. The bound lies below
+            the mean when maximising, and above the mean when minimising.
     """
 
     caution: float = 0.0
@@ -404,11 +407,11 @@ def draws_numbers(exploration: Exploration) -> bool:
 
 
 def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | None:
-    """The factor w of a score ±mean + w sd, which has closed-form derivatives; None for others.
+    """The factor w of a score of the form ±mean + w sd; None for any other score.
 
     Args:
-        score: The score function.
-        sqrt_beta: √beta, the w of :class:`UpperConfidence`.
+        score: The score function; the form ±mean + w sd has closed-form derivatives.
+        sqrt_beta: √beta, which is w for :class:`UpperConfidence`.
     """
     function = getattr(score, "__func__", None)
     if function is BestMean.score:
@@ -417,7 +420,7 @@ def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | No
 
 
 def log_expected_excess(u: Tensor) -> Tensor:
-    """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] for standard normal z, any shape.
+    """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] with z standard normal.
 
     Let h(u) = φ(u) + u Φ(u) and a = |u|. Then h(-a) = φ(a) g with g = 1 - a √(π/2) erfcx(a / √2).
     For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². For positive u the
@@ -464,7 +467,8 @@ class Forced(Exploration):
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].
-        otherwise: The exploration of the other rounds; its memory is updated in all rounds.
+        otherwise: The exploration that chooses in the other rounds; its memory is updated in all
+            rounds.
 
     Raises:
         ValueError: If ``chance`` lies outside [0, 1].

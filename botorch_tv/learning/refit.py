@@ -132,7 +132,7 @@ class Refit:
         require(
             not undeclared,
             f"Refit: decay has {undeclared}, but {decay!r} declares "
-            f"{list(decay.parameters) or 'no parameters'}; use declared names.",
+            f"{list(decay.parameters) or 'no parameters'}; use names that it declares.",
         )
         require(
             bool(decay.parameters) or is_static(decay) or self.decay is None,

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class StudyResult(StudyRecord):
-    """Every trial of a regret study, labelled.
+    """The labelled data of every trial of a regret study.
 
     In every trial all strategies have the same objectives and the same noise, so they are compared
     trial by trial. The paired difference of two strategies has a much smaller standard error than
-    their means.
+    each mean.
 
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables `regret`
@@ -168,8 +168,8 @@ class StudyResult(StudyRecord):
             path: Where to write the figure; its extension selects the format.
             across: Index of the coordinate of the arms that is horizontal.
             names: Names of the coordinates.
-            aspect: Length of a vertical unit divided by that of a horizontal unit; 1 /
-                cos(latitude) for degrees of latitude and longitude.
+            aspect: Length of a vertical unit divided by the length of a horizontal unit;
+                1 / cos(latitude) for degrees of latitude and longitude.
             ax: Axes for the map of a single strategy; or for the curves of all strategies, if the
                 arms have one coordinate.
             strategy: Label of the only strategy to draw. By default all are drawn, but a map on
@@ -379,7 +379,7 @@ _COLUMNS = {
 
 _LEGEND = (
     "Triggered resets per trial and the share of each cause; share of rounds with objective f and\n"
-    f"observation y in their {LEVEL:.0%} bands, and with f in the band played, mean ± √β sd."
+    f"observation y in their {LEVEL:.0%} bands, and with f in the band mean ± √β sd."
 )
 
 

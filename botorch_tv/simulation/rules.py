@@ -91,7 +91,7 @@ stores at a time, and the features of the kernel of the strategy."""
 
 
 class TooManyArms(Exception):
-    """A trial has more than :data:`MOST_SLOTS` played arms, so the recursion is faster."""
+    """A trial has more than :data:`MOST_SLOTS` played arms; recursion over all arms is faster."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
@@ -122,7 +122,7 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
 
 
 def numbers_per_trial(compilable: Compilable, horizon: int) -> int:
-    """Number of numbers that a trial stores in round ``horizon``, including temporary numbers."""
+    """How many numbers a trial stores in round ``horizon``, including temporary numbers."""
     _, most, basis = compilable
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
     older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # previous slots, while copied

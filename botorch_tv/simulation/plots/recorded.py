@@ -54,8 +54,8 @@ def plot_prediction_error(
         path: Where to write the figure; its extension selects the format.
         across: Index of the coordinate of the arms that is horizontal.
         names: Names of the coordinates.
-        aspect: Length of a vertical unit divided by that of a horizontal unit; 1 / cos(latitude)
-            for degrees of latitude and longitude.
+        aspect: Length of a vertical unit divided by the length of a horizontal unit;
+            1 / cos(latitude) for degrees of latitude and longitude.
         ax: Axes for the map of a single strategy; or for the curves of all strategies, if the arms
             have one coordinate. Their figure is returned.
         strategy: Label of the only strategy to draw. By default all are drawn, but a map on ``ax``
@@ -95,7 +95,7 @@ def plot_prediction_error(
         axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
         if number % abreast == 0:
             axes.set_ylabel(names[1 - across])
-        if number + abreast >= len(order):  # panels with no map below
+        if number + abreast >= len(order):  # no panel below has a map
             axes.set_xlabel(names[across])
             axes.tick_params(labelbottom=True)
     for axes in panels[len(order) :]:
@@ -108,7 +108,7 @@ def plot_prediction_error(
 
 
 def arrangement(maps: int) -> tuple[int, int]:
-    """Number of rows and number of columns for this many maps; rows are about equally full."""
+    """Number of rows and number of columns for a number of maps; rows are about equally full."""
     rows = -(-maps // ABREAST)
     return rows, -(-maps // rows)
 

@@ -37,7 +37,7 @@ strategy."""
 
 
 class PanelWorld(GridWorld):
-    """Recorded readings of many arms: first rows train a model, the rest is replayed, [B16] §5.2.
+    """Readings of many arms: the first rows train a model, the others are replayed, [B16] §5.2.
 
     All readings are scaled to (reading - mean) / scale, where mean and scale (the standard
     deviation) are those of the training rows. The training rows also give the model. Its kernel is
