@@ -163,7 +163,7 @@ Incumbent = Literal["posterior", "observed"]
 """The reference of an improvement: the best posterior mean among the points observed, or the best
 value observed."""
 SMALLEST_VARIANCE = 1e-12
-"""Lower limit of the variance in improvements, relative to the largest prior variance."""
+"""Smallest posterior variance that an improvement uses, divided by the largest prior variance."""
 
 
 class Exploration(Part):
@@ -291,15 +291,15 @@ class TightConfidence(_BreaksTies):
 class Thompson(Plain):
     """Play the best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
 
-    Here v_t is the strategy's width √beta, and c is the posterior covariance. On a grid the sample
-    is joint over all arms. On a box the sample is a function, drawn by Matheron's rule from random
-    features of the prior.
+    Here v_t is the strategy's width √beta, and c is the posterior covariance. On a grid the values
+    at all arms are sampled jointly. On a box the sample is a function, drawn by Matheron's rule
+    from random features of the prior.
     """
 
     samples = True
 
     def score(self, candidates: Candidates) -> Tensor:
-        # A centred normal is symmetric, so the sign of the sample does not matter.
+        # A normal distribution with mean 0 is symmetric, so the sign of the sample does not matter.
         return _optimistic(candidates, candidates.sample()[0])
 
     def choose(self, candidates: Candidates) -> Tensor:
@@ -426,10 +426,10 @@ def log_expected_excess(u: Tensor) -> Tensor:
     For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². For positive u the
     result follows from h(a) = h(-a) + a.
     """
-    # At this |u| the exact form of g and its replacement have the same error: the machine's
+    # At |u| = limit the exact form of g and its replacement have the same error: the machine's
     # precision to the power 2/3.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
-    # torch.abs would have the derivative 0 at u = 0, where searches from the incumbent start.
+    # A search that starts at the incumbent starts at u = 0, where torch.abs has the derivative 0.
     a = torch.where(u > 0, u, -u)
     square = a.square()
     # Each form of g is evaluated only where it is used: elsewhere its derivative could be NaN.
@@ -442,7 +442,7 @@ def log_expected_excess(u: Tensor) -> Tensor:
 
 
 def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
-    """The scores ±mean + √beta spread, in reused memory unless gradients are enabled."""
+    """The scores ±mean + √beta spread; without gradients they are stored in reused memory."""
     sqrt_beta, mean, sign = candidates.sqrt_beta, candidates.mean, candidates.sign
     if torch.is_grad_enabled() and (mean.requires_grad or spread.requires_grad):
         best = mean if sign > 0 else -mean

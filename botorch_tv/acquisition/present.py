@@ -320,7 +320,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with their times.
+        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times.
 
         BoTorch appends sequential candidates to these points. If BoTorch searches only the columns
         other than time, the candidates have no times.
@@ -335,7 +335,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         """Set the points chosen but not measured yet.
 
         Args:
-            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
         """
         self.acq_function.set_X_pending(None if X_pending is None else self.place(X_pending))
         self._has_times = self.place.has_time(X_pending)
@@ -395,13 +395,13 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         """Set the points chosen but not measured yet.
 
         Args:
-            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
         """
         super().set_X_pending(None if X_pending is None else self.project(X_pending))
 
 
 class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # type: ignore[misc]
-    """Log noisy expected improvement at the present, over the current values of earlier points.
+    """Log noisy expected improvement at the present, relative to current values of earlier points.
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
@@ -455,7 +455,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with times."""
+        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times."""
         X = _pending_in_baseline(self) if self.incremental else self._joined
         return X if X is None or self._has_times else self.place.without_time(X)
 
@@ -468,7 +468,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         """Set the points chosen but not measured yet.
 
         Args:
-            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
         """
         super().set_X_pending(None if X_pending is None else self.place(X_pending))
         self._has_times = self.place.has_time(X_pending)

@@ -25,7 +25,7 @@ from botorch_tv.gp.covariance import checked
 from botorch_tv.validation import require, require_integer, require_number, settle_number
 
 GREEDY_SHARE = 1 - math.exp(-1)
-"""Greedy choice attains at least this fraction of the maximum of a monotone submodular function."""
+"""Smallest fraction of the maximum of a monotone submodular function that greedy choice attains."""
 
 
 class WidthContext(NamedTuple):

@@ -32,9 +32,9 @@ class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters, for b loops.
 
     Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
-    result is a Gaussian density with noise variance σ² ρ / w, but with the normalising constant of
-    w observations. Age noise is not noise in the data: if it counted as observation noise, the
-    estimate of σ² would tend to 0.
+    result is a Gaussian density with noise variance σ² ρ / w, except for its normalising constant:
+    this is (2π σ² ρ)^(-w/2). Age noise is not noise in the data: if it counted as observation
+    noise, the estimate of σ² would tend to 0.
 
     Args:
         kernel: The spatial kernel.
@@ -192,7 +192,7 @@ class Learned(NamedTuple):
             `batch_shape x p`, float64.
         kernel: The spatial kernel with learned parameters, of batch shape `batch_shape`.
         noise: Noise variance σ² of a new observation, `batch_shape`.
-        decay: The decay with learned values of every loop.
+        decay: The decay, with the learned values of every loop.
         log_posterior: Logarithm of the marginal likelihood times the prior densities,
             `batch_shape`.
         evaluations: Number of times that the posterior density was evaluated, in total over all
@@ -249,7 +249,8 @@ def learn(
             ranges. The unit cube by default.
 
     Raises:
-        InputDataError: If the kernel is of another class or has a batch shape.
+        InputDataError: If the class of the kernel is not supported, or the kernel has a batch
+            shape.
         ValueError: If an initial value lies outside the bounds of ``refit``, or the decay is not a
             function of its declared parameters.
     """

@@ -199,7 +199,7 @@ class ParameterLayout:
         self._grows = torch.tensor(grows, dtype=torch.bool, device=device)
         entries = self._entries(torch.cat(natural, -1).to(device))
         # The user's bounds of decay parameters refer to the user's unit of time. Declared bounds
-        # and fast starts refer to the unit of a search.
+        # and starts at a high rate of change refer to the unit of a search.
         self.given, self._lower, self._upper, self._least, self._most, self._fast = entries
         self.size = len(self.given)
 

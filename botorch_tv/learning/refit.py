@@ -28,7 +28,7 @@ class Free:
         upper: Upper bound; the hyperparameter's default if None.
 
     Raises:
-        ValueError: If the bounds are not 0 <= lower < upper.
+        ValueError: If the bounds do not satisfy 0 <= lower < upper.
     """
 
     prior: Prior | _DefaultType | None = DEFAULT
@@ -113,8 +113,8 @@ class Refit:
         require(
             self.epsilon is None or (self.epsilon.upper or 0) < 1,
             f"Refit: the upper bound of epsilon is {self.epsilon.upper if self.epsilon else None}, "
-            "but it must be below 1, because at 1 observations carry no information; 0.999 is the "
-            "default.",
+            "but it must be below 1, because with epsilon 1 no observation carries information; "
+            "0.999 is the default.",
         )
 
     def of_decay(self, decay: Decay) -> dict[str, Free | None]:

@@ -263,7 +263,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     @property
     def fresh(self) -> Tensor:
-        """Variance of a new observation: learned, or the mean given variance; `batch_shape x 1`."""
+        """Variance of a new observation: learned, or the mean of given variances;
+        `batch_shape x 1`."""
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
@@ -348,7 +349,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
             before: The noise of the data without the new rows.
             inputs: All training inputs, `... x n x d`, the new rows last.
             X: The new inputs, `... x q x d`.
-            noise: Variances of the new rows at lag 0, `... x q`; None for :attr:`fresh`.
+            noise: Variances of the new rows at lag 0, `... x q`; None for the variance
+                :attr:`fresh`.
         """
         old, q = before.row_noise, X.shape[-2]
         if noise is None and old is not None and not self.learned:
@@ -379,7 +381,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     pass the inputs too: ``likelihood(model(X), X)``.
 
     Age noise depends on ``now``, so there is no joint prior over all times; the marginal likelihood
-    is that of the data at ``now``.
+    uses the noise variances at ``now``.
 
     Args:
         inflation: An inflation; its parameters (γ, or α and κ) are initial values and are learned

@@ -39,8 +39,8 @@ AT_ONCE = 4
 """Number of rounds whose objectives are buffered, as values on all arms, until the trials play
 them."""
 UNINTERRUPTED = 2**24
-"""Number of numbers processed between two checks for an interruption, some tenths of a second
-apart."""
+"""How many numbers are processed between two checks for an interruption; the checks are some tenths
+of a second apart."""
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of ``Trials.counts``: slots used, rounds since the reset, and time since the origin."""
 Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -465,7 +465,7 @@ def play(
 
 @_compiled
 def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Allocate a matrix of coordinates, its expansion over one group, and values on the arms."""
+    """Allocate memory for coordinates C, for the product C Φ₂ᵀ, and for values on the arms."""
     left, right = factors.left, factors.right
     return (
         np.zeros((left.shape[1], columns)),

@@ -299,7 +299,8 @@ def _causes(
 ) -> list[str]:
     """The cause of each triggered reset: the error that is larger than its part of the band."""
     factor = band / (sd + noise_sd)
-    # The excesses are signed, because noise towards the prediction cannot cause a reset.
+    # The excesses are signed, because noise in the direction of the prediction cannot cause a
+    # reset.
     model, noise = of_model - factor * sd, of_noise - factor * noise_sd
     # With rounding it can happen that neither error is larger than its part. The cause is then the
     # error with the larger excess.

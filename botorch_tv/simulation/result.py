@@ -256,7 +256,7 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     twice = sorted(set(first["strategy"].values.tolist()) & set(second["strategy"].values.tolist()))
     if twice:
         raise ValueError(
-            f"StudyResult.merge: {', '.join(twice)} is in both results; remove one with "
+            f"StudyResult.merge: {', '.join(twice)} is in both results; remove it from one by "
             "StudyResult(result.data.drop_sel(strategy=...))."
         )
     needed, free = first.nbytes + second.nbytes, free_bytes(torch.device("cpu"))

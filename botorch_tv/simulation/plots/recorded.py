@@ -28,8 +28,8 @@ TOP = 99.5
 """Percentile of the squared errors at which the colour scale ends; a few large errors exceed the
 scale."""
 DARKEST, LIGHTEST = 0.0, 0.85
-"""Part of the colour map that curves use, as fractions of its length; its lightest end is left
-out."""
+"""Part of the colour map that curves use, as fractions of its length; its lightest end is not
+used."""
 ELONGATED = 4.0
 """Aspect ratio above which a map is stretched to fill its panel."""
 

@@ -199,8 +199,8 @@ class GridWorld(World):
 
         Returns:
             Values, `trial x round x arm`, float64. Rounds count from 1; trials and arms count from
-            0, as in the results of a study. The coordinates `x1`, `x2`, ..., each `arm`, are the
-            positions of the arms.
+            0, as in the results of a study. The coordinates `x1`, `x2`, ..., each of dimension
+            `arm`, are the positions of the arms.
 
         Raises:
             ValueError: If a size is out of range, or the world has fewer rounds.

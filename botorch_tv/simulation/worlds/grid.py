@@ -220,7 +220,7 @@ class MarkovWorld(GridWorld):
         return (InFeatures(basis, position, values) for position in self._positions(basis, stream))
 
     def _positions(self, basis: FeatureBasis, stream: Stream) -> Iterator[Tensor]:
-        """Coordinates of the objective in features, `trials x r`, in rounds 1, 2, ..."""
+        """Coordinates of the objective in the features, `trials x r`, in rounds 1, 2, ..."""
         position = self._draw.coordinates(basis, stream)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
