@@ -26,10 +26,9 @@ Ties = Literal["first", "random"]
 class Candidates(ABC):
     """The posterior of the current objective at M candidates: arms of a grid, or points of a box.
 
-    On a grid all arms are candidates. On a box some points are candidates, and there ``mean``,
-    ``sd`` and :meth:`sample` are available only for the candidates that a score function receives,
-    and for the result of :meth:`at`. An exploration that passes a score function to :meth:`argmax`
-    works on grids and on boxes.
+    On a grid all arms are candidates. On a box ``mean``, ``sd`` and :meth:`sample` are available
+    only for the candidates that a score function receives, and for the result of :meth:`at`. An
+    exploration that passes a score function to :meth:`argmax` works on grids and on boxes.
 
     Attributes:
         sign: 1 when maximising, -1 when minimising.
@@ -75,7 +74,7 @@ class Candidates(ABC):
         """The best observation in use, minus the prior mean, `batch_shape x 1`.
 
         The best observation is the largest when maximising, and the smallest when minimising.
-        Without data the result is 0. Answers that a strategy asked an expert for are ignored.
+        Without data the result is 0. An expert's answers do not count as observations here.
         Observations are noisy and may be outdated, so under drift :attr:`incumbent` is more
         informative.
         """
@@ -96,8 +95,8 @@ class Candidates(ABC):
             n: Number of samples.
 
         Raises:
-            InputDataError: If called on a box, neither in a score function nor on a result of
-                :meth:`at`.
+            InputDataError: If the domain is a box, and the call is neither in a score function nor
+                on a result of :meth:`at`.
         """
 
     @abstractmethod
@@ -195,8 +194,8 @@ class Exploration(Part):
     def score(self, candidates: Candidates) -> Tensor:
         """The score of each candidate, `batch_shape x M`.
 
-        On a box the score must be differentiable with respect to the points. There this method is
-        called for a group of trials at a time, with a batch shape of one dimension.
+        On a box the score must be differentiable with respect to the points. Each call is then for
+        a group of trials, and the batch shape has one dimension.
 
         Args:
             candidates: The candidates.
@@ -232,7 +231,8 @@ class Plain(Exploration):
 
 @dataclass(frozen=True)
 class _BreaksTies(Exploration):
-    """An exploration that takes the candidate with the highest score; ``ties`` settles ties."""
+    """An exploration that takes the candidate with the highest score; ``ties`` chooses if arms
+    tie."""
 
     ties: Ties = "first"
 
@@ -270,12 +270,12 @@ class TightConfidence(_BreaksTies):
     matrix of the observations, k their covariances with x, and N the diagonal matrix of their noise
     variances n_s, which grow with age from λ.
 
-    [W22] Theorem 2 uses a smaller variance: σ̃² = λ φ(x)ᵀ V⁻¹ Ṽ V⁻¹ φ(x), with V and Ṽ of [W22]. It
-    equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. σ̃² is the expected squared error of the
-    mean if the objective is static and all observations have noise variance λ. If noise does not
-    grow with age, σ̃² equals var(x). [W22] computes σ̃ from explicit features φ; this class needs
-    no features. The class works only on grids and for static covariances. With M arms a round costs
-    O(M²) per trial.
+    [W22] Theorem 2 uses a smaller variance: σ̃² = λ φ(x)ᵀ V⁻¹ Ṽ V⁻¹ φ(x), with V and Ṽ of [W22].
+    σ̃² equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. σ̃² is the expected squared error of
+    the mean if the objective is static and all observations have noise variance λ. If noise does
+    not grow with age, σ̃² equals var(x). [W22] computes σ̃ from explicit features φ; this class
+    needs no features. The class works only on grids and for static covariances. With M arms a round
+    costs O(M²) per trial.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -338,8 +338,8 @@ class ExpectedImprovement(_Improves):
         ties: See :class:`UpperConfidence`.
         incumbent: Which incumbent m to use. ``"posterior"`` is the best posterior mean among the
             points observed; it forgets old data as the posterior does. ``"observed"`` is the best
-            observation in use; textbooks use it for exact observations of a static objective. A
-            noisy best observation is usually better than the objective at its point, and this
+            observation in use; textbooks use it for exact observations of a static objective. With
+            noise, the best observation is usually better than the objective at its point, and this
             difference increases exploration.
 
     Raises:
@@ -442,7 +442,7 @@ def log_expected_excess(u: Tensor) -> Tensor:
 
 
 def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
-    """The scores ±mean + √beta spread; without gradients they are stored in reused memory."""
+    """The scores ±mean + √beta spread; if gradients are disabled, they are in reused memory."""
     sqrt_beta, mean, sign = candidates.sqrt_beta, candidates.mean, candidates.sign
     if torch.is_grad_enabled() and (mean.requires_grad or spread.requires_grad):
         best = mean if sign > 0 else -mean

@@ -57,7 +57,7 @@ class Placement:
 
     Args:
         now: The present, `batch_shape`.
-        time_dim: Column of time among all columns, counted from 0.
+        time_dim: Index of the column of time among all columns, from 0.
         columns: Number d of columns, including the column of time.
     """
 
@@ -124,8 +124,8 @@ class Placement:
         Raises:
             InputDataError: If ``now`` lies before an observation, or the model's noise is aged to
                 another time.
-            ValueError: If an argument is None and the model has no value for it, or time is in
-                another column of the model.
+            ValueError: If an argument is None and the model has no value for it, or ``time_dim``
+                differs from that of the model.
         """
         parts = list(model.models) if isinstance(model, ModelList) else [model]
         timed = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
@@ -277,7 +277,7 @@ def _model_of(acq_function: AcquisitionFunction) -> Model:
 
 
 def _held(acq_function: AcquisitionFunction, name: str) -> Any:
-    """The points in an attribute of an acquisition function; None without points."""
+    """The points in an attribute of an acquisition function; None if it has no points."""
     noisy = isinstance(acq_function, (LogNoisyExpectedImprovement, NoisyExpectedImprovement))
     if noisy and name == "X_observed":  # the training inputs of the function's fantasy model
         return acq_function.model.train_inputs[0]
@@ -287,8 +287,8 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
     """Pending points in the baseline of an incremental noisy expected improvement; None if none.
 
-    Such a function has an ``X_pending`` of None, although it has pending points. BoTorch extends
-    ``X_pending`` by sequential candidates, and would therefore lose these pending points.
+    ``X_pending`` of such a function is None, although the function has pending points. BoTorch
+    extends ``X_pending`` by sequential candidates, and would therefore lose these pending points.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
     return pending if pending.shape[-2] else None

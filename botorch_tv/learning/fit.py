@@ -32,8 +32,8 @@ class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters, for b loops.
 
     Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
-    result is a Gaussian density with noise variance σ² ρ / w, except for its normalising constant:
-    this is (2π σ² ρ)^(-w/2). Age noise is not noise in the data: if it counted as observation
+    result is a Gaussian density with noise variance σ² ρ / w, except for its normalising constant,
+    which is (2π σ² ρ)^(-w/2). Age noise is not noise in the data: if it counted as observation
     noise, the estimate of σ² would tend to 0.
 
     Args:
@@ -193,7 +193,7 @@ class Learned(NamedTuple):
         kernel: The spatial kernel with learned parameters, of batch shape `batch_shape`.
         noise: Noise variance σ² of a new observation, `batch_shape`.
         decay: The decay, with the learned values of every loop.
-        log_posterior: Logarithm of the marginal likelihood times the prior densities,
+        log_posterior: Logarithm of the product of marginal likelihood and prior densities,
             `batch_shape`.
         evaluations: Number of times that the posterior density was evaluated, in total over all
             loops.
@@ -340,7 +340,7 @@ def _search(
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The loops in one dimension, rows in use first, cut to the largest number of rows in use."""
+    """The loops in one batch dimension; rows in use come first, and surplus rows are cut off."""
     loops, (n, d) = X.shape[:-2].numel(), X.shape[-2:]
     flat = {name: value.reshape(loops, n) for name, value in rows.items()}
     live = flat["live"]

@@ -76,7 +76,7 @@ class Refit:
     Args:
         every: Rounds between fits, at least 1.
         least: Minimum number of retained observations for a fit, at least 1.
-        lengthscale: The kernel's lengthscale, one per column if it has several; None to fix the
+        lengthscale: The kernel's lengthscale, or a lengthscale per column; None to fix the
             lengthscale.
         outputscale: Output scale of a ``ScaleKernel``; None to fix the output scale.
         noise: Noise variance σ² of a new observation; None to fix the noise variance.

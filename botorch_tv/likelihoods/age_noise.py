@@ -33,8 +33,8 @@ class Aging(Declared):
         inflation: The inflation; its parameters are initial values.
         batch_shape: Batch shape of the parameters.
         priors: Priors by parameter name, None for no prior; other parameters have their declared
-            priors. A prior refers to the parameter in the unit of time of the inputs. For a
-            retained share, such as γ, it is a prior of 1 - γ.
+            priors. A prior refers to the parameter with time in the unit of the inputs; for a
+            retained share, such as γ, to 1 - γ.
         learn: Whether to learn the parameters; otherwise the inflation is fixed.
 
     Raises:
@@ -87,7 +87,7 @@ class ExponentialAging(Aging):
     Args:
         gamma: Initial value of the discount γ per unit of time.
         batch_shape: Batch shape of the parameter.
-        discount_prior: Prior of 1 - γ in the unit of time of the inputs, None for no prior. The
+        discount_prior: Prior of 1 - γ, with time in the unit of the inputs; None for no prior. The
             default is half-normal with scale 0.1 in the unit of learning, see :meth:`measure`.
 
     Raises:
@@ -113,8 +113,8 @@ class InjectionAging(Aging):
         kappa: Initial value of the rate κ, in units of time^(-α), at least 0.
         batch_shape: Batch shape of the parameters.
         alpha_prior: Prior of α, None for no prior; half-normal with scale 2 by default.
-        kappa_prior: Prior of κ in the unit of time of the inputs, None for no prior. The default is
-            half-normal with scale 2 in the unit of learning, see :meth:`measure`.
+        kappa_prior: Prior of κ, with time in the unit of the inputs; None for no prior. The default
+            is half-normal with scale 2 in the unit of learning, see :meth:`measure`.
     """
 
     def __init__(
@@ -263,8 +263,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     @property
     def fresh(self) -> Tensor:
-        """Variance of a new observation: learned, or the mean of given variances;
-        `batch_shape x 1`."""
+        """Variance of a new observation, learned or the mean given variance; `batch_shape x 1`."""
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
@@ -392,7 +391,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
             newest given input.
         noise: Variances given for the training observations at lag 0, `batch_shape x n`, NaN for a
             row with the learned variance λ. If no row is NaN, the variance of a new observation is
-            their mean. If None, all observations have the learned variance λ.
+            the mean of the given variances. If None, all observations have the learned variance λ.
         batch_shape: Batch shape of the learned parameters.
         noise_prior: Prior of λ, None for no prior; by default BoTorch's log-normal prior.
         noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
@@ -438,7 +437,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     @property
     def now(self) -> Tensor | None:
-        """The time at which lags are 0 (see :meth:`set_now`); None for that of the newest input."""
+        """The time at which lags are 0; None for the newest input's time. See :meth:`set_now`."""
         return self.noise_covar.now  # type: ignore[no-any-return]
 
     def set_now(self, now: float | Tensor | None) -> None:

@@ -146,7 +146,7 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 @_compiled
 def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """Compute a matrix product; half of the left factor's columns are even, the later half odd.
+    """Compute a matrix product; the left factor has even columns, then as many odd columns.
 
     If the order of the rows is reversed, even columns stay the same and odd columns change sign. A
     row of the result is the product with the even columns plus the product with the odd columns.

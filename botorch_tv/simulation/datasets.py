@@ -53,7 +53,7 @@ class BlockMoments:
 
     @classmethod
     def of(cls, values: np.ndarray) -> BlockMoments:
-        """The moments of an array over its first dimension; NaN are ignored."""
+        """The moments of an array over its first dimension; NaN is ignored."""
         present = ~np.isnan(values)
         count = present.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -168,7 +168,7 @@ def _of_trials(values: np.ndarray) -> np.ndarray:
 def _over_trials(
     data: xr.Dataset, shares: Callable[..., dict[str, np.ndarray]]
 ) -> dict[str, list[np.ndarray]]:
-    """Mean over trials of each share, and its standard error; by name, each a list over strategies.
+    """For each share, lists over strategies: the mean over trials, and its standard error.
 
     Args:
         data: A diagnosed study.

@@ -288,7 +288,7 @@ class PredictionError(Recorder):
 
 @dataclass(frozen=True)
 class Weights(Recorder):
-    """Records the weights of rates, hazards, lengthscales and noise ratios, and of jumps.
+    """Records an adaptive strategy's weights: rates, hazards, lengthscales, noise ratios and jumps.
 
     The recorded variables are in the ``data`` of the result. The variable ``weight_rate``,
     `strategy x trial x round x rate`, has the posterior weights of the rates of change. The

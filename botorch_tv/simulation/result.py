@@ -35,7 +35,7 @@ class StudyResult(StudyRecord):
 
     In every trial all strategies have the same objectives and the same noise, so they are compared
     trial by trial. The paired difference of two strategies has a much smaller standard error than
-    each mean.
+    the mean of either strategy.
 
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables `regret`
@@ -172,8 +172,8 @@ class StudyResult(StudyRecord):
                 1 / cos(latitude) for degrees of latitude and longitude.
             ax: Axes for the map of a single strategy; or for the curves of all strategies, if the
                 arms have one coordinate.
-            strategy: Label of the only strategy to draw. By default all are drawn, but a map on
-                ``ax`` shows the best strategy.
+            strategy: Label of the only strategy to draw. By default all strategies are drawn, but a
+                map on ``ax`` shows the best strategy.
 
         Raises:
             ValueError: If the study did not record prediction errors, or its arms have more than

@@ -63,7 +63,7 @@ class Settings:
         epsilons: Rates of change that PE-GP-UCB considers.
         windows: Windows that BOB-GP-UCB chooses from.
         block: Number of rounds for which BOB-GP-UCB uses the same window.
-        horizon: Number of rounds that BOB-GP-UCB assumes for the whole study.
+        horizon: Horizon (number of rounds) that BOB-GP-UCB assumes.
         cycle: Length of the cycle that TV-BayesOpt assumes, in units of time.
         cycle_lengthscale: Lengthscale of TV-BayesOpt's periodic kernel.
     """

@@ -113,7 +113,7 @@ class StudyRecord:
 
         The error at x is (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is
         the posterior mean at the moment when x_t is chosen. Random search also has a model; its
-        error is the error that evenly spread measurements give.
+        error is what evenly spread measurements achieve.
 
         Returns:
             Variables `mean` and `standard_error` (over trials, NaN for a single trial), each

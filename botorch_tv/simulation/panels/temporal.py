@@ -220,7 +220,7 @@ def fit_epsilon(
 
 
 def fit_rate(values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None) -> RateFit:
-    """Do the same as :func:`fit_epsilon`, for a covariance that is given by its spectrum."""
+    """As :func:`fit_epsilon`, for a covariance that is given by its spectrum."""
     filters = _Filters(values, covariance, noise, groups)
     grid = _GRID
     likelihood = filters.log_likelihood(grid)

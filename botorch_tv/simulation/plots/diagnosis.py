@@ -80,7 +80,7 @@ def plot_calibration(
     over = f"{trials:,} trials; bands: ± 1 standard error" if trials > 1 else "One trial"
     together = f", {block} rounds averaged together" if block > 1 else ""
     caption = (
-        f"{over}{together}. Dotted line: nominal; curves below are overconfident. "
+        f"{over}{together}. Dotted line: nominal share; curves below it are overconfident. "
         "Dots: each strategy's own band, mean ± √β sd."
     )
     return written(figure, path, caption)

@@ -58,8 +58,8 @@ def plot_prediction_error(
             1 / cos(latitude) for degrees of latitude and longitude.
         ax: Axes for the map of a single strategy; or for the curves of all strategies, if the arms
             have one coordinate. Their figure is returned.
-        strategy: Label of the only strategy to draw. By default all are drawn, but a map on ``ax``
-            shows the best strategy.
+        strategy: Label of the only strategy to draw. By default all strategies are drawn, but a map
+            on ``ax`` shows the best strategy.
 
     Raises:
         ValueError: If the study did not record prediction errors, its arms have more than two
@@ -95,7 +95,7 @@ def plot_prediction_error(
         axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
         if number % abreast == 0:
             axes.set_ylabel(names[1 - across])
-        if number + abreast >= len(order):  # no panel below has a map
+        if number + abreast >= len(order):  # no map lies below this map
             axes.set_xlabel(names[across])
             axes.tick_params(labelbottom=True)
     for axes in panels[len(order) :]:
@@ -204,7 +204,7 @@ def plot_weights(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Plot the weights of rates, hazards, lengthscales, noise ratios and jumps, round by round.
+    """Plot an adaptive strategy's weights: rates, hazards, lengthscales, noise ratios and jumps.
 
     Args:
         result: A study with ``record=(Weights(),)``.
