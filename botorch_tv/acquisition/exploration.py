@@ -231,8 +231,7 @@ class Plain(Exploration):
 
 @dataclass(frozen=True)
 class _BreaksTies(Exploration):
-    """An exploration that takes the candidate with the highest score; ``ties`` chooses if arms
-    tie."""
+    """An exploration that takes the candidate with the best score; ``ties`` chooses if arms tie."""
 
     ties: Ties = "first"
 

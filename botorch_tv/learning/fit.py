@@ -100,8 +100,8 @@ class NegativeLogPosterior:
             rows: Index of the problem to which each vector belongs, `m`.
 
         Returns:
-            The value, `m`, infinite where the covariance has no Cholesky factor, and the gradient,
-            `m x p`.
+            The value, `m`, and the gradient, `m x p`. The value is infinite where the covariance
+            has no Cholesky factor.
         """
         if rows is not self._rows:  # true only after a search removed problems, which is rare
             loops = rows // self._searches
@@ -163,7 +163,7 @@ class NegativeLogPosterior:
         return value, torch.cat([by_lengthscale, gradient, by_decay * decay_slope], -1)
 
     def _decayed(self, natural: Tensor, times: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Natural values of the decay's parameters, `m x k`, and D, `m x n x n`; None if D is 1."""
+        """Natural values of the decay's parameters, `m x k`, and D, `m x n x n` (None if D = 1)."""
         if is_static(self._decay):
             return natural, None
         first, second = times.unsqueeze(-1), times.unsqueeze(-2)

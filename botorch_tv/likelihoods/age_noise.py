@@ -142,7 +142,7 @@ def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
         batch_shape: Batch shape of the parameters.
 
     Raises:
-        ValueError: If the inflation is not static and declares no parameters.
+        ValueError: If the inflation depends on age but declares no parameters.
     """
     if is_static(inflation):
         return FixedAging(inflation)
@@ -397,7 +397,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
 
     Raises:
-        ValueError: If ``inflation`` is of another type, or is not static and declares no
+        ValueError: If ``inflation`` is of another type, or depends on age but declares no
             parameters.
 
     Example:

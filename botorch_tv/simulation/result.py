@@ -166,7 +166,7 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            across: Index of the coordinate of the arms that is horizontal.
+            across: Index of the arms' coordinate that is drawn horizontally.
             names: Names of the coordinates.
             aspect: Length of a vertical unit divided by the length of a horizontal unit;
                 1 / cos(latitude) for degrees of latitude and longitude.
@@ -339,7 +339,7 @@ CLEAR = 2.0
 
 
 def verdict(result: StudyResult) -> str:
-    """Text that names the strategy with the lowest regret, and by how many standard errors."""
+    """Text that names the strategy with the lowest regret, and its lead in standard errors."""
     table = result.summary()
     best = str(table.index[0])
     level = f"{table['regret_per_round'].iloc[0]:.3f} a round"

@@ -202,7 +202,7 @@ class Records:
         self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> dict[str, Arrays]:
-        """All recorded variables on the host, by strategy; call it after the last round."""
+        """All recorded variables on the host, by strategy, when the last round is finished."""
         found: dict[str, Arrays] = {label: {} for label in self._labels}
         for name, whole in self._rounds.items():
             host = whole.permute(1, 2, 0, *range(3, whole.dim())).contiguous().cpu().numpy()

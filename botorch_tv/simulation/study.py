@@ -133,8 +133,8 @@ def run_study(
             study or a damaged file.
         OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
         RuntimeError: If a worker of ``executor`` has other versions of libraries.
-        Exception: Any error of a worker, or of the executor when it lost a worker, with a note on
-            how to continue; finished blocks stay intact.
+        Exception: Any error of a worker, or of an executor that lost a worker, with a note on how
+            to continue; finished blocks stay intact.
     """
     began = time.perf_counter()
     trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)

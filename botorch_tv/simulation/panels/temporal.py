@@ -257,7 +257,7 @@ def log_likelihood(
         The logarithm of the marginal likelihood for each rate, `k`.
 
     Raises:
-        ValueError: If a rate lies outside [0, 1], or in the cases of :func:`fit_epsilon`.
+        ValueError: If a rate lies outside [0, 1], or :func:`fit_epsilon` would raise this error.
     """
     rates = np.asarray(epsilon, dtype=np.float64)
     require(

@@ -52,7 +52,7 @@ def plot_prediction_error(
     Args:
         result: A study with prediction errors.
         path: Where to write the figure; its extension selects the format.
-        across: Index of the coordinate of the arms that is horizontal.
+        across: Index of the arms' coordinate that is drawn horizontally.
         names: Names of the coordinates.
         aspect: Length of a vertical unit divided by the length of a horizontal unit;
             1 / cos(latitude) for degrees of latitude and longitude.
