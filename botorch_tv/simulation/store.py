@@ -88,7 +88,7 @@ class Store:
         if unlike:
             raise ValueError(
                 f"save_to={path} holds another study: {'; '.join(unlike)}. Give another "
-                "folder or the settings and versions used there, or remove this folder."
+                "folder or the settings and versions found there, or remove this folder."
             )
         others = [
             description["label"]
