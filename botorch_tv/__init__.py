@@ -1,8 +1,8 @@
 """Time-varying Gaussian-process bandits for BoTorch.
 
-Forgetting discounts old measurements. It acts at three places of the formula
-``mean = k~ᵀ (K ∘ D + N)⁻¹ y``: *decay* of covariance (D), *inflation* of noise with age (N) and
-*retention* of rows. Every algorithm here is decay x inflation x retention x exploration.
+Forgetting discounts old measurements at three places of the formula ``mean = k~ᵀ (K ∘ D + N)⁻¹ y``:
+*decay* of covariance (D), *inflation* of noise with age (N) and *retention* of rows. Every
+algorithm here combines a decay, an inflation, a retention and an exploration.
 
 Papers are cited by these tags:
 
@@ -68,7 +68,7 @@ ELSEWHERE = {"Loop": "loop", "TimeVaryingGP": "models", "run_study": "simulation
 """Modules of the names that are not in ``botorch_tv.strategies``."""
 
 
-if not TYPE_CHECKING:  # a type checker would accept any name
+if not TYPE_CHECKING:  # with __getattr__ a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:

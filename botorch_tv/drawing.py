@@ -42,7 +42,7 @@ class Picture(Figure):
 
 
 def canvas(width: float, height: float) -> Figure:
-    """An empty figure of a size in inches, without pyplot."""
+    """A new, empty figure of a given size in inches, made without pyplot."""
     return Picture(figsize=(width, height), dpi=FILE_DPI, layout="constrained")
 
 
@@ -51,10 +51,10 @@ def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
 
     Args:
         ax: The axes.
-        path: The path given together with the axes; must be None.
+        path: The path that the caller gives with the axes; it must be None.
 
     Raises:
-        ValueError: If there is a path, since the caller saves the figure.
+        ValueError: If ``path`` is not None, because the caller saves the figure.
     """
     require(path is None, "path and ax are both given; save the figure of ax by its savefig().")
     figure = ax.get_figure(root=True)
@@ -65,7 +65,7 @@ def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
 def panel(
     ax: Axes | None, path: str | os.PathLike[str] | None, width: float, height: float
 ) -> tuple[Figure, Axes]:
-    """The caller's figure and axes, or a new figure and axes of a size in inches."""
+    """The caller's figure and axes, or a new figure and axes of a given size in inches."""
     if ax is not None:
         return figure_of(ax, path), ax
     figure = canvas(width, height)
@@ -100,7 +100,7 @@ def settle_log(axis: Axis, low: float, high: float) -> None:
 
 
 def settle_times(axes: Axes) -> None:
-    """Use small labels on a horizontal axis of times, and short dates."""
+    """Use small labels and short dates on a horizontal axis of times."""
     axes.tick_params(axis="x", labelsize="small")
     locator = axes.xaxis.get_major_locator()
     if isinstance(locator, AutoDateLocator):
@@ -108,9 +108,9 @@ def settle_times(axes: Axes) -> None:
 
 
 def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = "") -> Figure:
-    """Add a caption to a figure and save it, if a path is given; missing folders are created.
+    """Add a caption to a figure; if a path is given, save the figure and create missing folders.
 
-    Notebooks show the figure in the resolution of Matplotlib's ``figure.dpi``.
+    Notebooks show the figure at the resolution of Matplotlib's ``figure.dpi``.
 
     Raises:
         ValueError: If the extension of the path is not a picture format.

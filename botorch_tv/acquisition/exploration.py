@@ -1,7 +1,7 @@
 """How a posterior becomes a choice: confidence bounds, samples, improvements, or chance.
 
-An exploration usually scores every candidate, and plays the candidate with the highest score. It
-reads the posterior from :class:`Candidates`, which works on grids and on boxes.
+An exploration usually scores every candidate, and plays the candidate with the highest score. The
+posterior comes from :class:`Candidates`, which works on grids and on boxes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ties = Literal["first", "random"]
 
 
 class Candidates(ABC):
-    """The posterior of f_now on M candidates: all arms of a grid, or some points of a box.
+    """The posterior of the current objective at M candidates: arms of a grid, or points of a box.
 
     On a grid all arms are candidates. On a box ``mean``, ``sd`` and :meth:`sample` are available
     only for the candidates that a score function receives, and for the result of :meth:`at`. An
@@ -37,7 +37,7 @@ class Candidates(ABC):
         memory: The exploration's memory of earlier rounds; see
             :class:`~botorch_tv.forgetting.base.Part`.
         scratch: Reusable memory for intermediate results.
-        mean: Posterior mean minus the prior mean (the same for all candidates), `batch_shape x M`.
+        mean: Posterior mean minus the prior mean, which is a constant, `batch_shape x M`.
         sd: Posterior standard deviation, `batch_shape x M`.
         tight_sd: σ̃ of :class:`TightConfidence`, `batch_shape x M`; on grids only.
         sqrt_beta: √beta of the strategy's confidence schedule, the factor on ``sd`` in confidence
@@ -74,8 +74,9 @@ class Candidates(ABC):
         """The best observation in use, minus the prior mean, `batch_shape x 1`.
 
         The best observation is the largest when maximising, and the smallest when minimising.
-        Without data the result is 0. Answers of an expert are ignored. Observations are noisy and
-        may be outdated, so under drift :attr:`incumbent` is more informative.
+        Without data the result is 0. An expert's answers do not count as observations here.
+        Observations are noisy and may be outdated, so under drift :attr:`incumbent` is more
+        informative.
         """
 
     @property
@@ -85,16 +86,17 @@ class Candidates(ABC):
 
     @abstractmethod
     def sample(self, n: int = 1) -> Tensor:
-        """Samples of the posterior minus its mean, `n x batch_shape x M`.
+        """Samples of the posterior, minus the posterior mean, `n x batch_shape x M`.
 
-        A sample of the posterior itself is such a sample plus ``mean``. Repeated calls within a
-        round return the same samples: ``sample(2)[0]`` is ``sample(1)[0]``.
+        Add ``mean`` to obtain samples of the posterior itself. Repeated calls within a round return
+        the same samples: ``sample(2)[0]`` is ``sample(1)[0]``.
 
         Args:
             n: Number of samples.
 
         Raises:
-            InputDataError: On a box outside a score and without :meth:`at`.
+            InputDataError: If the domain is a box, and the call is neither in a score function nor
+                on a result of :meth:`at`.
         """
 
     @abstractmethod
@@ -120,8 +122,8 @@ class Candidates(ABC):
             first_without_data: Whether a trial without data ignores the scores and takes the first
                 arm of a grid, or the centre of a box. With ``ties="random"`` such a trial takes a
                 random arm.
-            ties: Which of several tying arms to take: the ``"first"``, or a uniformly ``"random"``
-                arm; grids only.
+            ties: Which arm of a grid to take if several arms tie: the ``"first"``, or a uniformly
+                ``"random"`` arm.
 
         Returns:
             A choice: the index of an arm, `batch_shape`, int64, or a point of a box,
@@ -146,7 +148,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """The first choice in trials where a condition holds, else the second, `batch_shape [x d]`.
+        """``first`` where a condition holds, and ``second`` in other trials, `batch_shape [x d]`.
 
         Args:
             condition: The condition, `batch_shape`, bool.
@@ -160,7 +162,7 @@ Incumbent = Literal["posterior", "observed"]
 """The reference of an improvement: the best posterior mean among the points observed, or the best
 value observed."""
 SMALLEST_VARIANCE = 1e-12
-"""Lower limit of the variance in improvements, relative to the largest prior variance."""
+"""Smallest posterior variance that an improvement uses, divided by the largest prior variance."""
 
 
 class Exploration(Part):
@@ -170,9 +172,9 @@ class Exploration(Part):
     may have a memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
-        samples: Whether the exploration draws samples in every round. If True, the strategy uses a
-            method that draws samples faster.
-        ties: Which of several tying arms of a grid :meth:`choose` takes.
+        samples: Whether the exploration draws posterior samples in every round. If True, the
+            strategy uses a method that draws samples faster.
+        ties: Which arm of a grid :meth:`choose` takes if several arms tie.
 
     Example:
         >>> class TopTwo(Exploration):
@@ -192,8 +194,8 @@ class Exploration(Part):
     def score(self, candidates: Candidates) -> Tensor:
         """The score of each candidate, `batch_shape x M`.
 
-        On a box the score must be differentiable with respect to the points, and this method is
-        called for groups of trials, whose batch shape is flattened to one dimension.
+        On a box the score must be differentiable with respect to the points. Each call is then for
+        a group of trials, and the batch shape has one dimension.
 
         Args:
             candidates: The candidates.
@@ -229,7 +231,7 @@ class Plain(Exploration):
 
 @dataclass(frozen=True)
 class _BreaksTies(Exploration):
-    """An exploration that takes the candidate with the best score, or one of several tying arms."""
+    """An exploration that takes the candidate with the best score; ``ties`` chooses if arms tie."""
 
     ties: Ties = "first"
 
@@ -247,10 +249,10 @@ class UpperConfidence(_BreaksTies):
     """Play the largest mean(x) + √beta sd(x); the smallest mean(x) - √beta sd(x) when minimising.
 
     Args:
-        ties: Which arm of a grid to play when bounds agree within 1e-7 prior standard deviations,
-            as in unexplored regions: the ``"first"``, which is reproducible, or a ``"random"`` arm.
-            The papers do not specify this arm. The option matters if bounds agree on a large part
-            of the domain.
+        ties: Which arm of a grid to play if several arms tie: the ``"first"``, which is
+            reproducible, or a ``"random"`` arm. Arms tie if their bounds differ by less than 1e-7
+            prior standard deviations, as in unexplored regions. The papers give no rule for ties.
+            The rule matters if ties extend over a large part of the domain.
 
     Raises:
         ValueError: If ``ties`` is neither ``"first"`` nor ``"random"``.
@@ -267,12 +269,12 @@ class TightConfidence(_BreaksTies):
     matrix of the observations, k their covariances with x, and N the diagonal matrix of their noise
     variances n_s, which grow with age from λ.
 
-    [W22] Theorem 2 uses a smaller variance: σ̃² = λ ‖φ(x)‖² in the norm of V⁻¹ Ṽ V⁻¹. This variance
-    equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. It is the expected squared error of the
-    mean if the objective is static and all observations have noise variance λ. If noise does not
-    age, σ̃² is var(x). [W22] computes σ̃ from explicit features φ; this class needs no features.
-    The class works only on grids and for static covariances. With M arms a round costs O(M²) per
-    trial.
+    [W22] Theorem 2 uses a smaller variance: σ̃² = λ φ(x)ᵀ V⁻¹ Ṽ V⁻¹ φ(x), with V and Ṽ of [W22].
+    σ̃² equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. σ̃² is the expected squared error of
+    the mean if the objective is static and all observations have noise variance λ. If noise does
+    not grow with age, σ̃² equals var(x). [W22] computes σ̃ from explicit features φ; this class
+    needs no features. The class works only on grids and for static covariances. With M arms a round
+    costs O(M²) per trial.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -288,15 +290,15 @@ class TightConfidence(_BreaksTies):
 class Thompson(Plain):
     """Play the best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
 
-    Here v_t is the strategy's width √beta, and c is the posterior covariance. On a grid the sample
-    is joint over all arms. On a box the sample is a function, drawn by Matheron's rule from random
-    features of the prior.
+    Here v_t is the strategy's width √beta, and c is the posterior covariance. On a grid the values
+    at all arms are sampled jointly. On a box the sample is a function, drawn by Matheron's rule
+    from random features of the prior.
     """
 
     samples = True
 
     def score(self, candidates: Candidates) -> Tensor:
-        # A centred normal is symmetric, so the sign of the sample does not matter.
+        # A normal distribution with mean 0 is symmetric, so the sign of the sample does not matter.
         return _optimistic(candidates, candidates.sample()[0])
 
     def choose(self, candidates: Candidates) -> Tensor:
@@ -335,12 +337,12 @@ class ExpectedImprovement(_Improves):
         ties: See :class:`UpperConfidence`.
         incumbent: Which incumbent m to use. ``"posterior"`` is the best posterior mean among the
             points observed; it forgets old data as the posterior does. ``"observed"`` is the best
-            observation in use, the textbook definition for exact observations of a static
-            objective. If observations are noisy, the best observation is usually better than the
-            objective at its point, which increases exploration.
+            observation in use; textbooks use it for exact observations of a static objective. With
+            noise, the best observation is usually better than the objective at its point, and this
+            difference increases exploration.
 
     Raises:
-        ValueError: If ``ties`` or ``incumbent`` is none of the values above.
+        ValueError: If ``ties`` or ``incumbent`` is not an allowed value.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -376,12 +378,12 @@ class UniformChoice(Plain):
 
 @dataclass(frozen=True)
 class BestMean(_BreaksTies):
-    """The best posterior mean, or the best lower bound mean(x) - caution sd(x): no exploration.
+    """Play the largest mean(x) - caution sd(x), without exploration; mirrored when minimising.
 
     Args:
         ties: See :class:`UpperConfidence`.
-        caution: Number of standard deviations between the mean and the bound, which lies below the
-            mean when maximising and above it when minimising.
+        caution: Number of standard deviations between the mean and the bound. The bound lies below
+            the mean when maximising, and above the mean when minimising.
     """
 
     caution: float = 0.0
@@ -404,11 +406,11 @@ def draws_numbers(exploration: Exploration) -> bool:
 
 
 def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | None:
-    """The factor w of a score ±mean + w sd, which has closed-form derivatives; None for others.
+    """The factor w of a score of the form ±mean + w sd; None for any other score.
 
     Args:
-        score: The score function.
-        sqrt_beta: √beta, the w of :class:`UpperConfidence`.
+        score: The score function; the form ±mean + w sd has closed-form derivatives.
+        sqrt_beta: √beta, which is w for :class:`UpperConfidence`.
     """
     function = getattr(score, "__func__", None)
     if function is BestMean.score:
@@ -417,16 +419,16 @@ def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | No
 
 
 def log_expected_excess(u: Tensor) -> Tensor:
-    """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] for standard normal z, any shape.
+    """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] with z standard normal.
 
     Let h(u) = φ(u) + u Φ(u) and a = |u|. Then h(-a) = φ(a) g with g = 1 - a √(π/2) erfcx(a / √2).
     For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². For positive u the
     result follows from h(a) = h(-a) + a.
     """
-    # At this |u| the exact form of g and its replacement have the same error: the machine's
+    # At |u| = limit the exact form of g and its replacement have the same error: the machine's
     # precision to the power 2/3.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
-    # torch.abs would have the derivative 0 at u = 0, where searches from the incumbent start.
+    # A search that starts at the incumbent starts at u = 0, where torch.abs has the derivative 0.
     a = torch.where(u > 0, u, -u)
     square = a.square()
     # Each form of g is evaluated only where it is used: elsewhere its derivative could be NaN.
@@ -439,7 +441,7 @@ def log_expected_excess(u: Tensor) -> Tensor:
 
 
 def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
-    """The scores ±mean + √beta spread, in reused memory unless gradients are enabled."""
+    """The scores ±mean + √beta spread; if gradients are disabled, they are in reused memory."""
     sqrt_beta, mean, sign = candidates.sqrt_beta, candidates.mean, candidates.sign
     if torch.is_grad_enabled() and (mean.requires_grad or spread.requires_grad):
         best = mean if sign > 0 else -mean
@@ -464,7 +466,8 @@ class Forced(Exploration):
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].
-        otherwise: The exploration of the other rounds; its memory is updated in all rounds.
+        otherwise: The exploration that chooses in the other rounds; its memory is updated in all
+            rounds.
 
     Raises:
         ValueError: If ``chance`` lies outside [0, 1].

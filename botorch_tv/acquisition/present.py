@@ -1,9 +1,9 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
-when they are constructed, so this module has classes for them. Noisy expected improvement needs
-this time because its incumbents are current values. The knowledge gradient needs this time because
-it also optimises the best points of fantasies. Importing this module registers both classes with
+when they are constructed, so this module has classes for them. Noisy expected improvement needs the
+present because its incumbents are current values. The knowledge gradient needs the present because
+its search includes the best points of fantasies. Importing this module registers both classes with
 ``get_acqf_input_constructor``, for BoTorch and Ax.
 """
 
@@ -57,7 +57,7 @@ class Placement:
 
     Args:
         now: The present, `batch_shape`.
-        time_dim: Column of time among all columns, counted from 0.
+        time_dim: Index of the column of time among all columns, from 0.
         columns: Number d of columns, including the column of time.
     """
 
@@ -77,9 +77,9 @@ class Placement:
         """
         if X.dim() < 2 or X.shape[-1] not in (self.columns, self.columns - 1):
             raise BotorchTensorDimensionError(
-                f"X is {tuple(X.shape)}, but points at the present are ... x q x "
-                f"{self.columns - 1}, the columns other than time, or ... x q x {self.columns}, "
-                f"whose column {self.time_dim} is replaced; omit the column of tasks, if any."
+                f"X has shape {tuple(X.shape)}, but it must be ... x q x "
+                f"{self.columns - 1} (columns other than time) or ... x q x {self.columns} (column "
+                f"{self.time_dim} is then replaced by now); omit a column of tasks."
             )
         now = self.now.to(X)[..., None, None]
         batch = torch.broadcast_shapes(X.shape[:-2], now.shape[:-2])  # type: ignore[no-untyped-call]
@@ -111,21 +111,21 @@ class Placement:
 
     @classmethod
     def of(cls, model: Model, now: float | Tensor | None, time_dim: int | None) -> Placement:
-        """The placement for a model.
+        """The placement that moves points to the present of a model.
 
         Args:
             model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models that contains such a
                 model, or any BoTorch model with training inputs. For a ``MultiTaskGP``, the points
-                to be moved have no column of tasks, as for its posterior of all tasks.
+                to be moved have no column of tasks, as in calls of its posterior for all tasks.
             now: The present, a scalar or `batch_shape`; None for the model's ``now``.
             time_dim: Index of the time column in the training inputs; None for the model's
                 ``time_dim``.
 
         Raises:
-            InputDataError: If ``now`` lies before an observation, or differs from the ``now`` of
-                the model's aged noise.
-            ValueError: If an argument is None and the model has no value for it, or the model has
-                time in another column.
+            InputDataError: If ``now`` lies before an observation, or the model's noise is aged to
+                another time.
+            ValueError: If an argument is None and the model has no value for it, or ``time_dim``
+                differs from that of the model.
         """
         parts = list(model.models) if isinstance(model, ModelList) else [model]
         timed = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
@@ -139,8 +139,8 @@ class Placement:
         present, columns = like(now, inputs), inputs.shape[-1]
         require(
             bool(present.isfinite().all()),
-            f"now is {present.tolist()}, but it must be finite; without observations now has no "
-            "default, so give a time.",
+            f"now is {present.tolist()}, but it must be finite; give a time, because without "
+            "observations there is no default.",
         )
         task = first._task_feature if isinstance(first, MultiTaskGP) else None
         require(
@@ -177,7 +177,7 @@ __all__ = [
 ]
 
 HELD = ("X_baseline", "X_pending", "mc_points", "candidate_set", "optimal_inputs", "pareto_sets")
-"""Names of attributes of acquisition functions that hold points, except ``X_observed``.
+"""Names of the attributes in which acquisition functions store points, except ``X_observed``.
 
 The times of these points may differ from the present.
 """
@@ -202,12 +202,12 @@ def at_present(
         acq_function: The acquisition function.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         time_dim: Index of the time column in the training inputs; the model's ``time_dim`` if None.
-            Inputs for a ``MultiTaskGP`` have no column of tasks; its ``output_tasks`` selects the
-            tasks.
+            Points for a ``MultiTaskGP`` have no column of tasks; the model's ``output_tasks``
+            selects the tasks.
 
     Raises:
-        InputDataError: If ``now`` lies before an observation, or differs from the time for which
-            the model's noise is aged.
+        InputDataError: If ``now`` lies before an observation, or the model's noise is aged to
+            another time.
         UnsupportedError: If ``acq_function`` has no model, or is a one-shot acquisition function
             other than ``qKnowledgeGradient``.
         ValueError: If ``now`` or ``time_dim`` is None and the model has no attribute of this name.
@@ -232,8 +232,8 @@ def at_present(
         )
     if isinstance(acq_function, OneShotAcquisitionFunction):
         raise UnsupportedError(
-            f"{type(acq_function).__name__} optimises fantasies, whose time at_present cannot fix; "
-            f"pass fixed_features={{{place.time_dim}: now}} to optimize_acqf."
+            f"{type(acq_function).__name__} optimises fantasies, and at_present cannot fix their "
+            f"time; pass fixed_features={{{place.time_dim}: now}} to optimize_acqf."
         )
     checked: list[Tensor] = []
     for part in _parts(acq_function):
@@ -246,8 +246,8 @@ def at_present(
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points at times other than the "
                     "present, when the objective had other values. Move these points to the "
-                    "present, and draw their outputs there (with a candidate_set move "
-                    "train_inputs, too). Set pending points by set_X_pending() of the result of "
+                    "present, and draw their outputs there; if they are a candidate_set, move "
+                    "train_inputs, too. Set pending points by set_X_pending() on the result of "
                     "at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
                     "baseline.",
                     InputDataWarning,
@@ -277,7 +277,7 @@ def _model_of(acq_function: AcquisitionFunction) -> Model:
 
 
 def _held(acq_function: AcquisitionFunction, name: str) -> Any:
-    """The points in an attribute of an acquisition function; None if there are none."""
+    """The points in an attribute of an acquisition function; None if it has no points."""
     noisy = isinstance(acq_function, (LogNoisyExpectedImprovement, NoisyExpectedImprovement))
     if noisy and name == "X_observed":  # the training inputs of the function's fantasy model
         return acq_function.model.train_inputs[0]
@@ -287,18 +287,18 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
     """Pending points in the baseline of an incremental noisy expected improvement; None if none.
 
-    The ``X_pending`` of such a function is None. BoTorch appends sequential candidates to
-    ``X_pending``, and would therefore lose the pending points in the baseline.
+    ``X_pending`` of such a function is None, although the function has pending points. BoTorch
+    extends ``X_pending`` by sequential candidates, and would therefore lose these pending points.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
     return pending if pending.shape[-2] else None
 
 
 class AtPresent(AcquisitionFunction):  # type: ignore[misc]
-    """An acquisition function of points moved to the present; see :func:`at_present`.
+    """An acquisition function that moves its points to the present; see :func:`at_present`.
 
     Args:
-        acq_function: An acquisition function of points with all columns, including time.
+        acq_function: An acquisition function whose points have all columns, including time.
         place: The placement, which moves points to the present.
     """
 
@@ -320,7 +320,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with their times.
+        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times.
 
         BoTorch appends sequential candidates to these points. If BoTorch searches only the columns
         other than time, the candidates have no times.
@@ -335,7 +335,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         """Set the points chosen but not measured yet.
 
         Args:
-            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
         """
         self.acq_function.set_X_pending(None if X_pending is None else self.place(X_pending))
         self._has_times = self.place.has_time(X_pending)
@@ -395,13 +395,13 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         """Set the points chosen but not measured yet.
 
         Args:
-            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
         """
         super().set_X_pending(None if X_pending is None else self.project(X_pending))
 
 
 class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # type: ignore[misc]
-    """Log noisy expected improvement at the present, over the current values of earlier points.
+    """Log noisy expected improvement at the present, relative to current values of earlier points.
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
@@ -448,13 +448,14 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         X = self.place.candidates(X)
         if self._joined is not None:
             X = torch.cat([X, match_batch_shape(self._joined, X)], -2)
-        # Skip BoTorch's decorator: it would append pending points that the baseline contains.
+        # Skip BoTorch's decorator: it would append pending points that the baseline already
+        # contains.
         value: Tensor = qLogNoisyExpectedImprovement.forward.__wrapped__(self, X)
         return value
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if set with times."""
+        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times."""
         X = _pending_in_baseline(self) if self.incremental else self._joined
         return X if X is None or self._has_times else self.place.without_time(X)
 
@@ -467,7 +468,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         """Set the points chosen but not measured yet.
 
         Args:
-            X_pending: The points, `p x (d - 1)` or `p x d`; None for none.
+            X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
         """
         super().set_X_pending(None if X_pending is None else self.place(X_pending))
         self._has_times = self.place.has_time(X_pending)
@@ -522,13 +523,13 @@ def upper_confidence_bound(
 def _register(
     kind: type[AcquisitionFunction], construct_inputs: Callable[..., dict[str, Any]]
 ) -> None:
-    """Register a class and an input constructor that accepts ``now`` and ``time_dim``, too.
+    """Register a class with an input constructor that also accepts ``now`` and ``time_dim``.
 
     Args:
         kind: The class to register.
-        construct_inputs: BoTorch's input constructor of the base class of ``kind``. The constructor
-            of a knowledge gradient searches for ``current_value``; this search is fixed at the
-            present.
+        construct_inputs: BoTorch's input constructor for the base class of ``kind``. The
+            constructor for the knowledge gradient searches for ``current_value``; here it searches
+            only at the present.
     """
 
     def construct(

@@ -25,7 +25,7 @@ from botorch_tv.gp.covariance import checked
 from botorch_tv.validation import require, require_integer, require_number, settle_number
 
 GREEDY_SHARE = 1 - math.exp(-1)
-"""Greedy choice attains at least this fraction of the maximum of a monotone submodular function."""
+"""Smallest fraction of the maximum of a monotone submodular function that greedy choice attains."""
 
 
 class WidthContext(NamedTuple):
@@ -66,7 +66,7 @@ class InformationGain(ABC):
 
 @dataclass(frozen=True)
 class Realized(InformationGain):
-    """The information gain of the data in use, which restarts from 0 after a reset."""
+    """The information gain of the data in use; after a reset the gain is 0 again."""
 
     source: ClassVar[str] = "information_gain"
 
@@ -151,10 +151,10 @@ class Fixed(InformationGain):
 class Greedy(InformationGain):
     """An upper bound on the maximum gain γ of [C17] §3.1: the greedy gain divided by 1 - 1/e.
 
-    The divisor is the guarantee of Nemhauser, Wolsey and Fisher (1978) for greedy choice. Windows,
-    resets, and noise that grows with age can only lower the gain, so the bound also holds with
-    them. Decay of covariance (Markov, Wiener) can raise the gain, so the bound does not hold with
-    decay.
+    Nemhauser, Wolsey and Fisher (1978) prove that greedy choice attains at least 1 - 1/e of
+    the maximum. Windows, resets, and noise that grows with age can only lower the gain, so the
+    bound also holds with them. Decay of covariance (Markov, Wiener) can raise the gain, so the
+    bound does not hold with decay.
 
     Args:
         values: The bound after 0, 1, 2, ... rounds; see :meth:`of`.
@@ -180,7 +180,7 @@ class Greedy(InformationGain):
         Each greedy observation is made at the arm with the largest posterior variance.
 
         The bound holds because the gain is monotone and submodular in the multiset of arms played.
-        Each step is a rank-one update of the covariance in float64, O(M²).
+        Each step is a rank-one update of the covariance in float64, at a cost of O(M²).
 
         Args:
             covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
@@ -202,7 +202,7 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """Information gain after 1, 2, ... observations, each of the most uncertain arm, `horizon`.
+    """Information gain after 1, 2, ... observations, each at the most uncertain arm, `horizon`.
 
     Args:
         covariance: As in :meth:`Greedy.of`, `M x M`.
@@ -282,7 +282,7 @@ class Logarithmic(_Checked):
 
     [B16] uses c1 = 0.8, with c2 = 4 on synthetic objectives and c2 = 0.4 on measured data; [ET]
     uses c1 = 0.4, c2 = 4. With c2 < 1 the logarithm is negative in the first rounds. In these
-    rounds the logarithm is replaced by 0, so they do not explore.
+    rounds the logarithm is replaced by 0, so the strategy does not explore.
 
     Args:
         c1: Factor on the logarithm, at least 0.
@@ -321,7 +321,7 @@ class _Bayes(_Checked):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = parts π² t² / (6 δ).
 
     Here t is the round. The theorems of the subclasses differ only in the number of equal ``parts``
-    into which they divide the failure probability. All assume P(sup_x |∂f/∂x_j| > L) <=
+    into which they divide the failure probability. All theorems assume P(sup_x |∂f/∂x_j| > L) <=
     a1 exp(-(L / b1)²), [B16] eq. (10), on a domain in [0, r]^d.
 
     Args:
@@ -404,7 +404,7 @@ Terms = tuple[float, float, float, float]
 
 
 class GainWidth(_Checked):
-    """A width √beta = offset + scale √(constant + slope g) of the information gain g."""
+    """A width of the form √beta = offset + scale √(constant + slope g), g the information gain."""
 
     gain: InformationGain
 

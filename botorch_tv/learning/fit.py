@@ -1,7 +1,7 @@
-"""Posterior density of the hyperparameters of many independent loops, its gradient and maximum.
+"""The posterior density of hyperparameters, its gradient and maximum, for many separate loops.
 
-Observations have covariance A = K ∘ D + N with N = σ² diag(ρ). With S = N^(-½), and S = 0 for rows
-not in use,
+The covariance matrix of the observations is A = K ∘ D + N with N = σ² diag(ρ). With S = N^(-½), and
+S = 0 for rows not in use,
 
     -ln p(y) = ½ ln det(I + S (K ∘ D) S) + ½ yᵀS (I + S (K ∘ D) S)⁻¹ S y + ½ Σ ln(2π N_ii),
 
@@ -32,9 +32,9 @@ class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters, for b loops.
 
     Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
-    result is a Gaussian density with noise variance σ² ρ / w, but with the normalising constant of
-    w observations. Age noise is not noise in the data: if it counted as observation noise, the
-    estimate of σ² would tend to 0.
+    result is a Gaussian density with noise variance σ² ρ / w, except for its normalising constant,
+    which is (2π σ² ρ)^(-w/2). Age noise is not noise in the data: if it counted as observation
+    noise, the estimate of σ² would tend to 0.
 
     Args:
         kernel: The spatial kernel.
@@ -42,14 +42,14 @@ class NegativeLogPosterior:
         layout: Layout of the vectors of hyperparameters.
         X: Inputs, `b x n x d`.
         times: Times since the origin, `b x n`.
-        y: Observations less the prior mean, `b x n`.
+        y: Observations minus the prior mean, `b x n`.
         live: Which rows are in use, `b x n`, bool; other rows may contain any values.
-        relative_noise: ρ, variances of observations relative to σ², positive, `b x n`.
+        relative_noise: ρ, noise variances of the observations divided by σ², positive, `b x n`.
         inflation: Factor 1 / w >= 1 by which age inflates the noise of each row, `b x n`.
         unit: Unit of time of the vectors, `b`; the user's unit by default.
-        searches: Number of searches per loop; problems of the same loop are consecutive.
-        estimates_mean: Whether to use the generalised least squares estimate of a constant prior
-            mean, 1ᵀA⁻¹y / 1ᵀA⁻¹1, at every vector.
+        searches: Number of searches (problems) per loop; the problems of a loop are consecutive.
+        estimates_mean: Whether a constant prior mean is estimated at every vector by generalised
+            least squares, as 1ᵀA⁻¹y / 1ᵀA⁻¹1.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class NegativeLogPosterior:
             rows: Index of the problem to which each vector belongs, `m`.
 
         Returns:
-            The value, `m`, infinite where the covariance has no Cholesky factor, and the gradient,
-            `m x p`.
+            The value, `m`, and the gradient, `m x p`. The value is infinite where the covariance
+            has no Cholesky factor.
         """
         if rows is not self._rows:  # true only after a search removed problems, which is rare
             loops = rows // self._searches
@@ -163,7 +163,7 @@ class NegativeLogPosterior:
         return value, torch.cat([by_lengthscale, gradient, by_decay * decay_slope], -1)
 
     def _decayed(self, natural: Tensor, times: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Natural values of the decay's parameters, `m x k`, and D, `m x n x n`; None for 1."""
+        """Natural values of the decay's parameters, `m x k`, and D, `m x n x n` (None if D = 1)."""
         if is_static(self._decay):
             return natural, None
         first, second = times.unsqueeze(-1), times.unsqueeze(-2)
@@ -191,11 +191,12 @@ class Learned(NamedTuple):
         vector: All hyperparameters as one vector, from which the next search may start,
             `batch_shape x p`, float64.
         kernel: The spatial kernel with learned parameters, of batch shape `batch_shape`.
-        noise: Variance σ² of a new observation, `batch_shape`.
-        decay: The decay with learned values of every loop.
-        log_posterior: Logarithm of the marginal likelihood times the prior densities,
+        noise: Noise variance σ² of a new observation, `batch_shape`.
+        decay: The decay, with the learned values of every loop.
+        log_posterior: Logarithm of the product of marginal likelihood and prior densities,
             `batch_shape`.
-        evaluations: Number of evaluations of the posterior, for all loops together.
+        evaluations: Number of times that the posterior density was evaluated, in total over all
+            loops.
     """
 
     vector: Tensor
@@ -232,14 +233,15 @@ def learn(
         kernel: The spatial kernel, without batch shape: squared exponential or Matérn, possibly
             scaled. Its parameters are initial values.
         decay: Decay of the covariance with time; its parameters are initial values.
-        noise: Initial value of the variance σ² of a new observation.
+        noise: Initial value of the noise variance σ² of a new observation.
         X: Inputs, `batch_shape x n x d`.
         times: Times of the observations since the origin of the decay, `batch_shape x n`.
-        y: Observations less a given prior mean, `batch_shape x n`.
+        y: Observations minus a given prior mean, `batch_shape x n`.
         live: Which rows are in use, bool, `batch_shape x n`; other rows may contain any values.
-        relative_noise: Variances of the observations relative to σ², `batch_shape x n`, infinite
-            for failed measurements; 1 by default.
-        start: The vector of the last result, `batch_shape x p`; by default the user's values.
+        relative_noise: Noise variances of the observations divided by σ², `batch_shape x n`,
+            infinite for failed measurements; 1 by default.
+        start: The vector that the last fit returned, `batch_shape x p`; by default the user's
+            values.
         inflation: Factor by which age inflates the noise of each observation, at least 1,
             `batch_shape x n`; a row has the weight 1 / inflation.
         estimates_mean: Whether to estimate a constant prior mean by generalised least squares.
@@ -247,7 +249,8 @@ def learn(
             ranges. The unit cube by default.
 
     Raises:
-        InputDataError: If the kernel is of another class or has a batch shape.
+        InputDataError: If the class of the kernel is not supported, or the kernel has a batch
+            shape.
         ValueError: If an initial value lies outside the bounds of ``refit``, or the decay is not a
             function of its declared parameters.
     """
@@ -266,8 +269,8 @@ def learn(
     # For a fixed decay, the unit of time is the user's.
     unit = gap if layout.learns_decay else torch.ones_like(gap)
     given = layout.given.expand(len(unit), -1)
-    # A few observations are often consistent both with slow and with fast change. Without a last
-    # result, the second search starts from a high rate of change.
+    # A few observations are often consistent both with slow and with fast change. Without an
+    # earlier fit, the second search starts from a high rate of change.
     if start is None:
         first, second = given, layout.fast_start(unit)
     else:
@@ -305,7 +308,7 @@ def _search(
     starts: Tensor,
     estimates_mean: bool,
 ) -> tuple[Tensor, Tensor, int]:
-    """The best result of every loop's searches from ``starts``, `b x s x p`.
+    """For every loop, the best result of the searches from ``starts``, `b x s x p`.
 
     Returns:
         Three results: the best vector of each loop, `b x p`; its value, `b`; and the number of
@@ -337,7 +340,7 @@ def _search(
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Flattened loops with the rows in use first, cut to the largest number of rows in use."""
+    """The loops in one batch dimension; rows in use come first, and surplus rows are cut off."""
     loops, (n, d) = X.shape[:-2].numel(), X.shape[-2:]
     flat = {name: value.reshape(loops, n) for name, value in rows.items()}
     live = flat["live"]

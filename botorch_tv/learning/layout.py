@@ -6,9 +6,9 @@ variance σ², and the decay's declared parameters. A natural value r that grows
 r. The transform is linear around 0 and logarithmic above c. Because it is linear around 0, the
 value 0 can be reached, with a non-zero gradient.
 
-A search measures time in the median gap between a loop's observations, so starting values, bounds
-and default priors do not depend on the unit of time. The vector that is stored between searches
-uses the user's unit of time, because the median gap changes with the data.
+A search measures time in units of the median gap between a loop's observations, so starting values,
+bounds and default priors do not depend on the unit of time. The vector that is stored between
+searches uses the user's unit of time, because the median gap changes with the data.
 
 Default priors have densities and derivatives in closed form; other priors use ``log_prob`` and
 automatic differentiation, which is slower.
@@ -61,7 +61,7 @@ def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
         value = torch.where(value == 0, 1e-300, value).detach().requires_grad_(True)
         log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
         slope = torch.zeros_like(value)
-        if log.requires_grad:  # false for a uniform density, which is constant
+        if log.requires_grad:  # False for a uniform prior: its density is constant
             (slope,) = torch.autograd.grad(log.sum(), value)
     return log.detach().to(value), slope
 
@@ -70,7 +70,7 @@ def on_device(prior: Any, device: torch.device) -> Any:
     """A copy of a prior on a device, in float64.
 
     PyTorch's distributions have no method ``to``, and some of GPyTorch's priors do not move their
-    bounds. Saving and loading moves all tensors.
+    bounds. Here the prior is saved and loaded, which moves all its tensors.
     """
     file = io.BytesIO()
     torch.save(prior, file)
@@ -185,7 +185,7 @@ class ParameterLayout:
             entry = [start, low, high, *start.new_full((3, len(start)), math.nan)]
             if declared is not None:
                 entry = [declared.natural(value).clamp(-ENDLESS, ENDLESS) for value in entry[:3]]
-                if declared.share == "retained":  # its natural value falls as the value grows
+                if declared.share == "retained":  # a larger share has a smaller natural value
                     entry, lower, upper = [entry[0], entry[2], entry[1]], upper, lower
                 least, most = declared.natural_bounds()
                 fast = declared.fast_start
@@ -199,7 +199,7 @@ class ParameterLayout:
         self._grows = torch.tensor(grows, dtype=torch.bool, device=device)
         entries = self._entries(torch.cat(natural, -1).to(device))
         # The user's bounds of decay parameters refer to the user's unit of time. Declared bounds
-        # and fast starts refer to the unit of a search.
+        # and starts at a high rate of change refer to the unit of a search.
         self.given, self._lower, self._upper, self._least, self._most, self._fast = entries
         self.size = len(self.given)
 

@@ -28,7 +28,7 @@ class Free:
         upper: Upper bound; the hyperparameter's default if None.
 
     Raises:
-        ValueError: If the bounds are not 0 <= lower < upper.
+        ValueError: If the bounds do not satisfy 0 <= lower < upper.
     """
 
     prior: Prior | _DefaultType | None = DEFAULT
@@ -76,7 +76,7 @@ class Refit:
     Args:
         every: Rounds between fits, at least 1.
         least: Minimum number of retained observations for a fit, at least 1.
-        lengthscale: The kernel's lengthscale, one per column if it has several; None to fix the
+        lengthscale: The kernel's lengthscale, or a lengthscale per column; None to fix the
             lengthscale.
         outputscale: Output scale of a ``ScaleKernel``; None to fix the output scale.
         noise: Noise variance σ² of a new observation; None to fix the noise variance.
@@ -113,8 +113,8 @@ class Refit:
         require(
             self.epsilon is None or (self.epsilon.upper or 0) < 1,
             f"Refit: the upper bound of epsilon is {self.epsilon.upper if self.epsilon else None}, "
-            "but it must be below 1, because at 1 observations carry no information; 0.999 is the "
-            "default.",
+            "but it must be below 1, because with epsilon 1 no observation carries information; "
+            "0.999 is the default.",
         )
 
     def of_decay(self, decay: Decay) -> dict[str, Free | None]:
@@ -132,7 +132,7 @@ class Refit:
         require(
             not undeclared,
             f"Refit: decay has {undeclared}, but {decay!r} declares "
-            f"{list(decay.parameters) or 'no parameters'}; use declared names.",
+            f"{list(decay.parameters) or 'no parameters'}; use names that it declares.",
         )
         require(
             bool(decay.parameters) or is_static(decay) or self.decay is None,

@@ -1,4 +1,4 @@
-"""GPyTorch likelihoods of observations that age."""
+"""GPyTorch likelihoods for observations whose noise grows with age."""
 
 from botorch_tv.likelihoods.age_noise import (
     AgeNoiseLikelihood,

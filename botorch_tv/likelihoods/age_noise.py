@@ -27,18 +27,18 @@ NO_BATCH = Size()
 
 
 class Aging(Declared):
-    """An inflation of noise as a module, with its declared parameters learnable.
+    """An inflation of noise as a PyTorch module; its declared parameters can be learned.
 
     Args:
-        inflation: The formula, with the initial values.
+        inflation: The inflation; its parameters are initial values.
         batch_shape: Batch shape of the parameters.
-        priors: Priors of values per unit of the input, by parameter name, None for no prior;
-            parameters without an entry have their declared priors. For a retained share, such as γ,
-            the prior is over 1 - γ.
+        priors: Priors by parameter name, None for no prior; other parameters have their declared
+            priors. A prior refers to the parameter with time in the unit of the inputs; for a
+            retained share, such as γ, to 1 - γ.
         learn: Whether to learn the parameters; otherwise the inflation is fixed.
 
     Raises:
-        ValueError: If the formula is not an inflation, or not a function of its declared
+        ValueError: If ``inflation`` is not an inflation, or not a function of its declared
             parameters.
     """
 
@@ -55,7 +55,7 @@ class Aging(Declared):
 
     @property
     def inflation(self) -> Inflation:
-        """The formula, with the initial values of its parameters."""
+        """The inflation with the initial values of its parameters."""
         return self.part  # type: ignore[no-any-return]
 
     def log_factor(self, lag: Tensor) -> Tensor:
@@ -85,10 +85,10 @@ class ExponentialAging(Aging):
     even at γ = 1, where nothing is forgotten.
 
     Args:
-        gamma: Initial discount γ per unit of time.
+        gamma: Initial value of the discount γ per unit of time.
         batch_shape: Batch shape of the parameter.
-        discount_prior: Prior of 1 - γ per unit of the input, None for no prior. By default
-            half-normal with scale 0.1 in the unit of learning, see :meth:`measure`.
+        discount_prior: Prior of 1 - γ, with time in the unit of the inputs; None for no prior. The
+            default is half-normal with scale 0.1 in the unit of learning, see :meth:`measure`.
 
     Raises:
         ValueError: If ``gamma`` lies outside [1e-6, 1].
@@ -109,12 +109,12 @@ class InjectionAging(Aging):
     """Noise σ² (1 + κ lag^α), 0^0 := 0, with learnable α and κ, [M] eq. (8)-(10).
 
     Args:
-        alpha: Initial exponent α, at least 0.
-        kappa: Initial rate κ in time^(-α), at least 0.
+        alpha: Initial value of the exponent α, at least 0.
+        kappa: Initial value of the rate κ, in units of time^(-α), at least 0.
         batch_shape: Batch shape of the parameters.
         alpha_prior: Prior of α, None for no prior; half-normal with scale 2 by default.
-        kappa_prior: Prior of κ per unit of the input, None for no prior. By default half-normal
-            with scale 2 in the unit of learning, see :meth:`measure`.
+        kappa_prior: Prior of κ, with time in the unit of the inputs; None for no prior. The default
+            is half-normal with scale 2 in the unit of learning, see :meth:`measure`.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
         batch_shape: Batch shape of the parameters.
 
     Raises:
-        ValueError: If the inflation is not static and declares no parameters.
+        ValueError: If the inflation depends on age but declares no parameters.
     """
     if is_static(inflation):
         return FixedAging(inflation)
@@ -162,12 +162,12 @@ def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
 
 
 def stacked(first: Tensor, second: Tensor, dim: int) -> Tensor:
-    """Two tensors concatenated along ``dim``; the dimensions before it broadcast.
+    """Two tensors concatenated along ``dim``; the dimensions before ``dim`` broadcast.
 
     Args:
         first: The first tensor, `batch_shape x n x ...`.
         second: The second tensor, `batch_shape' x q x ...`.
-        dim: The dimension of n and q, negative.
+        dim: Index of the dimension of sizes n and q, negative.
     """
     shape = torch.broadcast_shapes(first.shape[:dim], second.shape[:dim])  # type: ignore[no-untyped-call]
     return torch.cat(
@@ -185,7 +185,7 @@ def joined(
         new: Variances of the new rows, `batch_shape x added`, or None.
         rows: Number of old rows.
         added: Number of new rows.
-        like: A tensor of the dtype and device of the result.
+        like: A tensor with the dtype and the device of the result.
     """
     if old is None and new is None:
         return None
@@ -199,7 +199,7 @@ SMALLEST_LEARNED_NOISE = 1e-4
 
 
 class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
-    """Noise variances of observations by their age at ``now``.
+    """Noise variances of observations, computed from their ages at ``now``.
 
     There are three cases. For training data, the times and the given variances at lag 0 are stored
     here. For other inputs, the times come from the inputs of the call. If a call passes variances,
@@ -209,7 +209,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         aging: How noise grows with the lag.
         time_dim: Index of the column of time.
         batch_shape: Batch shape of the learned variance.
-        noise: Given variance of each training observation at lag 0, `batch_shape x n`; NaN for a
+        noise: Variances given for the training observations at lag 0, `batch_shape x n`; NaN for a
             row with the learned variance. None if all rows have the learned variance.
         noise_prior: Prior of the learned variance, None for no prior; by default BoTorch's
             log-normal prior.
@@ -263,11 +263,12 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     @property
     def fresh(self) -> Tensor:
-        """Variance of a new observation: learned, or the mean given variance; `batch_shape x 1`."""
+        """Variance of a new observation, learned or the mean given variance; `batch_shape x 1`."""
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
-        # Plain attributes, not buffers, because a state dict must load for any number of rows.
+        # These are plain attributes, not buffers, because a state dict must load for any number of
+        # rows.
         for name in ("now", "train_X", "row_noise"):
             value = getattr(self, name)
             if value is not None:
@@ -311,7 +312,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         return DiagLinearOperator(variance)
 
     def _is_training(self, X: Tensor) -> bool:
-        """Whether ``X`` is the training inputs; False if no variances are given."""
+        """Whether ``X`` equals the training inputs; False if no variances are given."""
         if self.row_noise is None or self.train_X is None:
             return False
         if X.shape[-2] != self.train_X.shape[-2]:
@@ -323,7 +324,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         """Variances of the training data at ``now``, `... x n`.
 
         Args:
-            power: Power of the factor by which noise grows with the lag.
+            power: Power to which to raise the factor by which noise grows with the lag.
         """
         assert self.train_X is not None
         base = self.noise
@@ -341,13 +342,14 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         return self._aged(self.fresh if noise is None else noise, X)
 
     def grow(self, before: AgeNoise, inputs: Tensor, X: Tensor, noise: Tensor | None) -> None:
-        """Set the variances at lag 0 of training data that contain new rows.
+        """Set the variances at lag 0 after new rows were added to the training data.
 
         Args:
             before: The noise of the data without the new rows.
             inputs: All training inputs, `... x n x d`, the new rows last.
             X: The new inputs, `... x q x d`.
-            noise: Variances of the new rows at lag 0, `... x q`; None for :attr:`fresh`.
+            noise: Variances of the new rows at lag 0, `... x q`; None for the variance
+                :attr:`fresh`.
         """
         old, q = before.row_noise, X.shape[-2]
         if noise is None and old is not None and not self.learned:
@@ -378,23 +380,24 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     pass the inputs too: ``likelihood(model(X), X)``.
 
     Age noise depends on ``now``, so there is no joint prior over all times; the marginal likelihood
-    is that of the data at ``now``.
+    uses the noise variances at ``now``.
 
     Args:
         inflation: An inflation; its parameters (γ, or α and κ) are initial values and are learned
             under default priors. Pass an :class:`Aging` for other priors, or a ``FixedAging`` for
             parameters that are not learned.
         time_dim: Index of the column of time, which input transforms must not change.
-        now: Time at lag 0, a number or `batch_shape`; None for the time of the newest given input.
-        noise: Given variance of each training observation at lag 0, `batch_shape x n`, NaN for a
-            row with the learned variance λ. If all variances are given, a new observation has their
-            mean. If None, all observations have the learned variance λ.
+        now: The time at which lags are 0, a number or `batch_shape`; None for the time of the
+            newest given input.
+        noise: Variances given for the training observations at lag 0, `batch_shape x n`, NaN for a
+            row with the learned variance λ. If no row is NaN, the variance of a new observation is
+            the mean of the given variances. If None, all observations have the learned variance λ.
         batch_shape: Batch shape of the learned parameters.
         noise_prior: Prior of λ, None for no prior; by default BoTorch's log-normal prior.
         noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
 
     Raises:
-        ValueError: If ``inflation`` is of another type, or is not static and declares no
+        ValueError: If ``inflation`` is of another type, or depends on age but declares no
             parameters.
 
     Example:
@@ -434,15 +437,15 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     @property
     def now(self) -> Tensor | None:
-        """Time at lag 0; None for the time of the newest input. :meth:`set_now` changes it."""
+        """The time at which lags are 0; None for the newest input's time. See :meth:`set_now`."""
         return self.noise_covar.now  # type: ignore[no-any-return]
 
     def set_now(self, now: float | Tensor | None) -> None:
         """Set the present. A model with cached predictions must be updated too, by its ``set_now``.
 
         Args:
-            now: Time at lag 0, a number or broadcastable with `batch_shape`; None for the time of
-                the newest given input.
+            now: The time at which lags are 0, a number or broadcastable with `batch_shape`; None
+                for the time of the newest given input.
         """
         if isinstance(now, Tensor):
             now = now.clone()  # the caller's tensor may change in place
@@ -451,7 +454,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         self.noise_covar.now = now
 
     def set_training_data(self, X: Tensor) -> None:
-        """Set the training inputs for calls without inputs and for given variances.
+        """Set the training inputs, to which calls without inputs and the given variances refer.
 
         Args:
             X: Training inputs, `... x n x d`.

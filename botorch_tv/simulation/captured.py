@@ -43,7 +43,7 @@ class Player:
         stage: Three tensors that every round overwrites: the values of the objective, `trials x M`;
             its best value, `trials`; and the observation noise, `trials`.
         horizon: Number of rounds T.
-        recorder: Holds the function that records a round as a CUDA graph.
+        recorder: The object that holds the function for recording a round as a CUDA graph.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Player:
         self._record([*lasting, self.elapsed, self.since, self.round, *self.log.values()])
 
     def play_round(self, step: int) -> None:
-        """Reset periodically and add slots, then play round ``step``, counted from 0."""
+        """Reset if a periodic reset is due, add slots if needed, then play round ``step``."""
         period, posterior = self._rules.period, self.posterior
         if period and step > 0 and step % period == 0:
             self._forget(torch.ones_like(self.since, dtype=torch.bool))
@@ -146,13 +146,13 @@ class Player:
         return first_maximum(score, rules.tie, scratch).masked_fill_(posterior.count == 0, 0)
 
     def _forget(self, trials: Tensor) -> None:
-        """Reset to the prior the trials for which ``trials`` is True, bool of shape `trials`."""
+        """Reset some trials to the prior: those with True in ``trials``, bool of shape `trials`."""
         self.posterior.clear(self._first, trials)
         self.elapsed.masked_fill_(trials, 0)
         self.since.masked_fill_(trials, 1)
 
     def _record(self, written: Sequence[Tensor] = ()) -> None:
-        """Record the round anew; with ``written``, results of graph and operations are compared."""
+        """Record the round anew; if ``written`` is given, compare the graph with the operations."""
         self.posterior.used = self.posterior.arms.shape[-1] - 1
         self._round = Replayed(self.play, self._recorder, written)
 
@@ -223,7 +223,7 @@ class CapturedTable:
 
 
 class Recorder:
-    """Holds the function that records work as CUDA graphs; drops it when a recording fails.
+    """Holds the function that records work as CUDA graphs, and drops this function if it fails.
 
     Args:
         capture: The function that records work; None to execute every operation individually.
@@ -249,10 +249,10 @@ class Replayed:
 
     Args:
         work: A function that reads and writes the same memory every time.
-        recorder: Holds the function that records the work.
-        written: All tensors that the work changes and that later calls read. If they are given, the
-            second call executes both the recording and the work. Later calls use the recording only
-            if both wrote the same numbers, up to rounding.
+        recorder: The object that holds the function for recording the work.
+        written: All tensors that the work changes and that later calls read. If these tensors are
+            given, the second call executes both the recording and the work. Later calls use the
+            recording only if both wrote the same numbers, up to rounding.
     """
 
     def __init__(self, work: Work, recorder: Recorder, written: Sequence[Tensor] = ()) -> None:

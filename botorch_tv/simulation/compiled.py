@@ -8,7 +8,8 @@ The algorithm for the posterior is that of :class:`~botorch_tv.gp.arm_engine.Pla
 loops.
 
 All compiled code is in this file, because Numba's cache on disk ignores changes in other files.
-``COMPILED_IN`` is a digest of the constant and the tuple fields that come from other files.
+``COMPILED_IN`` is a digest of what this code takes from other files: a constant, and the fields of
+a tuple.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ AT_ONCE = 4
 """Number of rounds whose objectives are buffered, as values on all arms, until the trials play
 them."""
 UNINTERRUPTED = 2**24
-"""Number of numbers processed between two checks for an interruption, some tenths of a second
-apart."""
+"""How many numbers are processed between two checks for an interruption; the checks are some tenths
+of a second apart."""
 SLOTS, SINCE, ELAPSED = range(3)
 """Columns of ``Trials.counts``: slots used, rounds since the reset, and time since the origin."""
 Buffers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -145,12 +146,12 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 @_compiled
 def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """Compute a matrix product; the first half of the left factor's columns is even, the rest odd.
+    """Compute a matrix product; the left factor has even columns, then as many odd columns.
 
     If the order of the rows is reversed, even columns stay the same and odd columns change sign. A
     row of the result is the product with the even columns plus the product with the odd columns.
     The mirror image of the row is the difference of these two products. The middle row is its own
-    image, which is written to an extra last row.
+    mirror image; the image is written to an extra last row.
     """
     rows, half, columns = len(left), left.shape[1] // 2, right.shape[1]
     for i in range((rows + 1) // 2):
@@ -187,7 +188,7 @@ def _expand(factors: Factors, core: np.ndarray, half: np.ndarray, out: np.ndarra
 
 @_compiled
 def _largest(values: np.ndarray, sign: float) -> float:
-    """The largest of ``sign * values``.
+    """The largest element of ``sign * values``.
 
     The values are divided into lanes, each with a running maximum. Comparisons in different lanes
     do not depend on each other, so a core runs them in parallel.
@@ -295,10 +296,10 @@ def _observe(
 
     The algorithm is that of ``PlayedArms``. The variance reduction is multiplied by ``square``,
     which accounts for the time since the last observation. For a static objective, P is the inverse
-    of K + N over the played arms; the diagonal matrix N has the noise variances of their mean
-    observations. To avoid cancellation, a removal at arm j uses N_j P_j, which equals e_j - P k_j
-    for the unit vector e_j and the column k_j of K. It also uses the variance N_j (1 - N_j P_jj) of
-    the arm.
+    of K + N over the played arms; the diagonal matrix N has, for every played arm, the noise
+    variance of its mean observation. To avoid cancellation, a removal at arm j uses N_j P_j, which
+    equals e_j - P k_j for the unit vector e_j and the column k_j of K. The removal also uses the
+    variance N_j (1 - N_j P_jj) of the arm.
     """
     inverse, counts = trials.inverse[i], trials.counts[i]
     lefts, rights = trials.places[i, 0], trials.places[i, 1]
@@ -440,7 +441,7 @@ def play(
         given: The objectives: their values on the arms, `rounds x trials x M`, or their coordinates
             in ``features``, `rounds x trials x r`.
         noise: Observation noise, `rounds x trials`.
-        features: Features of the objectives; their ``places`` are empty if values are given.
+        features: Features of the objectives; ``features.places`` is empty if values are given.
         factors: Factors of the strategy's kernel.
         rules: The strategy's settings as numbers and arrays.
         trials: Posterior and records, updated in place.
@@ -464,7 +465,7 @@ def play(
 
 @_compiled
 def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Allocate a matrix of coordinates, its expansion over one group, and values on the arms."""
+    """Allocate memory for coordinates C, for the product C Φ₂ᵀ, and for values on the arms."""
     left, right = factors.left, factors.right
     return (
         np.zeros((left.shape[1], columns)),

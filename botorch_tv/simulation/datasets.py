@@ -34,15 +34,15 @@ def by_trial(data: xr.DataArray, summed_up: Callable[[xr.DataArray], xr.DataArra
 
     Args:
         data: A dataset with all trials.
-        summed_up: A function that computes the statistics of all trials in a block; those of a
-            trial must not depend on other trials.
+        summed_up: A function that computes the statistics of all trials in a block; the statistics
+            of a trial must not depend on other trials.
     """
     return xr.concat([summed_up(block) for block in blocks(data)], dim="trial")
 
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """Number, mean and scatter of values over trials, three arrays of equal shape, ignoring NaN."""
+    """Number, mean and scatter over trials of values that are not NaN, as arrays of equal shape."""
 
     count: np.ndarray
     """Number of trials whose value is not NaN."""
@@ -53,7 +53,7 @@ class BlockMoments:
 
     @classmethod
     def of(cls, values: np.ndarray) -> BlockMoments:
-        """The moments of an array over its first dimension, ignoring NaN."""
+        """The moments of an array over its first dimension; NaN is ignored."""
         present = ~np.isnan(values)
         count = present.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -186,7 +186,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
 
 
 def _chunking(variable: xr.Variable, trials: int) -> dict[str, object]:
-    """Checksum and chunk sizes of a netCDF variable; a chunk has one strategy and up to a MiB."""
+    """Checksum and chunk sizes of a netCDF variable; a chunk has one strategy and at most 1 MiB."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims

@@ -100,7 +100,7 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
 
 
 def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -> xr.Dataset:
-    """Calibration at a given level over time.
+    """Calibration over time at a nominal level.
 
     Args:
         data: A diagnosed study.
@@ -168,12 +168,12 @@ def _of_trials(values: np.ndarray) -> np.ndarray:
 def _over_trials(
     data: xr.Dataset, shares: Callable[..., dict[str, np.ndarray]]
 ) -> dict[str, list[np.ndarray]]:
-    """Means of shares over trials and their standard errors, by name, in lists over strategies.
+    """For each share, lists over strategies: the mean over trials, and its standard error.
 
     Args:
         data: A diagnosed study.
-        shares: A function of the standardised deviations of some trials. It returns shares by name;
-            the first dimension of each array is `trials`.
+        shares: A function of the standardised deviations of some trials. The function returns
+            shares by name; the first dimension of each array is `trials`.
     """
     rows: dict[str, list[np.ndarray]] = {}
     for label in map(str, data["strategy"].values):
@@ -203,10 +203,10 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     """One row per reset by a trigger, in the order of strategies, trials and rounds.
 
     The deviation y − mean is the sum of the model's error f_t(x_t) − mean and the noise
-    y − f_t(x_t). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd for the model's error
-    (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). Both errors are signed: positive in the
-    direction of the deviation. At a triggered reset at least one of them is larger than its part of
-    the band. The cause is "objective" if only the model's error is larger than its part, as after a
+    y − f_t(x_t). The band of [ET] Lemma 3 has two parts: sqrt(2L) sd for the model's error (Lemma
+    1) and sqrt(2L) σ for the noise (Lemma 2). Both errors are signed: positive in the direction of
+    the deviation. At a triggered reset at least one of the errors is larger than its part of the
+    band. The cause is "objective" if only the model's error is larger than its part, as after a
     change of the objective. The cause is "noise" if only the noise is larger than its part; if the
     objective is static, this is a false trigger. Otherwise the cause is "both". The band of any
     other trigger is divided into two parts in the ratio of sd to σ.
@@ -299,9 +299,10 @@ def _causes(
 ) -> list[str]:
     """The cause of each triggered reset: the error that is larger than its part of the band."""
     factor = band / (sd + noise_sd)
-    # The excesses are signed, because noise towards the prediction cannot cause a reset.
+    # The excesses are signed, because noise in the direction of the prediction cannot cause a
+    # reset.
     model, noise = of_model - factor * sd, of_noise - factor * noise_sd
-    # Because of rounding, neither error may be larger than its part. The cause is then the error
-    # with the larger excess.
+    # With rounding it can happen that neither error is larger than its part. The cause is then the
+    # error with the larger excess.
     by_model, by_noise = (model > 0) | (model >= noise), (noise > 0) | (noise > model)
     return [CAUSES[2 if both else int(other)] for both, other in zip(by_model & by_noise, by_noise)]

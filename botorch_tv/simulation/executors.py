@@ -70,8 +70,8 @@ def side_by_side(
     slowest.
 
     Args:
-        work: A function of a job and an event, which returns the result of the job. It should
-            return early once the event is set.
+        work: A function of a job and an event, which returns the result of the job. The function
+            should return early once the event is set.
         jobs: The jobs.
         workers: Largest number of jobs that run at the same time.
 
@@ -108,7 +108,7 @@ def play_here(
     """Play blocks in threads of this process.
 
     Blocks that other processes are computing are skipped at first. At the end this process waits
-    for these blocks, and computes them itself if the other processes die.
+    for these blocks; it computes them itself if the other processes die.
 
     Args:
         settings: The settings of the study.
@@ -139,7 +139,7 @@ def _computed(
     progress: Progress,
     stop: threading.Event,
 ) -> Blocks | None:
-    """Read or play the blocks of a task; None if stopped, or if another process computes them.
+    """Read or play the blocks of a task; None if stopped, or if another process plays the blocks.
 
     With ``insist`` the blocks are computed even while another process is computing them.
     """
@@ -195,7 +195,7 @@ def play_elsewhere(
     made_with = libraries()
 
     def receive(task: Task, played: Blocks | None) -> bool:
-        """Save the blocks of a task, and pass them on; return whether none is missing."""
+        """Save and pass on the blocks of a task; return whether all blocks are present."""
         labels, chunk = task
         found = {} if store is None else store.find(labels, chunk)
         if store is not None:
@@ -323,7 +323,7 @@ def _explained(store: Store | None) -> Iterator[None]:
 
 @contextmanager
 def _sendable_errors(chunk: range) -> Iterator[None]:
-    """Add a note on where an error occurred; if it cannot be pickled, raise its text instead."""
+    """Add a note on where an error occurred; raise only its text if the error cannot be pickled."""
     try:
         yield
     except Exception as error:

@@ -86,10 +86,10 @@ class Seen(NamedTuple):
 class Recorder(ABC):
     """Records quantities of every round; pass instances as ``run_study(..., record=(...,))``.
 
-    A recorder declares its ``variables``. Each of them is returned by exactly one of ``before`` and
-    ``after``, as a tensor of shape `trials` followed by its declared sizes. A recorder's attributes
-    and code are part of the identity of a study. A recorder must not store its inputs, because it
-    receives many blocks of trials, several of them in parallel.
+    A recorder declares its ``variables``. Each variable is returned by exactly one of ``before``
+    and ``after``, as a tensor of shape `trials` followed by its declared sizes. A recorder's
+    attributes and code are part of the identity of a study. A recorder must not store its inputs,
+    because it receives many blocks of trials, several of them in parallel.
     """
 
     def __repr__(self) -> str:
@@ -143,7 +143,8 @@ def require_recorded(data: xr.Dataset, *names: str) -> None:
     """Check that a study recorded some variables of a diagnosis, or of prediction errors.
 
     Raises:
-        ValueError: If a variable is missing; the message names it and states how to record it.
+        ValueError: If a variable is missing; the message names the variable and states how to
+            record it.
     """
     missing = [name for name in names if name not in data.variables]
     recorder, option = "PredictionError", "--prediction-error"
@@ -202,7 +203,7 @@ MODEL_NOISE = "model_noise"
 
 
 class Diagnosis(Recorder):
-    """Records predictions, bands and observations; with it, a study takes about twice the time.
+    """Records predictions, bands and observations; a study then takes about twice the time.
 
     The result then has the variables of ``VARIABLES``, for :meth:`~StudyResult.triggers`,
     :meth:`~StudyResult.calibration` and :attr:`~StudyResult.simple_regret`.
@@ -221,8 +222,8 @@ class Diagnosis(Recorder):
             "band": unknown if band is None else band,
             MODEL_NOISE: player.model_noise(state),
         }
-        # Before its first prediction a strategy returns placeholders. They must not count in the
-        # calibration, so NaN replaces them.
+        # Before its first prediction a strategy returns placeholders. Placeholders must not count
+        # in the calibration, so NaN replaces them.
         predicts = player.predicts(state)
         return {
             "observation": seen.observation,
@@ -252,7 +253,7 @@ PLACE = "position"
 class PredictionError(Recorder):
     """Records the error of the posterior mean at every arm of a grid.
 
-    With this recorder a study takes up to twice the time. Its result has
+    With this recorder a study takes up to twice the time. The result then has
     :attr:`~StudyResult.prediction_error` and :attr:`~StudyResult.squared_error`.
     """
 
@@ -287,7 +288,7 @@ class PredictionError(Recorder):
 
 @dataclass(frozen=True)
 class Weights(Recorder):
-    """Records the weights of rates, hazards, lengthscales and noise ratios, and of jumps.
+    """Records an adaptive strategy's weights: rates, hazards, lengthscales, noise ratios and jumps.
 
     The recorded variables are in the ``data`` of the result. The variable ``weight_rate``,
     `strategy x trial x round x rate`, has the posterior weights of the rates of change. The

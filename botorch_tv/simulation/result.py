@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class StudyResult(StudyRecord):
-    """Every trial of a regret study, labelled.
+    """The labelled data of every trial of a regret study.
 
     In every trial all strategies have the same objectives and the same noise, so they are compared
     trial by trial. The paired difference of two strategies has a much smaller standard error than
-    their means.
+    the mean of either strategy.
 
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables `regret`
@@ -166,14 +166,14 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            across: Index of the coordinate of the arms that is horizontal.
+            across: Index of the arms' coordinate that is drawn horizontally.
             names: Names of the coordinates.
-            aspect: Length of a vertical unit divided by that of a horizontal unit; 1 /
-                cos(latitude) for degrees of latitude and longitude.
+            aspect: Length of a vertical unit divided by the length of a horizontal unit;
+                1 / cos(latitude) for degrees of latitude and longitude.
             ax: Axes for the map of a single strategy; or for the curves of all strategies, if the
                 arms have one coordinate.
-            strategy: Label of the only strategy to draw. By default all are drawn, but a map on
-                ``ax`` shows the best strategy.
+            strategy: Label of the only strategy to draw. By default all strategies are drawn, but a
+                map on ``ax`` shows the best strategy.
 
         Raises:
             ValueError: If the study did not record prediction errors, or its arms have more than
@@ -256,7 +256,7 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     twice = sorted(set(first["strategy"].values.tolist()) & set(second["strategy"].values.tolist()))
     if twice:
         raise ValueError(
-            f"StudyResult.merge: {', '.join(twice)} is in both results; remove one with "
+            f"StudyResult.merge: {', '.join(twice)} is in both results; remove it from one by "
             "StudyResult(result.data.drop_sel(strategy=...))."
         )
     needed, free = first.nbytes + second.nbytes, free_bytes(torch.device("cpu"))
@@ -339,7 +339,7 @@ CLEAR = 2.0
 
 
 def verdict(result: StudyResult) -> str:
-    """Text that names the strategy with the lowest regret, and by how many standard errors."""
+    """Text that names the strategy with the lowest regret, and its lead in standard errors."""
     table = result.summary()
     best = str(table.index[0])
     level = f"{table['regret_per_round'].iloc[0]:.3f} a round"
@@ -379,7 +379,7 @@ _COLUMNS = {
 
 _LEGEND = (
     "Triggered resets per trial and the share of each cause; share of rounds with objective f and\n"
-    f"observation y in their {LEVEL:.0%} bands, and with f in the band played, mean ± √β sd."
+    f"observation y in their {LEVEL:.0%} bands, and with f in the band mean ± √β sd."
 )
 
 

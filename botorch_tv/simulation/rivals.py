@@ -28,7 +28,7 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
         lengthscale: Lengthscale in units of the domain, positive.
 
     Raises:
-        ValueError: If the name is unknown or the lengthscale not positive and finite.
+        ValueError: If the name is unknown, or the lengthscale is not positive and finite.
     """
     require(name in KERNELS, f"kernel is {name!r}; give {', '.join(KERNELS)}.")
     lengthscale = require_number("lengthscale", lengthscale, "(0, inf)", "0.2 is usual.")
@@ -48,7 +48,7 @@ class Settings:
         kernel: Covariance over the domain.
         noise: Variance of the observation noise.
         epsilon: Rate of change assumed by TV-GP-UCB.
-        sigma_w2: Variance that UI-TVBO adds per unit of time, relative to the kernel's variance.
+        sigma_w2: Variance that UI-TVBO adds per unit of time, divided by the kernel's variance.
         period: Number N of rounds after which R-GP-UCB and BR-GP-UCB reset, and R-PERP restarts.
         window: Number W of rounds whose observations SW-GP-UCB retains.
         gamma: Discount γ of WGP-UCB, in (0, 1].
@@ -58,12 +58,12 @@ class Settings:
             in the paper of each strategy. IGP-UCB and BR-GP-UCB ignore this argument: they differ
             from GP-UCB and R-GP-UCB only in their width, which depends on the information gain.
         chance: Share of rounds in which GLR-GP-UCB explores at random.
-        beta: Square of the half width of the bands of R-PERP; the half width is in standard
+        beta: Squared half width of R-PERP's bands; the half width is a number of standard
             deviations.
         epsilons: Rates of change that PE-GP-UCB considers.
         windows: Windows that BOB-GP-UCB chooses from.
         block: Number of rounds for which BOB-GP-UCB uses the same window.
-        horizon: Number of rounds that BOB-GP-UCB assumes.
+        horizon: Horizon (number of rounds) that BOB-GP-UCB assumes.
         cycle: Length of the cycle that TV-BayesOpt assumes, in units of time.
         cycle_lengthscale: Lengthscale of TV-BayesOpt's periodic kernel.
     """
@@ -88,8 +88,8 @@ class Settings:
     cycle_lengthscale: float = 1.0
 
 
-# The paper draws with a Markov chain. The exact sampler draws from the limit distribution of this
-# chain, and is faster.
+# The paper draws points with a Markov chain. The exact sampler draws from the limit distribution of
+# this chain, and is faster.
 SPARQ = functools.partial(strategies.sparq_gp_ucb, steps="exact")
 W_SPARQ = functools.partial(strategies.w_sparq_gp_ucb, steps="exact")
 RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {

@@ -202,7 +202,7 @@ class Records:
         self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> dict[str, Arrays]:
-        """All recorded variables on the host, by strategy; call it after the last round."""
+        """All recorded variables on the host, by strategy, when the last round is finished."""
         found: dict[str, Arrays] = {label: {} for label in self._labels}
         for name, whole in self._rounds.items():
             host = whole.permute(1, 2, 0, *range(3, whole.dim())).contiguous().cpu().numpy()
@@ -350,7 +350,7 @@ def play_block(
         labels: The labels of the strategies.
         block: The numbers of the trials.
         progress: The progress bar, which counts the rounds that are played.
-        stop: An event; once it is set, no round is played after the current one.
+        stop: An event; once it is set, no round is played after the current round.
 
     Returns:
         The recorded variables of every strategy, by its label; None if stopped.
@@ -401,7 +401,7 @@ def play_block(
 def _tables(
     settings: StudySettings, labels: Sequence[str], place: Place, stop: threading.Event
 ) -> list[EagerTable | CapturedTable | CompiledTable]:
-    """Tables that play a block: for compiled or captured strategies, and for all others."""
+    """The tables that play a block: for compiled or captured strategies, and for the others."""
     gpu = settings.device.type == "cuda"
     # A worker of an executor may not have the compiler.
     compilable = settings.compilable(labels) if gpu or find_spec("numba") is not None else {}
@@ -421,8 +421,8 @@ def _tables(
 def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], place: Place) -> None:
     """Raise an error unless all regrets are finite and not negative.
 
-    The check runs once, at the end, to avoid synchronising with the device in every round. It
-    tolerates rounding and an inexact search for the best value.
+    The check runs once, at the end, to avoid synchronising with the device in every round. The
+    check tolerates rounding and an inexact search for the best value.
     """
     regret = np.stack([arrays["regret"] for arrays in found.values()])
     wrong = ~np.isfinite(regret)
@@ -437,8 +437,8 @@ def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], plac
     source = type(world.problem if isinstance(world, BoxWorld) else world).__name__
     raise ValueError(
         f"run_study: the regret of {list(found)[number]!r} in trial {place.block[trial]} is "
-        f"{regret[number, trial, step]:.6g}, but it must be finite and cannot be negative: "
-        f"{source} has NaN or infinite values, or a value "
-        f"{'above' if settings.maximize else 'below'} the best that it reports; clip its "
-        "values, or correct best() of its objectives, or _best_at of the test function."
+        f"{regret[number, trial, step]:.6g}, but it must be finite and at least 0. Either "
+        f"{source} has NaN or infinite values, or it has a value "
+        f"{'above' if settings.maximize else 'below'} the best value that it reports. Clip its "
+        "values, or correct the best value: best() of objectives, _best_at of a test function."
     )

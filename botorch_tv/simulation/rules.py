@@ -91,7 +91,7 @@ stores at a time, and the features of the kernel of the strategy."""
 
 
 class TooManyArms(Exception):
-    """A trial has more than :data:`MOST_SLOTS` played arms, so the recursion is faster."""
+    """A trial has more than :data:`MOST_SLOTS` played arms; recursion over all arms is faster."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
@@ -122,7 +122,7 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
 
 
 def numbers_per_trial(compilable: Compilable, horizon: int) -> int:
-    """Number of numbers that a trial stores in round ``horizon``, including temporary numbers."""
+    """How many numbers a trial stores in round ``horizon``, including temporary numbers."""
     _, most, basis = compilable
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
     older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # previous slots, while copied
@@ -140,9 +140,9 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
 
     The strategy must use upper confidence bounds, a given mean, noise that does not grow with the
     age of observations, at most one rule of retention (periodic reset, event trigger or window),
-    and float64. Rounding errors must stay small in the inverse over the played arms. The world (the
-    distribution of objectives) must be on a grid, and its class must not override ``first_arm``,
-    ``opening``, ``available`` or another method that a round calls.
+    and float64. Rounding errors must stay small in the inverse covariance of the played arms. The
+    world (the distribution of objectives) must be on a grid, and its class must not override
+    ``first_arm``, ``opening``, ``available`` or another method that a round calls.
 
     Args:
         world: The distribution of objectives.
@@ -191,7 +191,7 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
 
 
 def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
-    """Whether rounding errors stay small in the inverse over the played arms."""
+    """Whether rounding errors stay small in the inverse covariance of the played arms."""
     noise, process = strategy.noise, strategy.process
     if process.moves:
         ages = torch.arange(horizon, dtype=torch.float64, device="cpu")

@@ -123,7 +123,7 @@ class StudySettings:
     def _blank(
         self, name: str, variable: Variable
     ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """Make the variables of an empty result that will hold a recorded variable."""
+        """Make the variables in which an empty result will store a recorded variable."""
         taken = [size for size in variable.sizes if size in DIMENSIONS]
         require(not taken, f"{name} declares {', '.join(taken)}, which every variable has already")
         count, shape = len(self.strategies), variable.shape
@@ -154,7 +154,7 @@ class StudySettings:
     def shapes(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         """Shapes and types of the recorded variables of a strategy in some trials, by name.
 
-        An average is a mean over these trials; another variable has the scatter over the trials.
+        An average is stored as two variables: the mean over these trials, and the scatter.
         """
         found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         for name, variable in self.variables.items():
@@ -406,14 +406,14 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
 
 
 def threads_per_chunk(settings: StudySettings, chunk: int, *, trials: int, workers: int) -> int:
-    """Number of PyTorch threads for each block: 1 for small operations, else a share of all."""
+    """Number of PyTorch threads for each block: 1 for small operations, else a share of threads."""
     if chunk * _breadth(settings.world.domain) < BUSY_NUMBERS:
         return 1  # distributing small operations takes longer than computing them
     return max(1, torch.get_num_threads() // min(workers, -(-trials // chunk)))
 
 
 def _breadth(domain: Domain) -> int:
-    """Values per trial in an operation: number of arms, or of points of a box scored at once."""
+    """Number of values per trial in an operation: arms, or points of a box scored at once."""
     return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 

@@ -390,7 +390,7 @@ class _Stored(BackendArray):
 
 
 def _escaped(label: str) -> str:
-    """A label as the name of a folder."""
+    """The name of the folder for a label."""
     name = quote(label, safe=" ()+,=")
     name = f"%2E{name[1:]}" if name.startswith(".") else name
     return name if len(name) <= 100 else f"{name[:80]}-{_sha256(label)[:16]}"

@@ -149,7 +149,7 @@ class _Sequence:
         return block
 
     def _block(self, wanted: int, room: int) -> Tensor:
-        """The variates of this and later calls of :meth:`leading`; uses up those of this call."""
+        """The variates of this and later calls of :meth:`leading`; this call's count as used."""
         begin, paired = self._next + self._next % 2, wanted + wanted % 2
         room = max(room, wanted)
         room += room % 2

@@ -56,15 +56,15 @@ def run_study(
     """Run every strategy on the same objectives, drawn from a world, with the same noise.
 
     With ``save_to``, every finished block of trials of a strategy is written to a file at once.
-    After an interruption of any kind, the same call of ``run_study`` resumes the study. It reads
-    the saved blocks unchanged; in the remaining trials strategies make the same choices as without
-    the interruption. Numbers computed later may differ by rounding, which depends on the number of
-    threads, ``chunk``, processor and device. A call with more ``trials`` extends the study; a call
-    with fewer ``trials`` returns the first trials. If a call adds strategies, only the added
-    strategies are computed. If a call omits strategies, their files stay in the folder, and a
-    warning names them. Several processes may run the same study in the same folder and share the
-    work. If a process is killed, the blocks in progress are lost; with a smaller ``chunk`` less is
-    lost.
+    After an interruption of any kind, the same call of ``run_study`` resumes the study. The call
+    reads the saved blocks unchanged; in the remaining trials strategies make the same choices as
+    without the interruption. Numbers computed later may differ by rounding, which depends on the
+    number of threads, ``chunk``, processor and device. A call with more ``trials`` extends the
+    study; a call with fewer ``trials`` returns the first trials. If a call adds strategies, only
+    the added strategies are computed. If a call omits strategies, their files stay in the folder,
+    and a warning names them. Several processes may run the same study in the same folder and share
+    the work. If a process is killed, the blocks in progress are lost; with a smaller ``chunk`` less
+    is lost.
 
     The identity of a study includes the code of your own worlds, kernels and rules, and everything
     that this code refers to by name. Attributes and mutable globals whose names begin with an
@@ -113,8 +113,9 @@ def run_study(
             retention, in float64 on a CPU, without recorders. Other strategies run without
             compilation. The default on a CPU is True if Numba is installed and the study is large
             enough to benefit. On a CUDA device the default is False; True captures the rounds of
-            the same strategies, except those with windows, as CUDA graphs, which Python launches as
-            a whole. If a capture fails, a warning is issued and the study runs without graphs.
+            the same strategies, except strategies with windows, as CUDA graphs; Python launches a
+            graph as a whole. If a capture fails, a warning is issued and the study runs without
+            graphs.
         progress: Whether to show a progress bar; in a log file, the bar is a new line every minute.
 
     Returns:
@@ -132,8 +133,8 @@ def run_study(
             study or a damaged file.
         OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
         RuntimeError: If a worker of ``executor`` has other versions of libraries.
-        Exception: Any error of a worker, or of the executor when it lost a worker, with a note on
-            how to continue; finished blocks stay intact.
+        Exception: Any error of a worker, or of an executor that lost a worker, with a note on how
+            to continue; finished blocks stay intact.
     """
     began = time.perf_counter()
     trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)

@@ -99,7 +99,7 @@ class StudyRecord:
         """Regret of the arm that ``recommend`` returns in each round, `strategy x trial x round`.
 
         The recommended arm has the best posterior mean before the observation of the round. The arm
-        played also depends on the width of the confidence bounds; its regret may be lower.
+        played also depends on the width of the confidence bounds, and may have less regret.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -111,9 +111,9 @@ class StudyRecord:
     def prediction_error(self) -> xr.Dataset:
         """The squared error of the posterior mean at every arm, [M] Figure 4.
 
-        It is (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is the posterior
-        mean at the moment when x_t is chosen. Random search also has a model; its error is that for
-        evenly spread measurements.
+        The error at x is (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is
+        the posterior mean at the moment when x_t is chosen. Random search also has a model; its
+        error is what evenly spread measurements achieve.
 
         Returns:
             Variables `mean` and `standard_error` (over trials, NaN for a single trial), each
@@ -149,7 +149,7 @@ class StudyRecord:
         return dict(sorted(means.items(), key=lambda item: item[1].mean))
 
     def over_trials(self, values: xr.DataArray) -> dict[str, Paired]:
-        """Mean and standard error over trials, by strategy, of a number per trial.
+        """For each strategy, the mean over trials of a number per trial, and its standard error.
 
         Args:
             values: A number for each strategy and trial, `strategy x trial`.
@@ -261,7 +261,7 @@ class StudyRecord:
         return calibration(self.data, levels)
 
     def calibration_by_round(self, level: float = 0.9, block: int = 1) -> xr.Dataset:
-        """Calibration at a given level over time: shares of trials, `strategy x round`.
+        """Calibration over time at a nominal level: shares of trials, `strategy x round`.
 
         Args:
             level: Nominal level of the bands, in (0, 1).
@@ -358,7 +358,7 @@ class Paired(NamedTuple):
 
     @classmethod
     def of(cls, differences: np.ndarray) -> Paired:
-        """Mean and standard error of a number per trial.
+        """The mean over trials of a number per trial, and its standard error.
 
         Args:
             differences: One number per trial, `trials`.

@@ -447,7 +447,7 @@ def test_points_of_several_tasks_have_no_column_of_tasks(
         present = at_present(acquisition, NOW, time_dim=time_dim)
         assert torch.equal(present(test_X), expected)
         assert torch.equal(present(with_time(test_X, 3.0, column)), expected)
-        with pytest.raises(BotorchTensorDimensionError, match="omit the column of tasks"):
+        with pytest.raises(BotorchTensorDimensionError, match="omit a column of tasks"):
             present(whole[:4].unsqueeze(1))
     ours = qLogNoisyExpectedImprovementAtPresent(
         model, X[:, :2], sobol(16), **of, prune_baseline=False, now=NOW, time_dim=time_dim

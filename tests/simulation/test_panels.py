@@ -151,10 +151,10 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
     ("text", "message"),
     [
         ("", "is not a table"),
-        ("a,b\n", "no readings; add some below"),
+        ("a,b\n", "no readings; add readings below it"),
         ("a,b\n1,2,3\n", "is not a table .*line 2"),
         ("a,b\n1,2\n3,cold\n", "line 3: 'cold' is not a number"),
-        ("a,b\n1,inf\n", r"\[\[0, 1\]\], row and arm, are infinite"),
+        ("a,b\n1,inf\n", r"\[row, arm\] \[\[0, 1\]\] are infinite"),
         ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is not a date"),
         ("d,b\n2020-01-01,1\n1/2/2020,2\n", "line 3: '1/2/2020' .* differs from '2020-01-01'"),
         ("d,b\n01/02/2020,1\n02/02/2020,2\n", "line 2: '01/02/2020' may begin with"),

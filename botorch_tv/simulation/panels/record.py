@@ -39,7 +39,7 @@ class Panel:
     Raises:
         ValueError: If shapes do not fit each other, a reading is infinite, or times do not
             increase.
-        InputDataError: If NumPy masks an entry.
+        InputDataError: If an entry of a NumPy masked array is masked.
     """
 
     values: np.ndarray
@@ -66,7 +66,7 @@ class Panel:
         infinite = np.argwhere(np.isinf(self.values))
         require(
             not len(infinite),
-            f"Panel: the readings at {infinite[:3].tolist()}, row and arm, are infinite; use NaN "
+            f"Panel: the readings at [row, arm] {infinite[:3].tolist()} are infinite; use NaN "
             "for missing readings.",
         )
         if self.times is not None:
@@ -117,7 +117,7 @@ class Panel:
         return replace(self, values=self.values[first:last], times=times)
 
     def row_at(self, time: Moment) -> int:
-        """The number of the first row whose time is not before the given time.
+        """The number of the first row whose time is the given time or later.
 
         ``PanelWorld(panel, train=panel.row_at("2019-03-16"))`` trains on all rows before that date.
 
@@ -160,7 +160,7 @@ def make_panel(
 
     The field is Markov: f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, with draws g of variance 1
     and covariance exp(-|x - x'|² / (2 · 0.3²)) between sensors. The cycle is a sine wave; its phase
-    in the east is a quarter of a day ahead of that in the west.
+    in the east is a quarter of a day ahead of its phase in the west.
 
     Args:
         rounds: Number of rows.
@@ -227,29 +227,30 @@ def load_panel(
 ) -> Panel:
     """Load a panel, with a row for each time and a column for each arm.
 
-    In an ``.npz`` file the axes after the first are flattened, with the last axis fastest. Other
-    arrays of the file may give the positions along each axis, and the times of the rows.
+    In an ``.npz`` file the axes after the first are flattened, and the index of the last axis
+    varies fastest. Other arrays of the file may give the positions along each axis, and the times
+    of the rows.
 
     Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs.
     With semicolons or tabs, commas may be decimal commas. A column of dates becomes the panel's
     times, and so does a column named date, datetime, time or timestamp. In a column with such a
     name, 20260301 and 2026030108 are dates. A first column without a name, such as the index of a
     data frame, is skipped. The first line names the arms if it has text, or if it is the only line
-    of distinct whole numbers. Missing readings are empty cells, NA, NaN, and missing cells at the
-    end of a line. Ambiguous numbers, dates and time zones raise an error; an example is a column of
-    dates like 1/2/2026, which may be in January or February.
+    of distinct whole numbers. Empty cells, NA, NaN, and missing cells at the end of a line are
+    missing readings. Ambiguous numbers, dates and time zones raise an error; an example is a column
+    of dates like 1/2/2026, which may be in January or February.
 
     Args:
         path: The file.
         key: Name of the array in an ``.npz`` file; by default the largest numeric array with at
             least two dimensions.
         axes: Arrays of an ``.npz`` file with the positions along the axes after the first, such as
-            ``("lat", "lon")``. They become the coordinates of the arms, in this order.
+            ``("lat", "lon")``. These positions become the coordinates of the arms, in this order.
         times: Name of the array of an ``.npz`` file with the time of each row. In a table, the
             column of times: its name, or its number from 0 if columns have no names. ``""`` for no
             times.
-        every: Stride along each axis after the first in an ``.npz`` file. A larger stride gives a
-            coarser grid.
+        every: For an ``.npz`` file, the stride along each axis after the first: a larger stride
+            gives a coarser grid.
 
     Raises:
         ValueError: If the extension is unknown, a named array or column is missing or does not fit,
@@ -269,8 +270,8 @@ def load_panel(
         return _read_arrays(path, key, axes, times, every)
     require(
         key is None and not axes and every == 1,
-        f"{path.name} is a single table, but key is {key!r}, axes are {tuple(axes)} and every is "
-        f"{every}; omit them, because they select arrays of .npz files.",
+        f"{path.name} is a single table, but key={key!r}, axes={tuple(axes)} and "
+        f"every={every} select arrays of .npz files; omit them.",
     )
     return _read_table(path, times)
 
@@ -284,7 +285,7 @@ def _read_arrays(
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
-                with suppress(ValueError):  # leaves out arrays of Python objects
+                with suppress(ValueError):  # skips arrays of Python objects
                     arrays[name] = archive[name]
     except (zipfile.BadZipFile, zlib.error, EOFError, MemoryError) as error:
         raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error
@@ -338,7 +339,7 @@ def _read_table(path: Path, times: str | None) -> Panel:
     headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
     names = [cell if headed else "" for cell in first]
     cells = cells.iloc[1 if headed else 0 :]
-    require(len(cells) > 0, f"{file} has a line of names but no readings; add some below.")
+    require(len(cells) > 0, f"{file} has a line of names but no readings; add readings below it.")
     called = [name or str(place) for place, name in enumerate(names)]
     if times is None:
         timed = [
@@ -367,7 +368,7 @@ def _read_table(path: Path, times: str | None) -> Panel:
 
 
 def _refuse(file: str, wrong: pd.Series, why: str) -> None:
-    """Raise an error for the first wrong cell, if there is one; cells are indexed by line."""
+    """Raise an error for the first wrong cell, if any is wrong; cells are indexed by line."""
     for line, cell in wrong.items():
         raise ValueError(f"{file} line {line}: {cell!r} {why}")
 
@@ -416,7 +417,7 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
 
 
 def _dates(cells: list[str]) -> list[np.ndarray]:
-    """The possible times of dates: as ISO dates if valid, otherwise with month or day first."""
+    """The times that dates may mean: ISO dates if valid, otherwise with month or day first."""
     found: list[np.ndarray] = []
     options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
     for option in options:

@@ -73,10 +73,10 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
 def sample_spectrum(values: np.ndarray) -> Spectrum:
     """Positive eigenvalues of the covariance from :func:`sample_covariance`, and eigenvectors.
 
-    Without gaps the eigenvalues are computed from the singular values of the readings. This is
-    accurate; it is also fast if there are fewer rows than arms. With gaps the covariance of two
-    arms is computed from the rows with readings of both, and is 0 if there are no such rows. The
-    covariance matrix can then have negative eigenvalues, which are dropped.
+    Without gaps the eigenvalues are computed from the singular values of the readings. This
+    computation is accurate; it is also fast if there are fewer rows than arms. With gaps the
+    covariance of two arms is computed from the rows with readings of both, and is 0 if there are no
+    such rows. The covariance matrix can then have negative eigenvalues, which are dropped.
 
     Args:
         values: Centred readings, `rounds x arms`; NaN for missing readings.
@@ -96,8 +96,8 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
         covariance: `arms x arms`, symmetric.
 
     Raises:
-        InputDataError: If ``covariance`` is not a covariance; eigenvalues down to -1e-8 times the
-            largest are accepted.
+        InputDataError: If ``covariance`` is not a covariance matrix; eigenvalues down to -1e-8
+            times the largest are accepted.
     """
     return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
 
@@ -201,8 +201,8 @@ def fit_epsilon(
     including ε = 0. Then the best interval of the grid is narrowed to a relative width of 1e-5.
     Single missing readings are replaced by their conditional mean, given the readings of the same
     row. If arms are weakly correlated, the fit then overestimates ε: with a tenth of the readings
-    missing and 20 arms 0.3 lengthscales apart, it gives 0.0126 instead of 0.01. Rows without any
-    reading are treated exactly: the likelihood is integrated over them.
+    missing and 20 arms 0.3 lengthscales apart, the estimate is 0.0126 instead of 0.01. Rows without
+    any reading are treated exactly: the likelihood is integrated over them.
 
     Args:
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN for missing readings.
@@ -214,13 +214,13 @@ def fit_epsilon(
     Raises:
         ValueError: If shapes do not fit, the noise is not positive, or no group has two rows with
             readings.
-        InputDataError: If ``covariance`` is not a covariance.
+        InputDataError: If ``covariance`` is not a covariance matrix.
     """
     return fit_rate(values, spectrum(covariance), noise, groups)
 
 
 def fit_rate(values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None) -> RateFit:
-    """:func:`fit_epsilon` for a covariance that is given by its spectrum."""
+    """As :func:`fit_epsilon`, for a covariance that is given by its spectrum."""
     filters = _Filters(values, covariance, noise, groups)
     grid = _GRID
     likelihood = filters.log_likelihood(grid)
@@ -257,7 +257,7 @@ def log_likelihood(
         The logarithm of the marginal likelihood for each rate, `k`.
 
     Raises:
-        ValueError: If a rate lies outside [0, 1], or in the cases of :func:`fit_epsilon`.
+        ValueError: If a rate lies outside [0, 1], or :func:`fit_epsilon` would raise this error.
     """
     rates = np.asarray(epsilon, dtype=np.float64)
     require(

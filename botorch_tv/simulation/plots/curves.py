@@ -39,7 +39,7 @@ LineStyle = tuple[str, str]
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
     """A colour and a line style for every strategy of a plot.
 
-    A label has a fixed style if it is the name, a short name or the function of a preset. The
+    A label has a fixed style if it denotes a preset: by its name, its function or a short name. The
     colour of any other label is derived from its text; if this colour is taken, the next free
     colour is used. Styles do not depend on the order of the labels.
 
@@ -126,8 +126,8 @@ def fit_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None
     Args:
         axes: The axes.
         curves: Curves that must fit into the axes.
-        skipped: Share of the rounds, at the start, in which curves may exceed the axes. Normalised
-            regret starts at the level of random choices, which is several times its later level.
+        skipped: Share of initial rounds in which curves may exceed the axes. Normalised regret
+            starts at the level of random choices, which is several times its later level.
     """
     tops = [
         float((mean + np.nan_to_num(error))[int(skipped * len(mean)) :].max())
@@ -179,7 +179,7 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
 
 # ---------------------------------------------------------------- pictures
 
-UNSETTLED = 0.1  # share of rounds, at the start, in which normalised regret may exceed the scale
+UNSETTLED = 0.1  # share of initial rounds in which normalised regret may exceed the scale
 RASTER_TRIALS = 25  # largest number of rows of ticks; more rows merge into grey on a usual screen
 
 
@@ -231,7 +231,7 @@ def plot_panels(
     """Normalised regret of several studies in panels, or cumulative regret on logarithmic axes.
 
     Args:
-        results: The studies by the titles of their panels; at least one.
+        results: The studies, at least 1, by the titles of their panels.
         path: Where to write the figure; its extension selects the format.
         one_scale: Whether all panels share the vertical scale; give False if their units differ.
         logarithmic: Whether to draw cumulative regret on two logarithmic axes, for curves that
@@ -285,10 +285,11 @@ def plot_first_reset(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Histogram of the round of the event trigger's first reset, [ET] Figure 4.
+    """Histogram of the round in which the event trigger first resets, [ET] Figure 4.
 
     Args:
-        results: The studies by rate of change ε; the first strategy of each is event-triggered.
+        results: The studies by rate of change ε; the first strategy of each study is
+            event-triggered.
         periods: The period of R-GP-UCB by rate of change ε, drawn as a vertical line.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw on instead of a new figure; their figure is returned.
@@ -353,7 +354,7 @@ def _caption(*results: StudyRecord, ticks: bool) -> str:
     return (band if counts[-1] > 1 else "One trial.") + last
 
 
-UNSETTLED_SIMPLE = 0.05  # share of rounds, at the start, in which curves may exceed the scale
+UNSETTLED_SIMPLE = 0.05  # share of initial rounds in which curves may exceed the scale
 
 
 def plot_simple_regret(

@@ -80,8 +80,8 @@ def plot_calibration(
     over = f"{trials:,} trials; bands: ± 1 standard error" if trials > 1 else "One trial"
     together = f", {block} rounds averaged together" if block > 1 else ""
     caption = (
-        f"{over}{together}. Dotted: nominal; curves below it are overconfident. "
-        "Dots: the band played, mean ± √β sd."
+        f"{over}{together}. Dotted line: nominal share; curves below it are overconfident. "
+        "Dots: each strategy's own band, mean ± √β sd."
     )
     return written(figure, path, caption)
 
@@ -102,7 +102,7 @@ def _draw_reliability(
     axes.set_title(f"{name.title()} in mean ± z {spread}", loc="left", fontsize=10.5)
     if name == "objective":
         axes.set_ylabel("share of rounds inside")
-        for label, (color, _) in styles.items():  # a dot is the own band, mean ± √β sd
+        for label, (color, _) in styles.items():  # dot: the own band of a strategy
             own = shares.sel(strategy=label)
             ends = float(own["played_level"]), float(own["played"])
             axes.plot(*ends, "o", color=color, markeredgecolor="white", clip_on=False)
@@ -128,8 +128,8 @@ def plot_triggers(
 ) -> Figure:
     """Plot one trial of a strategy over time: predictions, observations, resets and their causes.
 
-    The upper panel shows, for every round's choice and in the units of y, the mean, the trigger's
-    band, the objective and the observation. The lower panel shows residuals divided by the band. A
+    For the choice of every round, the upper panel shows the mean, the trigger's band, the objective
+    and the observation, in the units of y. The lower panel shows residuals divided by the band. A
     triggered reset is a dot beyond ± 1; the line from 0 to the dot is divided into model error and
     noise.
 

@@ -28,8 +28,8 @@ TOP = 99.5
 """Percentile of the squared errors at which the colour scale ends; a few large errors exceed the
 scale."""
 DARKEST, LIGHTEST = 0.0, 0.85
-"""Part of the colour map that curves use, as fractions of its length; its lightest end is left
-out."""
+"""Part of the colour map that curves use, as fractions of its length; its lightest end is not
+used."""
 ELONGATED = 4.0
 """Aspect ratio above which a map is stretched to fill its panel."""
 
@@ -52,14 +52,14 @@ def plot_prediction_error(
     Args:
         result: A study with prediction errors.
         path: Where to write the figure; its extension selects the format.
-        across: Index of the coordinate of the arms that is horizontal.
+        across: Index of the arms' coordinate that is drawn horizontally.
         names: Names of the coordinates.
-        aspect: Length of a vertical unit divided by that of a horizontal unit; 1 / cos(latitude)
-            for degrees of latitude and longitude.
+        aspect: Length of a vertical unit divided by the length of a horizontal unit;
+            1 / cos(latitude) for degrees of latitude and longitude.
         ax: Axes for the map of a single strategy; or for the curves of all strategies, if the arms
             have one coordinate. Their figure is returned.
-        strategy: Label of the only strategy to draw. By default all are drawn, but a map on ``ax``
-            shows the best strategy.
+        strategy: Label of the only strategy to draw. By default all strategies are drawn, but a map
+            on ``ax`` shows the best strategy.
 
     Raises:
         ValueError: If the study did not record prediction errors, its arms have more than two
@@ -95,7 +95,7 @@ def plot_prediction_error(
         axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
         if number % abreast == 0:
             axes.set_ylabel(names[1 - across])
-        if number + abreast >= len(order):  # panels with no map below
+        if number + abreast >= len(order):  # no map lies below this map
             axes.set_xlabel(names[across])
             axes.tick_params(labelbottom=True)
     for axes in panels[len(order) :]:
@@ -108,7 +108,7 @@ def plot_prediction_error(
 
 
 def arrangement(maps: int) -> tuple[int, int]:
-    """Number of rows and number of columns for this many maps; rows are about equally full."""
+    """Number of rows and number of columns for a number of maps; rows are about equally full."""
     rows = -(-maps // ABREAST)
     return rows, -(-maps // rows)
 
@@ -204,7 +204,7 @@ def plot_weights(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Plot the weights of rates, hazards, lengthscales, noise ratios and jumps, round by round.
+    """Plot an adaptive strategy's weights: rates, hazards, lengthscales, noise ratios and jumps.
 
     Args:
         result: A study with ``record=(Weights(),)``.

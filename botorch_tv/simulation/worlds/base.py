@@ -70,7 +70,7 @@ class InFeatures(OnArms):
     Args:
         basis: The features.
         coordinates: Coordinates of the objectives, `trials x r`.
-        out: Memory for the values on the arms, `trials x M`; the next round overwrites it.
+        out: Memory for the values on the arms, `trials x M`; the next round overwrites this memory.
     """
 
     def __init__(self, basis: ProductBasis, coordinates: Tensor, out: Tensor) -> None:
@@ -116,8 +116,8 @@ class World(ABC):
             stream: Random numbers of the trials, with their dtype and device.
 
         Yields:
-            The objectives of all trials in one round. The objectives of a round may become invalid
-            when those of the next round are requested.
+            The objectives of all trials in one round. A request for the objectives of the next
+            round may overwrite the objectives of this round.
 
         Raises:
             ValueError: If the world has no objectives for these trials.
@@ -185,22 +185,22 @@ class GridWorld(World):
     def look(self, rounds: int, trials: int = 1, seed: int = 0) -> xr.DataArray:
         """The noiseless objective of some trials, for inspection.
 
-        Up to rounding, the objective of trial i is that of trial i in every study of this world
-        with this seed on a CPU, whatever the strategies of the study.
+        Up to rounding, trial i has the same objective here and in every study of this world with
+        this seed on a CPU, whatever the strategies of the study.
 
             >>> shown = world.look(rounds=100, trials=3)
             >>> shown.sel(trial=0, round=[1, 10, 100]).plot.line(x="x1")
             >>> shown.max("arm") - shown.mean("arm")  # the regret of random choices
 
         Args:
-            rounds: Number of rounds, at least 1; they start at the first round.
+            rounds: Number of rounds, counted from the first round; at least 1.
             trials: Number of trials, at least 1.
             seed: Seed of the study, at least 0.
 
         Returns:
             Values, `trial x round x arm`, float64. Rounds count from 1; trials and arms count from
-            0, as in the results of a study. The coordinates `x1`, `x2`, ..., each `arm`, are the
-            positions of the arms.
+            0, as in the results of a study. The coordinates `x1`, `x2`, ..., each of dimension
+            `arm`, are the positions of the arms.
 
         Raises:
             ValueError: If a size is out of range, or the world has fewer rounds.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gmpb import GMPB, GMPBConfig
 
 PROBES = 64
-"""Number of values of a test function that identify it; each is at another point and time."""
+"""Number of values by which a test function is identified, each at another point and time."""
 
 
 class BoxWorld(World):

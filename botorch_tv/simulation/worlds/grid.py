@@ -220,7 +220,7 @@ class MarkovWorld(GridWorld):
         return (InFeatures(basis, position, values) for position in self._positions(basis, stream))
 
     def _positions(self, basis: FeatureBasis, stream: Stream) -> Iterator[Tensor]:
-        """Coordinates of the objective in features, `trials x r`, in rounds 1, 2, ..."""
+        """Coordinates of the objective in the features, `trials x r`, in rounds 1, 2, ..."""
         position = self._draw.coordinates(basis, stream)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
@@ -243,16 +243,16 @@ class SineWorld(GridWorld):
     norm reaches 5.48.
 
     Because the centers are evenly spaced, f is a wave that travels along the line at a constant
-    speed. In a round it moves by ``frequency`` times the distance between neighbouring centers. The
-    information of a measurement therefore decreases at a constant rate. At the speed in [M] a
-    window of two rounds works well, so this world does not test whether a strategy detects outdated
-    data.
+    speed. In a round the wave moves by ``frequency`` times the distance between neighbouring
+    centers. The information of a measurement therefore decreases at a constant rate. At the speed
+    in [M] a window of two rounds works well, so this world does not test whether a strategy detects
+    outdated data.
 
     Args:
         domain: The arms.
         kernel: A GPyTorch kernel; a matrix is not possible, because centers need not be arms.
         centers: The number n of evenly spaced points c_i from the first to the last arm.
-        scale: Factor of the objective, at least 0; [M] uses 5.
+        scale: The factor ``scale`` of the weights a, at least 0; [M] uses 5.
         frequency: Increase of the phase in a round, in radians; [M] uses 0.3.
         noise: Variance of the observation noise.
 
@@ -344,7 +344,7 @@ class GaussianDraw(FunctionDistribution):
     """A draw from the kernel's Gaussian process, N(0, K) on the arms.
 
     The draw is C z, where C is a pivoted Cholesky factor of the kernel matrix, K = C Cᵀ, and z is
-    standard normal. Such a function lies outside the kernel's function space and has no norm in it.
+    standard normal. The draw lies outside the kernel's function space and has no norm in it.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -378,7 +378,7 @@ class GaussianDraw(FunctionDistribution):
         """The coordinates of a draw with respect to the features, `trials x r`.
 
         Args:
-            basis: The features, r of them.
+            basis: The r features.
             stream: Random numbers of the trials.
         """
         normal = stream.leading_normals(basis.normals, basis.arms)
@@ -454,8 +454,8 @@ class FixedFunctions(FunctionDistribution):
     """User-defined functions, which are the same in every study.
 
     Args:
-        values: Values on the arms of one function for all trials, `M`, or of a function for each
-            trial, `trials x M`.
+        values: Values on the arms: `M` for the same function in all trials, `trials x M` for a
+            function per trial.
     """
 
     fresh = False

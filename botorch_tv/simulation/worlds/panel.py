@@ -37,14 +37,14 @@ strategy."""
 
 
 class PanelWorld(GridWorld):
-    """Recorded readings of many arms: first rows train a model, the rest is replayed, [B16] §5.2.
+    """Readings of many arms: the first rows train a model, the others are replayed, [B16] §5.2.
 
     All readings are scaled to (reading - mean) / scale, where mean and scale (the standard
-    deviation) are those of the training rows. The training rows also give the model. Its kernel is
-    their covariance across arms, its noise variance is a share of their variance, and its rate of
-    change ε maximises their marginal likelihood. Every trial replays the same test rows. Trials
-    differ in their first arm; all strategies of a trial have the same first arm. Build strategies
-    from ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
+    deviation) are those of the training rows. The training rows also give the model. The kernel is
+    the covariance of these rows across arms. The noise variance is a share of their variance. The
+    rate of change ε maximises their marginal likelihood. Every trial replays the same test rows.
+    Trials differ in their first arm; all strategies of a trial have the same first arm. Build
+    strategies from ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
 
     The covariance includes the noise of the readings, so a small ε is overestimated. For 300 rows
     of 20 arms the fitted ε was 0.06 instead of 0.01; with the true covariance the fitted ε was
