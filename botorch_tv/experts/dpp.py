@@ -60,12 +60,12 @@ def draw_keys(draws: Draws) -> Tensor:
 
 
 def uniforms(key: Tensor, number: Tensor) -> Tensor:
-    """Random numbers of keys, uniform on the open interval (0, 1).
+    """Random numbers, uniform on the open interval (0, 1), from keys and counters.
 
     Args:
         key: Keys from :func:`draw_keys`, int64, any shape.
-        number: Indices of a key's numbers, from 0, int64, of any shape that broadcasts with
-            ``key``.
+        number: Counters: positions in a key's sequence of random numbers, from 0, int64, of any
+            shape that broadcasts with ``key``.
 
     Returns:
         Random numbers, float64, of the broadcast shape.
@@ -231,7 +231,7 @@ def swap_chain(
 
 
 def _place(uniform: Tensor, count: Tensor) -> Tensor:
-    """Indices below ``count`` from uniform numbers, `N x m`."""
+    """Convert uniform numbers, `N x m`, to indices below ``count``."""
     places = count.unsqueeze(-1)  # uniform * places may round up to ``count``
     return torch.minimum((uniform * places).long(), (places - 1).clamp_min(0))
 
@@ -250,9 +250,9 @@ def _consider(
         covariance: K, `N x n x n`.
         inverse: A, `N x Q x Q`.
         chosen: The subset, indices of points, `N x Q`.
-        used: Entries of the subset in use, `N x Q`, bool.
-        entering: Indices of the points that enter, `N x m`.
-        leaving: Entries of the subset that leave, `N x m`.
+        used: Whether each entry of the subset is in use, `N x Q`, bool.
+        entering: Indices of the points proposed to enter the subset, `N x m`.
+        leaving: Entries of the subset proposed to leave, `N x m`.
     """
     n = covariance.shape[-1]
     flat = covariance.flatten(-2)
@@ -274,10 +274,10 @@ def _swap_(inverse: Tensor, u: Tensor, ratio: Tensor, leaving: Tensor, moves: Te
 
     Args:
         inverse: A, modified in place, `N x Q x Q`.
-        u: Coefficients of the point that enters, `N x Q`.
+        u: Coefficients u of the point that enters the subset, `N x Q`.
         ratio: ρ, `N`.
-        leaving: Entry of the subset that leaves, `N`.
-        moves: Trials in which a swap was accepted, `N`, bool.
+        leaving: Index i of the entry that leaves the subset, `N`.
+        moves: Whether a swap was accepted in each trial, `N`, bool.
     """
     count = inverse.shape[-1]
     row = inverse.gather(-2, leaving.view(-1, 1, 1).expand(-1, 1, count)).squeeze(-2)
@@ -351,8 +351,8 @@ def greedy_map(
         covariance: K, `batch_shape x n x n`.
         count: Number of points to choose, at least 1.
         points: Which of the n points exist, `batch_shape x n`, bool; all by default.
-        tie: Difference, relative to the largest variance, up to which variances count as equal; by
-            default it depends on the dtype of K.
+        tie: Variances count as equal if they differ by at most ``tie`` times the largest variance;
+            the default depends on the dtype of K.
 
     Returns:
         Three tensors. The indices of the points in the order of choice, `batch_shape x count`,
@@ -370,7 +370,7 @@ def greedy_map(
     for number in range(count):
         open_ = torch.where(free, residual, -1.0)
         best = open_.amax(-1, keepdim=True)
-        # The factor 1/2 excludes rounding errors if the largest variance is below the tolerance.
+        # Without the factor 1/2, rounding errors would count once the largest variance is tiny.
         near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)
@@ -388,7 +388,7 @@ def greedy_map(
 
 
 def _tie_tolerance(dtype: torch.dtype) -> float:
-    """Difference, relative to the largest variance, up to which residual variances count as equal.
+    """Largest difference of equal residual variances, as a fraction of the largest variance.
 
     Residual variances of equal points differ by the rounding of K, which depends on the processor
     and on the dtype.
@@ -405,7 +405,7 @@ def k_dpp(
     steps: Steps = None,
     clip: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Draw a subset of each trial's points; its probability is proportional to its determinant.
+    """Draw a subset Z of each trial's points with probability proportional to det K_ZZ.
 
     The swap chain starts from the greedy subset. On 8 points the distribution after a chain of the
     default length has a total variation distance below 0.01 from the exact distribution. All
@@ -423,8 +423,8 @@ def k_dpp(
             fewer points instead of raising an error; ``size`` may then exceed n.
 
     Returns:
-        Two tensors, both `batch_shape x Q`. Indices of the points drawn, int64. A mask of the valid
-        indices, which come first, bool.
+        Two tensors, both `batch_shape x Q`. Indices of the points drawn, int64. Mask of the valid
+        indices, bool; valid indices come first.
 
     Raises:
         InputDataError: If shapes do not fit, an entry is not finite, or the number of generators

@@ -7,8 +7,8 @@ needed. An observation with S = 0 has no effect.
 New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
 Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). A block
 is computed by the same operations for a growing log and for a long stored log: forward
-substitutions in the factor, which are backward stable. The result therefore depends on the log
-only.
+substitutions in the factor, which are backward stable. The result therefore depends only on the
+log.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def further_rows(
 
     Args:
         lower: L, `... x n x n`.
-        beside: Entries of the matrix to factor in new rows and old columns, `... x q x n`.
-        own: Entries of the matrix to factor in new rows and new columns, `... x q x q`.
+        beside: The factored matrix in new rows and old columns, `... x q x n`.
+        own: The factored matrix in new rows and new columns, `... x q x q`.
         checked: Whether to check that the matrix is a covariance, as for :func:`cholesky`.
     """
     if lower.shape[-1]:
@@ -118,7 +118,7 @@ class Factor(OfTrials):
     """The Cholesky factor L of I + S (K ∘ D) S, `trials x n x n`, stored as its inverse.
 
     Attributes:
-        base: The first b rows of L⁻¹, which are whole blocks, `trials x b x b`.
+        base: The first b rows of L⁻¹, which form whole blocks, `trials x b x b`.
         rows: The other m rows of L⁻¹, `trials x m x n`.
         diagonal: The diagonal of L, `trials x n`.
     """
@@ -216,7 +216,7 @@ class GrowingFactor:
         return prior, root[:, :whole], beside[:, :whole], lower, inverse
 
     def _agreeing(self, prior: object, root: Tensor, beside: Tensor) -> int:
-        """Number of first rows that equal the cached rows in all trials."""
+        """Number of leading rows that equal the cached rows in all trials."""
         if self._held is None:
             return 0
         own, held_root, held_beside, *_ = self._held

@@ -1,4 +1,4 @@
-"""The log of observations, and the decision about which of its rows are retained."""
+"""The log of observations, and the choice of the rows that are retained."""
 
 from __future__ import annotations
 
@@ -247,9 +247,10 @@ class Data(NamedTuple):
         the true change, but the retained rows are the same.
 
         Args:
-            answers: The answer of each rule; answers of users' rules must be :func:`checked`.
-            all_good: After an observation, whether it certainly succeeded in all trials; None
-                before a choice.
+            answers: The answer of each rule; answers of users' rules must have passed
+                :func:`checked`.
+            all_good: Whether the newest observation certainly succeeded in all trials; None before
+                a choice.
 
         Returns:
             Three results: the data, in which the running posterior is not yet updated; the change;
@@ -287,7 +288,7 @@ class Data(NamedTuple):
             reset, aside = _either(reset, resets), _either(aside, answer.aside)
         aside = None if aside is None else some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
-        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row is good, retained
+        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row is valid and retained
         if leaving or any_rows or cleared is not None:
             if looks and rule_mask is not None:  # drop rows that no trial retains
                 used = rule_mask.reshape(-1, length).any(0)

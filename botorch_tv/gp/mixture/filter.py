@@ -36,7 +36,7 @@ benchmarks/results/ablations.md."""
 
 
 class RunningMixture(NamedTuple):
-    """The posterior of all members, K histories of each of L lengthscales."""
+    """The posterior of all members: K histories for each of L lengthscales."""
 
     mean: tuple[Tensor, ...]
     """Means z of the coordinates, per lengthscale `batch_shape x K x (r + 1)`."""
@@ -214,12 +214,12 @@ def observed(
         passage: Attenuation a and probability H of a jump since the last observation, `T x K` each.
         features: Per lengthscale the features of the point, the constant last, `T x 1 x (r + 1)`,
             and the prior variance that they miss, `T x 1`.
-        y: The observation in units of the starts, `T`.
+        y: The observation in standardised units, `T`.
         noise: Noise variance in units of s²: ρ times the noise ratio of this observation, `T x K`.
         time: Time of the observation, `T`, float64.
         good: Which trials learn from the observation, `T`, bool.
         log_wrong: Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
-        consume: Whether the memory of the covariances of ``running`` may be reused.
+        consume: Whether the covariances of ``running`` may be overwritten.
 
     Returns:
         Two results: the members; and the information gain of the observation, ½ (1 - r) ln(S /
@@ -422,7 +422,7 @@ def advanced(
         running: The posterior before the measurement, with units set.
         choice: Arms, `T`, int64, or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
-        time: Times, not before earlier measurements, `T`, float64.
+        time: Times, no earlier than earlier measurements, `T`, float64.
         ratio: Noise variances relative to the default, `T`.
         good: Which trials learn from their measurement, `T`, bool.
         consume: Whether the memory of ``running`` may be reused.
@@ -451,8 +451,8 @@ def advanced(
 def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
     """Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
 
-    The density is Student's t with 4 degrees of freedom about the mean of the constant m. The
-    density is the same for all members, so an outlier does not change their weights.
+    The density is Student's t with 4 degrees of freedom, centred at the mean of m. The density is
+    the same for all members, so an outlier does not change their weights.
 
     Args:
         prior: The prior of the candidate processes.
