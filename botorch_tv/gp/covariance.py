@@ -92,7 +92,7 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputDataError(
             f"the kernel {name} cannot be evaluated on points of {columns} coordinates (domain and "
-            f"context): {error}; give a kernel of {columns} columns."
+            f"context): {error}; give a kernel for {columns} columns."
         ) from error
     if matrix.numel() != number**2:
         raise InputDataError(
@@ -238,7 +238,8 @@ def require_spectrum(eigenvalues: Tensor) -> None:
     if largest <= 0 or lowest < -INDEFINITE_TOLERANCE * largest:
         raise InputDataError(
             f"the kernel matrix is indefinite: its eigenvalues run from {lowest:.3g} to "
-            f"{largest:.3g}, but may not be below -1e-8 of that; clip negative eigenvalues at zero."
+            f"{largest:.3g}, but the lowest must be at least -1e-8 times the largest; clip "
+            "negative eigenvalues at zero."
         )
 
 

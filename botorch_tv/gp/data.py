@@ -288,7 +288,7 @@ class Data(NamedTuple):
             reset, aside = _either(reset, resets), _either(aside, answer.aside)
         aside = None if aside is None else some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
-        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row is valid and retained
+        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row is in use
         if leaving or any_rows or cleared is not None:
             if looks and rule_mask is not None:  # drop rows that no trial retains
                 used = rule_mask.reshape(-1, length).any(0)

@@ -54,10 +54,10 @@ def minimize(
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
         evaluations: Largest number of evaluations of the function.
-        value_tolerance: Largest decrease of the value in a step after which a problem ends,
-            relative to max(|value|, 1).
-        gradient_tolerance: Largest absolute value of the coordinates of the projected gradient at
-            which a problem also ends.
+        value_tolerance: A problem ends after a step that lowers the value by at most this
+            tolerance, relative to max(|value|, 1).
+        gradient_tolerance: A problem also ends when no coordinate of the projected gradient exceeds
+            this tolerance in absolute value.
 
     Returns:
         The finished descent; its attribute ``x`` contains the best points.

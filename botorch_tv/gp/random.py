@@ -42,7 +42,7 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
     Args:
         first: 64 bits of the key that the trials share, signed.
         second: The other 64 bits of the key, signed.
-        trials: Numbers of the trials, int64.
+        trials: Indices of the trials, int64.
 
     Returns:
         Two tensors of the shape of ``trials``: starts, which differ between all trials; and odd
@@ -56,12 +56,12 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
 
 
 def words(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
-    """The words of some keys at given numbers, int64.
+    """Words from the sequences of some keys, int64.
 
     Args:
         start: Starts from :func:`trial_keys`.
         step: Steps from :func:`trial_keys`, of the shape of ``start``.
-        numbers: Numbers of the words, counted from 0, int64, broadcastable with ``start`` and
+        numbers: Indices of the words, counted from 0, int64, broadcastable with ``start`` and
             ``step``.
     """
     return _finalised(((numbers + 1) * step).add_(start), _STAFFORD_13)

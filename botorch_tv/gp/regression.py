@@ -148,7 +148,7 @@ def _together(basis: Basis, rows: int) -> int:
 
 
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """Upper bound of the number of values in memory in :func:`regress_on_arms`, except results.
+    """Upper bound of the number of values that :func:`regress_on_arms` holds, except results.
 
     The bound is a maximum over numbers of observations up to ``rows``. More observations can
     need less memory: blocks then have fewer trials, and regressions with more observations than

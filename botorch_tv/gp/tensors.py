@@ -1,7 +1,7 @@
 """Containers of tensors: buffers for reuse, one copy per device, growing rows, data of trials.
 
-A round reads and writes vectors of all arms a dozen times. If every pass allocated new memory, the
-operating system would zero its pages first. On a CPU, this takes several times as long as the
+A round reads and writes vectors over all arms a dozen times. If every pass allocated new memory,
+the operating system would zero its pages first. On a CPU, this takes several times as long as the
 arithmetic. Buffers are therefore reused.
 """
 
@@ -41,7 +41,7 @@ class Scratch:
         Args:
             name: Name of the buffer.
             shape: Shape of the tensor.
-            like: A tensor on the required device, and of the required dtype if ``dtype`` is None.
+            like: A tensor that defines the device, and the dtype if ``dtype`` is None.
             dtype: Dtype of the tensor; None for the dtype of ``like``.
         """
         dtype = like.dtype if dtype is None else dtype
@@ -224,7 +224,7 @@ class OfTrials:
         """The data of some trials.
 
         Args:
-            trials: Numbers of the trials, int64.
+            trials: Indices of the trials, int64.
         """
         parts = [one.name for one in fields(self) if one.name not in self.shared]  # type: ignore[arg-type]
         return replace(self, **{name: _selected(getattr(self, name), trials) for name in parts})  # type: ignore[type-var]

@@ -24,7 +24,7 @@ class WeightedFeatures:
         size: Number m of features, at least 1.
         gamma: Discount γ per observation, in (0, 1].
         noise: Noise variance λ of a new observation, positive.
-        batch_shape: Shape of independent regressions, such as trials.
+        batch_shape: Batch shape of independent regressions, such as trials.
         like: A tensor of any shape, with the dtype and device to use; by default float64 on the
             CPU.
 

@@ -199,9 +199,9 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
     """Draws the same functions from an :class:`AdaptivePosterior` at any points.
 
-    Functions come from a Sobol sequence. If the number of points grows, the first points retain
-    their variates. The sequence is shuffled, because Sobol sequences of two seeds are correlated
-    row by row, which would make the outputs of a list of models correlated.
+    A Sobol sequence determines the functions. If the number of points grows, the first points
+    retain their variates. The sequence is shuffled, because Sobol sequences of two seeds are
+    correlated row by row, which would make the outputs of a list of models correlated.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -260,7 +260,7 @@ def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None 
 def check_points(
     prior: BankPrior, points: Tensor, time: Tensor, newest: Tensor, beyond: float = OUTSIDE
 ) -> None:
-    """Raise unless points lie within the bounds, at or after the newest observation.
+    """Raise unless all points lie within the bounds and none lies before the newest observation.
 
     Args:
         prior: Prior of the bank.

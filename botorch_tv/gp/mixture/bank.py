@@ -221,8 +221,7 @@ class BankPrior:
 
     @property
     def normals(self) -> int:
-        """Number of normal variates of a sample: 1 selects the member, the others draw its
-        function."""
+        """Number of normal variates of a sample: 1 for the member, the rest for a function."""
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:

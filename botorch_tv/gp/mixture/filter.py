@@ -73,7 +73,7 @@ class RunningMixture(NamedTuple):
 
     @property
     def variances(self) -> Tensor:
-        """The mean of s² per member, `batch_shape x L x K`; finite, because A exceeds 1."""
+        """The mean of s² per member, `batch_shape x L x K`; finite, because A > 1."""
         return self.scale / (self.shape[..., None, None] - 1)
 
     def member_weights(self, prior: BankPrior) -> Tensor:
