@@ -159,7 +159,7 @@ def _predicted(
 def _tried(
     experiment: Experiment, config: OptimizationConfig, name: str, node: AdaptiveNode | None
 ) -> list[tuple[int, Arm]]:
-    """For each setting with a measured objective: the index of its newest trial, and its arm."""
+    """For each setting with a measured objective: the index and the arm of its newest trial."""
     space = None if node is None else TrialSpace(experiment.search_space, name)
     rows = experiment.lookup_data().df.to_dict("records")
     measured = {(row["trial_index"], row["metric_name"]) for row in rows}

@@ -2,7 +2,7 @@
 
 The operations are: let time pass (:meth:`~RunningPosterior.move`), add an observation
 (``observe``), remove an observation (``observe`` with ``remove``), and reset trials to the prior
-(``clear``). All operations take tensors of fixed shape, read no value on the host, and do the same
+(``clear``). All operations take tensors of fixed shape, copy no value to the host, and do the same
 work for every trial. Therefore three callers can share them: ``ask`` and ``tell``, the rounds of a
 study, and a recorded CUDA graph.
 
@@ -141,7 +141,7 @@ class RunningPosterior(ABC):
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
         self.information_gain.add_((signed / noise).log1p_(), alpha=0.5)
-        if self.trend is not None:  # the trend takes the same step, with 1 as the observation
+        if self.trend is not None:  # the same step updates the trend, with observation 1
             ones = (1 - basis.value(self.trend.response, index)).mul_(root)
             self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
             self.trend.cross.addcmul_(ones, residual, value=sign)

@@ -145,7 +145,7 @@ class Basis(ABC):
         return self.expand((weights.unsqueeze(-2) @ self.row(arms)).squeeze(-2), out=out)
 
     def numbers_of_mixture(self, arms: int) -> int:
-        """Number of values per trial in memory in :meth:`mixture` and :meth:`between`."""
+        """Number of values per trial that :meth:`mixture` and :meth:`between` hold in memory."""
         return arms * self.size
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
@@ -158,7 +158,7 @@ class Basis(ABC):
         return torch.cat(sums).view(*batch_shape, self.arms)
 
     def numbers_of_squares(self, rows: int, trials: int) -> int:
-        """Number of values in memory in :meth:`sum_of_squares` for n = ``rows``."""
+        """Number of values that :meth:`sum_of_squares` holds in memory for n = ``rows``."""
         whole = rows * self.arms
         return 2 * min(trials * whole, max(whole, CACHED_NUMBERS))
 
@@ -415,7 +415,7 @@ class ProductBasis(FeatureBasis):
         return out
 
     def _wide(self, coordinates: Tensor) -> Tensor:
-        """Coordinates placed among all columns of the product, `* x r -> N x r_1 ... r_d`."""
+        """Place coordinates among all columns of the product, `* x r -> N x r_1 ... r_d`."""
         count = coordinates.shape[:-1].numel()
         wide = self.scratch.take("wide", (count, math.prod(self._ranks)), coordinates).zero_()
         return wide.index_copy_(-1, self.retained, coordinates.reshape(count, self.size))

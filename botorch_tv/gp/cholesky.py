@@ -4,11 +4,11 @@ Here K is the prior covariance of the observations, D contains the temporal fact
 covariance, and S = N^(-1/2). All eigenvalues of I + S (K ∘ D) S are at least 1, so no jitter is
 needed. An observation with S = 0 has no effect.
 
-New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
-Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). A block
-is computed by the same operations for a growing log and for a long stored log: forward
-substitutions in the factor, which are backward stable. The result therefore depends only on the
-log.
+New observations do not change the older rows of L and L⁻¹, unless noise grows with age or a row is
+dropped. Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of
+O(n³). A block is computed by the same operations for a growing log and for a long stored log:
+forward substitutions in the factor, which are backward stable. The result therefore depends only on
+the log.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
             sample_shape: Number of functions; a single function by default.
 
         Raises:
-            InputDataError: If the points of a set do not share their time.
+            InputDataError: If the points of a set have different times.
         """
         shape = Size([1]) if sample_shape is None else sample_shape
         trials = self._shape[self._sets :]
@@ -139,7 +139,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
                 are expanded.
 
         Raises:
-            InputDataError: If the points of a set do not share their time.
+            InputDataError: If the points of a set have different times.
         """
         gap, normal = self._gap, self._by_trial(base_samples, sample_shape)
         if bool((gap != gap[..., :1]).any()):
@@ -200,8 +200,8 @@ class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
     """Draws the same functions from an :class:`AdaptivePosterior` at any points.
 
     A Sobol sequence determines the functions. If the number of points grows, the first points
-    retain their variates. The sequence is shuffled, because Sobol sequences of two seeds are
-    correlated row by row, which would make the outputs of a list of models correlated.
+    retain their variates. The sequence is shuffled: Sobol sequences of two seeds are correlated row
+    by row, so without this the outputs of a list of models would be correlated.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -439,7 +439,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             if type(posterior_transform) is not ScalarizedPosteriorTransform:
                 raise UnsupportedError(
                     f"posterior_transform is {posterior_transform!r}, but a mixture is not "
-                    "Gaussian; use ScalarizedPosteriorTransform, or an objective of samples."
+                    "Gaussian; use ScalarizedPosteriorTransform, or an MC objective."
                 )
             factor = float(posterior_transform.weights)
             offset = float(posterior_transform.offset)
@@ -456,7 +456,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             noise: Must be None (not a tensor of any shape), because the bank estimates the noise.
 
         Raises:
-            InputDataError: If an observation is earlier than the newest, or shapes do not fit.
+            InputDataError: If an observation is earlier than the newest previous observation, or
+                shapes do not fit.
             UnsupportedError: If ``noise`` is given, or the trials need too much memory.
         """
         if noise is not None:
@@ -536,9 +537,9 @@ def adaptive_model(
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
     Observations may be in any units. The first four observations in order of time set the units of
-    y and time, together with any others made at the time of the fourth. If these observations are
-    equal, more observations are used. ``adaptive_gp_ucb()`` has the same posterior given the same
-    data.
+    y and time. Further observations at the time of the fourth are included. If these observations
+    are equal, more observations are used. ``adaptive_gp_ucb()`` has the same posterior given the
+    same data.
 
     Predictions are possible from the time of the newest observation on. Fix the time of the points
     with :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an

@@ -422,7 +422,7 @@ def advanced(
         running: The posterior before the measurement, with units set.
         choice: Arms, `T`, int64, or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
-        time: Times, no earlier than earlier measurements, `T`, float64.
+        time: Times, not before the previous measurement, `T`, float64.
         ratio: Noise variances relative to the default, `T`.
         good: Which trials learn from their measurement, `T`, bool.
         consume: Whether the memory of ``running`` may be reused.

@@ -82,7 +82,7 @@ class Moments(NamedTuple):
 
 
 def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
-    """The moments of T trials after a gap in time, one result per assumed passage of time.
+    """The moments of T trials after a gap in time, one result per pair in ``passages``.
 
     Args:
         running: The posterior after the newest observation.
@@ -135,7 +135,7 @@ class StackedMoments:
         by_weight = zip(parts.covariance, parts.weight.unbind(-1))
         shared = [part * share[:, None, None] for part, share in by_weight]
         owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
-        # Which feature belongs to which lengthscale, 1 or 0, `r x L`.
+        # Membership of features in lengthscales, 1 or 0, `r x L`.
         self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
         own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
         levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
