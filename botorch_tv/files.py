@@ -223,7 +223,7 @@ def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
     handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
     try:
         if old is not None and POSIX:
-            with suppress(OSError):  # ignored, because only root may change owners
+            with suppress(OSError):  # ignore errors, because only root may change owners
                 os.fchown(handle, old.st_uid, old.st_gid)
         os.close(handle)
         yield unfinished

@@ -72,7 +72,7 @@ class TrialSpace(Space):
             )
         parameters = search_space.parameters.items()
         chosen = {name: parameter for name, parameter in parameters if name != time_parameter}
-        # Clones, because Ax changes ranges in place.
+        # Copies, because Ax modifies ranges in place.
         self.everything = {name: parameter.clone() for name, parameter in chosen.items()}
         self.fixed = {
             name: parameter.value
@@ -97,7 +97,7 @@ class TrialSpace(Space):
         return self.point(inner)
 
     def parameterization(self, point: Any) -> TParameterization:
-        """The values of the parameters at a point, `D` numbers, without time."""
+        """The values of the parameters, except time, at a point, `D` numbers."""
         inner, outer = self.params(point), dict(self.fixed)
         for name, parameter in self.parameters.items():
             value = inner[name]
@@ -222,7 +222,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     @without_gradients
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
-        """Update the model with the ended trials of an experiment.
+        """Update the model with all trials of an experiment that have ended.
 
         Args:
             experiment: The experiment.

@@ -72,7 +72,7 @@ def best_now(
     tried = _tried(client._experiment, config, name, node)
     points = [{**arm.parameters, name: now} for _, arm in tried]
     predicted = _predicted(part, client._experiment, points, now)
-    # _predicted() has updated the model of the node, which likely() uses.
+    # likely() uses the node's model, which _predicted() has just updated.
     likely = [True] * len(points) if node is None else node.likely(points, now)
     eligible = [i for i, outcome in enumerate(predicted) if likely[i] and _allowed(config, outcome)]
     if not eligible:
@@ -194,8 +194,9 @@ def complete_trial_at(
 ) -> int:
     """Complete a trial with its measurements and their actual time.
 
-    Ax does not change the parameters of a trial. If the time differs from the suggested time, a new
-    trial with the actual time is attached and completed, and the suggested trial is abandoned.
+    Ax cannot change the parameters of an existing trial. If the time differs from the suggested
+    time, a new trial with the actual time is attached and completed, and the suggested trial is
+    abandoned.
 
     Args:
         client: The client.
@@ -221,7 +222,7 @@ def complete_trial_at(
         )
     suggested = trial.arm.parameters
     name = None
-    with suppress(UserInputError):  # no error for a strategy of another library
+    with suppress(UserInputError):  # a strategy of another library is no error
         _, name = _timed(client)
     measured = {**suggested, **_time(client, fixed_parameters, name)}
     if measured == suggested:

@@ -66,7 +66,7 @@ def time_varying_generation_strategy(
             outcomes; an upper bound for maximisation, a lower bound for minimisation. If None, the
             acquisition function is noisy expected improvement at the present time, in the variant
             that Ax selects for single or multiple objectives.
-        initialization_trials: Number of initial Sobol points, at least 1; attached trials count too.
+        initialization_trials: Number of initial Sobol points, at least 1; attached trials count.
         seed: Seed of the Sobol sequence.
 
     Returns:

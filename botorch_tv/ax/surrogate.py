@@ -182,7 +182,7 @@ def construct_time_varying_inputs(
 
     The arguments are the same as for Ax's own models, except for the time column. The option
     ``time_parameter`` (a name) or ``time_dim`` (an index) selects the time column, and Ax's default
-    scaling to the unit cube excludes it.
+    scaling to the unit cube excludes this column.
 
     Args:
         botorch_model_class: The class of the model.

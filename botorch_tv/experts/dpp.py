@@ -8,11 +8,10 @@ The exact sampler draws one point at a time. When k points are still to be drawn
 that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
 eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
 symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
-points are a (k - 1)-DPP of K conditioned on that point. All processors draw the same subset,
-because eigenvectors of equal eigenvalues, which are not unique, have equal weights. Algorithm 1 of
-Kulesza and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If
-K = L Lᵀ and L has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than
-n.
+points form a (k - 1)-DPP of K conditioned on that point. Eigenvectors of equal eigenvalues are not
+unique, but their weights are equal, so all processors draw the same subset. Algorithm 1 of Kulesza
+and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L
+has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
 
 The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to replace a uniformly chosen
 point of the subset Z by a uniformly chosen point x outside it. It accepts the new subset Z' with
@@ -26,7 +25,7 @@ proposal is accepted, so several proposals are evaluated together. The first acc
 executed; later proposals are evaluated again from the new subset. Random numbers are indexed by
 proposal, so the chain does not depend on how many proposals are evaluated together.
 
-The length of a chain depends on the trial. If chains consumed the study's random streams, trials
+Chains of different trials differ in length. If chains consumed the study's random streams, trials
 of a batch would influence each other's later rounds. Therefore a trial draws one key per subset.
 Each random number of a chain is a hash of the key and a counter (SplitMix64 of Steele, Lea and
 Flood 2014).
@@ -82,7 +81,7 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
     Args:
         factor: Factors L of the covariance matrices K = L Lᵀ, `N x n x r`, float64, with zero rows
             for absent points.
-        rank: Number of non-zero columns of L, which are linearly independent, `N`.
+        rank: Number of non-zero columns of L, `N`; these columns are linearly independent.
         size: Number of points to draw for each subset, at most the rank, `N`.
         uniform: Random number for each draw, `N x most`, where ``most`` is the largest ``size``.
 
@@ -179,7 +178,7 @@ def swap_chain(
         chosen: Indices of the points of the first subset Z, `N x Q`, int64; a trial uses the first
             ``size`` indices.
         size: Number of points in each subset, `N`.
-        points: Which of the n points exist, `N x n`, bool.
+        points: Whether each of the n points exists, `N x n`, bool.
         steps: Number of proposals, including rejected proposals, `N`.
         key: Keys from :func:`~botorch_tv.experts.dpp.draw_keys`, `N`.
 
@@ -344,13 +343,13 @@ def greedy_map(
 
     Each chosen point has the largest variance given the points chosen before, so it maximises the
     determinant of all points chosen so far. Among equal variances the first point is chosen; a
-    variance below half the largest never counts as equal to it. This algorithm is Cholesky
+    variance below half the largest never counts as equal to the largest. This algorithm is Cholesky
     factorisation with complete pivoting, O(n Q²); its pivots reveal the numerical rank.
 
     Args:
         covariance: K, `batch_shape x n x n`.
         count: Number of points to choose, at least 1.
-        points: Which of the n points exist, `batch_shape x n`, bool; all by default.
+        points: Whether each of the n points exists, `batch_shape x n`, bool; all by default.
         tie: Variances count as equal if they differ by at most ``tie`` times the largest variance;
             the default depends on the dtype of K.
 
@@ -407,8 +406,8 @@ def k_dpp(
 ) -> tuple[Tensor, Tensor]:
     """Draw a subset Z of each trial's points with probability proportional to det K_ZZ.
 
-    The swap chain starts from the greedy subset. On 8 points the distribution after a chain of the
-    default length has a total variation distance below 0.01 from the exact distribution. All
+    The swap chain starts from the greedy subset. For 8 points, the total variation distance between
+    the exact distribution and the result of a chain of the default length is below 0.01. All
     computations are in float64.
 
     Args:
@@ -417,7 +416,7 @@ def k_dpp(
         draws: Source of random numbers: a ``torch.Generator``, a list of one generator per trial,
             an object with methods ``uniform`` and ``normal``, or None for PyTorch's global
             generator. Each trial draws one key, whatever the length of its chain.
-        points: Which of the n points exist, `batch_shape x n`, bool; all by default.
+        points: Whether each of the n points exists, `batch_shape x n`, bool; all by default.
         steps: Number of proposals of the chain, or ``"exact"`` for the sampler by eigenvalues.
         clip: Whether a trial with fewer than ``size`` points, or a lower numerical rank, draws
             fewer points instead of raising an error; ``size`` may then exceed n.

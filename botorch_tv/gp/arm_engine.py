@@ -7,7 +7,7 @@ work for every trial. Therefore three callers can share them: ``ask`` and ``tell
 study, and a recorded CUDA graph.
 
 Let D be the prior covariance minus the posterior covariance. The passage of time multiplies D by
-a², where a is the attenuation of covariances. An observation adds to D the outer product of a
+a², where a is the factor by which covariances fall. An observation adds to D the outer product of a
 vector, called the step, with itself. In this file the played arms represent D; in
 :mod:`botorch_tv.gp.filter` features represent D.
 """
@@ -71,7 +71,7 @@ class RunningPosterior(ABC):
         """D in coordinates of the basis, `batch_shape x r x r`."""
 
     def draw(self, basis: Basis, square: Tensor | None, prior: Tensor | None, n: Tensor) -> Tensor:
-        """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
+        """Coordinates of a sample with mean 0 and the posterior covariance, `batch_shape x r`.
 
         Args:
             basis: The basis of the kernel over the arms.
@@ -99,7 +99,7 @@ class RunningPosterior(ABC):
 
         Args:
             basis: The basis of the kernel over the arms.
-            attenuation: Factor a of the covariance between the earlier time and now, `batch_shape`.
+            attenuation: Factor a on covariances between the earlier time and now, `batch_shape`.
             square: a², `batch_shape`.
             grown: Prior variance now minus a² times the earlier prior variance, as a share of the
                 kernel's variance, `batch_shape`.
@@ -212,7 +212,8 @@ class PlayedArms(RunningPosterior):
 
         Args:
             basis: The basis of the kernel over the arms.
-            observations: Retained observations with their precisions; arms may recur.
+            observations: Retained observations with their precisions; an arm may occur several
+                times.
         """
         arms, prior, factors = observations.choice, basis.variance, observations.prior_factor
         factor, rows, targets, ones = whitened(basis, observations, torch.diag_embed)
@@ -291,7 +292,7 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        if sign > 0:  # a removal uses no new slot; for an arm without a slot, its noise is infinite
+        if sign > 0:  # a removal needs no new slot: without a slot, its noise is infinite
             torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)

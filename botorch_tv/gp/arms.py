@@ -58,8 +58,8 @@ class ArmPosterior(NamedTuple):
         information_gain: ½ ln det(I + N^(-½) K N^(-½)) of the observations in use, with prior
             covariance K and noise covariance N, `batch_shape`.
         offset: The given or estimated prior mean, a number or `batch_shape`.
-        draw: Maps standard normal variates, `batch_shape x p`, to a draw from the posterior
-            covariance, `batch_shape x M`.
+        draw: Maps standard normal variates, `batch_shape x p`, to a sample with mean 0 and the
+            posterior covariance, `batch_shape x M`.
     """
 
     mean: Tensor
@@ -268,7 +268,7 @@ class Recursion(Inference):
 
     def _emptied(self, data: Data) -> Data:
         """The posterior without any rows, at the time of the newest observation."""
-        # If rows were dropped without a reset, the elapsed time continues.
+        # If rows were dropped without a reset, the elapsed time continues to grow.
         variance = self._variance(basis_of(data), _elapsed(data, data.time))
         return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
 
@@ -359,7 +359,7 @@ class Recursion(Inference):
 
 
 class ArmRecursion(Recursion, ArmInference):
-    """Inference by a rank-one step on all arms per round."""
+    """Inference by one rank-one step per round on all arms."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         running, basis = data.running, data.prior
@@ -449,6 +449,6 @@ def _elapsed(data: Data, time: Tensor) -> Tensor:
 
 
 def running_of(data: Data) -> RunningPosterior:
-    """The running posterior of some data."""
+    """The running posterior given some data."""
     assert isinstance(data.running, RunningPosterior)
     return data.running

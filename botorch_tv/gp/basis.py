@@ -1,4 +1,4 @@
-"""Representations of a kernel over finitely many arms that avoid M x M matrices in inference.
+"""Represent a kernel over finitely many arms without M x M matrices in inference.
 
 A posterior covariance over the arms is the prior covariance minus a few rank-one terms. A basis
 defines how these terms are stored. With features, K ≈ Φ Φᵀ, a term consists of r coordinates, and a
@@ -71,7 +71,7 @@ class Basis(ABC):
 
     @abstractmethod
     def row(self, index: Tensor) -> Tensor:
-        """Coordinates of the prior covariances of some arms with all arms, `* -> * x r`."""
+        """Prior covariances of some arms with all arms, in coordinates, `* -> * x r`."""
 
     @abstractmethod
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
@@ -79,7 +79,7 @@ class Basis(ABC):
 
         Args:
             coordinates: The coordinates, `* x r`.
-            out: Memory for the result, contiguous; it may be returned or ignored.
+            out: Contiguous memory that the result may use.
         """
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Basis(ABC):
 
     @abstractmethod
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        """Coordinates of a draw from a posterior covariance.
+        """Coordinates of a sample with mean 0 and a given posterior covariance.
 
         Args:
             reduction: Prior minus posterior covariance, `batch_shape x r x r`.
@@ -137,7 +137,7 @@ class Basis(ABC):
         Args:
             arms: The arms a, `batch_shape x n`.
             weights: The weights w_a, `batch_shape x n`.
-            out: Memory for the result, contiguous; it may be returned or ignored.
+            out: Contiguous memory that the result may use.
 
         Returns:
             The sum on all arms, `batch_shape x M`.
@@ -270,15 +270,15 @@ class FeatureBasis(Basis):
         return self._out_of_frame(self._drawn(normal))
 
     def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
-        """Coordinates of a draw from a posterior covariance Φ RᵀR Φᵀ.
+        """Coordinates of a sample with mean 0 and posterior covariance Φ RᵀR Φᵀ.
 
         Args:
             root: R, `batch_shape x r x r`, the inverse of a lower triangular matrix.
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            The coordinates, `batch_shape x r`; equal to :meth:`draw` for the corresponding
-            reduction.
+            The coordinates, `batch_shape x r`; equal to the result of :meth:`draw` for the
+            corresponding reduction.
         """
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)

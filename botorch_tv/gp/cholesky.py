@@ -147,7 +147,7 @@ class Factor(OfTrials):
         return total
 
     def _strips(self) -> list[tuple[int, int]]:
-        """Ranges of rows for products that skip most zeros above the diagonal."""
+        """Ranges of rows; products by range skip most zeros above the diagonal."""
         whole = self.base.shape[-1]
         on_cpu = self.base.device.type == "cpu"
         step = STRIP if on_cpu and whole >= 2 * STRIP else max(1, whole)
@@ -249,7 +249,7 @@ def numbers_of_factor(rows: int) -> int:
 
 
 def _capacity(whole: int) -> int:
-    """Capacity for ``whole`` rows; it is a function of ``whole`` alone.
+    """Number of rows to allocate for ``whole`` rows; it depends only on ``whole``.
 
     The rounding errors of a factor depend on its capacity.
     """
@@ -287,7 +287,7 @@ def pivoted_cholesky(
 
     Args:
         diagonal: Diagonal of a symmetric positive semi-definite matrix K, `M`.
-        row: Computes a row of K, `M`; called for the rows of pivots only.
+        row: Computes a row of K, `M`; called only for the rows of pivots.
         max_rank: Largest number of columns.
         tolerance: Largest diagonal entry of the residual at which the factorisation stops.
 

@@ -342,7 +342,7 @@ def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame
         pivots: Pivots as shares of the largest variance, `p`.
     """
     weights = ramp(pivots, *DRAWN_PIVOTS)
-    # Find the last pivot of positive weight; pivots that tie may increase slightly.
+    # Find the last pivot with positive weight; among ties, later pivots may be larger.
     used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
     return _faded(rotation[:, :used], eigenvalues), weights[:used]
 

@@ -180,7 +180,7 @@ class Data(NamedTuple):
 
     @property
     def retained(self) -> Tensor:
-        """Which rows are in use, as in :attr:`mask`, but a tensor even if all rows are in use."""
+        """As :attr:`mask`, but always a tensor, even if all rows are in use."""
         mask = self.mask
         if mask is not None:
             return mask
@@ -243,8 +243,8 @@ class Data(NamedTuple):
         """Apply answers of retention rules: retain rows that all rules retain, and reset trials.
 
         On a CPU, masks are read to detect that nothing changed. On another device they are not
-        read, because the CPU would wait for the device; the reported change may then be larger than
-        the true change, but the retained rows are the same.
+        read, because the CPU would wait for the device. The reported change may then be larger than
+        the true change; the retained rows are the same.
 
         Args:
             answers: The answer of each rule; answers of users' rules must have passed

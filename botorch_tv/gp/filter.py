@@ -1,7 +1,7 @@
 """A filter in features of the kernel computes posteriors over arms and on a box.
 
-The filter has the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over the
-played arms in five cases: in single precision; if noise is so small that the inverse amplifies
+The filter supports the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over
+the played arms in five cases: in single precision; if noise is so small that the inverse amplifies
 rounding; if more arms are played than there are features; on a box; and for samples.
 """
 

@@ -90,7 +90,7 @@ class Regression(NamedTuple):
         return basis.gram(index) - total if self.is_posterior else total
 
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
+        """Coordinates of a sample with mean 0 and the posterior covariance, `batch_shape x r`.
 
         Args:
             basis: The basis of the kernel.
