@@ -309,7 +309,8 @@ AFFORDABLE_STEPS = 2**15
 """Number of proposals above which a default chain is shortened: the chain then has n Q ln n
 proposals if this number is smaller."""
 TIE_TOLERANCE = 1e-9
-"""Difference, relative to the largest variance, up to which float64 variances count as equal."""
+"""Largest difference of float64 variances that count as equal, as a share of the largest
+variance."""
 
 
 def require_steps(name: str, steps: Steps) -> Steps:

@@ -246,7 +246,7 @@ def require_spectrum(eigenvalues: Tensor) -> None:
 Inference = Literal["auto", "exact", "features"]
 
 RANK_TOLERANCE = 1e-13
-"""Smallest eigenvalue of a feature that is retained, as a share of the largest eigenvalue.
+"""Smallest eigenvalue whose feature is retained, as a share of the largest eigenvalue.
 
 A larger share would visibly change the mean for data that are very improbable under the model.
 """

@@ -94,7 +94,7 @@ class History(NamedTuple):
 
 
 Change = tuple[range, Tensor | None, bool]
-"""The change of the retained rows, in three parts. First, the numbers of the oldest rows, which all
+"""The change of the retained rows, in three parts. First, the indices of the oldest rows, which all
 trials drop. Second, the trials that were reset and retain only the newest row, `batch_shape`, bool;
 None for none. Third, whether other rows may have been dropped, or a clock may have been restarted
 while older rows are retained."""

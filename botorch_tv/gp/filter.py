@@ -143,7 +143,7 @@ class Filter(RunningPosterior):
         return signed, root, step
 
     def _compact(self, basis: Basis) -> None:
-        # Absorption depends on the number of rows only, so it happens in all trials together.
+        # Absorption depends only on the number of rows, so it happens in all trials together.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
             return
         self._begin(basis, FEWEST_ROWS, self.matrix(basis))

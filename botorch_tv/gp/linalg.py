@@ -38,7 +38,7 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     near = scratch.take("near", score.shape, score, torch.bool)
     rank = scratch.take("rank", score.shape, score, short)
     torch.ge(score, score.amax(-1, keepdim=True) - tolerance, out=near)
-    rank.copy_(near.view(torch.int8))  # as bytes: converting booleans is slow
+    rank.copy_(near.view(torch.int8))  # as bytes, because converting booleans is slow
     rank.mul_(torch.arange(arms, 0, -1, dtype=short, device=score.device))
     return arms - rank.amax(-1).to(torch.int64)
 

@@ -241,7 +241,7 @@ sqrt(FREQUENCIES)."""
 
 
 def spectral_normals(kernel: PointKernel) -> int:
-    """Number of standard normal variates per frequency in addition to one per coordinate.
+    """Number of standard normal variates that a frequency needs beyond one per coordinate.
 
     Raises:
         ValueError: If the spectrum of the kernel is not available.

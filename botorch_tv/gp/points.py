@@ -60,8 +60,8 @@ WAVES = 4
 """Number of values per point and frequency in memory while a sample is evaluated."""
 
 SMALLEST_VARIANCE = 1e-18
-"""Lower limit of variances, as a share of the prior variance; roots of positive variances have a
-derivative."""
+"""Lower limit of variances, as a share of the prior variance. A limit is needed because the root
+has no derivative at 0."""
 
 
 Pull = Callable[[Tensor | float, Tensor | float], Tensor]
@@ -353,7 +353,7 @@ def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> 
         kernel: The spatial covariance.
         X: Points measured, `trials x n x d`.
         root: S, `trials x n`.
-        time: Rows of the temporal factors; None if they are 1.
+        time: Rows of the temporal factors; None if all are 1.
     """
 
     def gram(first: int, last: int) -> Tensor:
@@ -376,8 +376,8 @@ def _path(
 
         f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)).
 
-    Only r requires the temporal factors D between pairs of rows. It is drawn together with the
-    noise.
+    Only r requires the temporal factors D between pairs of rows. The term r is drawn together with
+    the noise.
     """
     (frequency, weight, errors), present = draw, None
     assert isinstance(kernel, Stationary)
@@ -448,8 +448,9 @@ class PointRegression(PointInference):
     As long as rows are only added to the log, a round on n observations costs O(n²) for any decay,
     because the factor is only extended; see :class:`GrowingFactor`. A change of old rows requires a
     new factor from the first changed row on, which costs O(n³). Old rows change in every round if
-    noise grows with age, or if rows are dropped by their relevance or from a window. They change
-    once at a reset or with new hyperparameters. A sample of a moving objective also costs O(n³).
+    noise grows with age, or if rows are dropped by their relevance or from a window. Old rows
+    change once at a reset or with new hyperparameters. A sample of a moving objective also costs
+    O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:

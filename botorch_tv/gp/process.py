@@ -1,4 +1,4 @@
-"""The process behind a posterior, its observations, and the interface of an inference."""
+"""The process behind a posterior, its observations, and the interface of inference classes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ N, `batch_shape`."""
 
 
 class Looks(NamedTuple):
-    """Sizes of a search of a box, for estimates of memory."""
+    """Sizes of the search of a box, from which memory is estimated."""
 
     familiar: int
     """Number of observations from which the search starts."""

@@ -28,7 +28,7 @@ FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
 """Smallest number of evaluations between two checks for finished problems on a GPU. The number
-between two later checks is a third of the evaluations so far, if that is larger."""
+between two later checks is a third of the evaluations so far, if this third is larger."""
 SHORTEST_STEP = 1e-12
 """Smallest length of a step, as a share of the first length in its line search; a problem ends if
 its step becomes shorter."""
@@ -172,7 +172,7 @@ class Descent:
         if remaining > len(self._rows) // 2:
             return
         self._write_down()
-        # Select the remaining rows in their order. Their number is already on the host.
+        # Select the remaining rows in their order. The number of these rows is already on the host.
         rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:remaining]
         for name in ("_rows", *OF_PROBLEMS):
             setattr(self, name, getattr(self, name).index_select(0, rows))

@@ -24,7 +24,7 @@ def signed(word: int) -> int:
 
 
 GOLDEN = signed(0x9E3779B97F4A7C15)
-"""The usual step: the odd integer nearest to 2^64 divided by the golden ratio."""
+"""The default step of SplitMix64: the odd integer nearest to 2^64 divided by the golden ratio."""
 _STAFFORD_13 = ((30, signed(0xBF58476D1CE4E5B9)), (27, signed(0x94D049BB133111EB)), (31, 1))
 _MURMUR_3 = ((33, signed(0xFF51AFD7ED558CCD)), (33, signed(0xC4CEB9FE1A85EC53)), (33, 1))
 _ALTERNATING = signed(0xAAAAAAAAAAAAAAAA)
@@ -217,6 +217,6 @@ def draws_for(
     if not listed or not all(isinstance(item, torch.Generator) for item in generator):
         raise InputDataError(
             f"generator is {generator!r}, but there are {trials} trials; pass a torch.Generator, "
-            "or a list with one per trial."
+            "or a list with one generator per trial."
         )
     return _Drawn(generator, batch_shape, like)

@@ -98,7 +98,7 @@ def _among_all(raw: Tensor, rows: Tensor | slice, wanted: int) -> Tensor:
 
 @functools.lru_cache(maxsize=16)
 def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
-    """Nearest neighbours on a torus, `number x some`, and the squared distance of the farthest.
+    """Nearest neighbours on a torus, `number x some`, and the largest squared distance.
 
     The distance of two points in the cube is at least their distance on the torus.
     """
@@ -383,7 +383,7 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
     After a few evaluations, only the best third of the ascents of a trial continues.
 
     Args:
-        climb: Computes minus the score, in the unit of scores, and its gradient at points of the
+        climb: Computes the negated score, in the unit of scores, and its gradient at points of the
             unit cube.
         start: Starting points, `trials x starts x d`.
         evaluations: Largest number of steps per ascent.
@@ -420,7 +420,7 @@ def slopes_of(sought: Sought) -> Climbed:
 
 
 def _climb(box: Region, sought: Sought) -> Objective:
-    """A function for minus the score, in the unit of scores, and its gradient in the unit cube."""
+    """The negated score, in the unit of scores, and its gradient, as a function."""
     every, slopes = len(sought.observed), slopes_of(sought)
 
     def objective(x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:

@@ -85,7 +85,7 @@ class DeviceCopies:
         return self._copies[key]
 
     def like(self, other: Tensor) -> Tensor:
-        """The tensor in the dtype and on the device of another."""
+        """The tensor in the dtype and on the device of another tensor."""
         found = self._copies.get((other.dtype, other.device))
         return self.on(other.dtype, other.device) if found is None else found
 
@@ -244,7 +244,7 @@ R = TypeVar("R")
 
 
 def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function outside inference mode; it records gradients only if its caller does."""
+    """Run a function outside inference mode; gradients are recorded only if its caller does."""
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""A BoTorch model without prior knowledge: a bank of processes, weighted by how well they predict.
+"""A BoTorch model that needs no prior knowledge: a bank of processes, weighted by likelihood.
 
 Importing this module registers a sampler with BoTorch's ``get_sampler``.
 """
@@ -302,7 +302,7 @@ def check_memory(prior: BankPrior, shape: Size) -> None:
 def learned(
     prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
 ) -> RunningMixture:
-    """The posterior of all trials, as one batch dimension, after further rows in the given order.
+    """The posterior of all trials, in one batch dimension, after further rows in the given order.
 
     Args:
         prior: Prior of the bank.
@@ -533,7 +533,7 @@ def adaptive_model(
     now: float | Tensor | None = None,
     bank: Bank | None = None,
 ) -> AdaptiveModel:
-    """A model without prior knowledge of rate, lengthscale, noise or scale, and without fitting.
+    """A model that needs neither fitting nor prior knowledge of rate, lengthscale, noise or scale.
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
     Observations may be in any units. The first four observations in order of time set the units of

@@ -412,8 +412,8 @@ def check_honoured(model: GrowingGP) -> None:
     likelihood's ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
 
     Raises:
-        ValueError: If the class of the model or of the likelihood overrides a method that is not
-            used.
+        ValueError: If the class of the model or of the likelihood overrides a method that
+            predictions do not use.
     """
     kind = type(model.likelihood)
     for owner, name, honoured in (

@@ -137,7 +137,7 @@ class Bank:
         )
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
-        """The values of each parameter, with the parameters in the order of the weights' axes.
+        """The values of each parameter; the parameters are in the order of the weights' axes.
 
         Args:
             columns: Number of coordinates, including the context.
@@ -232,8 +232,7 @@ class BankPrior:
         """Map points to the unit cube, `T x q x (d + c)`.
 
         A context has no bounds; a sigmoid maps it to (0, 1). Half of the interval covers values
-        within about one standard deviation of the mean context of the first measurements (the
-        starts).
+        within about one standard deviation of the mean context of the first measurements.
 
         Args:
             X: Points with their context, `T x q x (d + c)`.

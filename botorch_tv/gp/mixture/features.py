@@ -20,8 +20,8 @@ WALLS = 0.25
 """Share of the weight of an axis that is placed at its two ends, because maxima are frequent
 there."""
 LEAST = 1e-13
-"""Smallest variance of a feature of one coordinate that is retained; smaller variances are rounding
-errors."""
+"""Smallest variance with which a feature of one coordinate is retained; smaller variances are
+rounding errors."""
 MOST_NODES = 1024
 """Largest number of quadrature nodes of an axis."""
 POINTS = 4096
@@ -250,7 +250,7 @@ class StackedProducts:
         for part in parts:
             places.append(part.number.T + before)
             before += len(part.inverse)
-        # Index of the feature of each coordinate in each product, `1 x d x r`.
+        # For each product: the index of each coordinate's feature, `1 x d x r`.
         self._place = torch.cat(places, -1).unsqueeze(0)
         self._nodes = torch.cat([part.nodes for part in parts])
         sharpness = [torch.full_like(part.nodes, part.lengthscale**-2) for part in parts]

@@ -24,14 +24,14 @@ data."""
 LIKELY = 0.5
 """Probability above which a jump is recorded."""
 LARGEST = 1e100
-"""Largest absolute value of a standardised measurement, because much larger numbers have infinite
-squares."""
+"""Absolute value to which larger standardised measurements are reduced, because the squares of
+much larger numbers are infinite."""
 SHAPE = 2.0
 """Initial parameters A = B of the inverse gamma distribution of s², in units of the spread of the
 first measurements.
 
-The first measurements (the starts) therefore count twice: they set the units, and they are data.
-With the scale-free density 1 / s² instead, a strategy explores for longer; see
+The first measurements therefore count twice: they set the units, and they are data. With the
+scale-free density 1 / s² instead, a strategy explores for longer; see
 benchmarks/results/ablations.md."""
 
 
@@ -153,7 +153,7 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """How the objective changes over a time gap, `T`, at least 0, in units of the clock.
+    """How the objective changes over time gaps, `T`, each at least 0, in units of the clock.
 
     Returns:
         The attenuation a and the probability H of a jump for every member, `T x K` each.
@@ -223,7 +223,7 @@ def observed(
 
     Returns:
         Two results: the members; and the information gain of the observation, ½ (1 - r) ln(S /
-        noise) in nats with its predictive variance S, `T x L x K`.
+        noise) in nats, where S is the predictive variance, `T x L x K`.
     """
     learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
     H = torch.where(learns, passage[1], 0.0)
@@ -419,7 +419,7 @@ def advanced(
 
     Args:
         prior: The prior of the candidate processes.
-        running: The posterior before the measurement, with units set.
+        running: The posterior before the measurement; its units are set.
         choice: Arms, `T`, int64, or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
         time: Times, not before the previous measurement, `T`, float64.

@@ -184,8 +184,8 @@ def drawn(
 ) -> tuple[Tensor, ...]:
     """A sample per trial: a random member, then a random function of this member at its mean scale.
 
-    A jump since the newest observation is not drawn. As in predictions, the function has the mean
-    and covariance over both cases, jump or not.
+    The sample does not draw whether a jump has occurred since the newest observation. As in
+    predictions, the function has the mean and covariance over both cases, jump or not.
 
     Args:
         running: The posterior of T trials after the newest observation.
