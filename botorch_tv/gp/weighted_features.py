@@ -65,7 +65,7 @@ class WeightedFeatures:
         self._target.mul_(self.gamma).add_(row * y.unsqueeze(-1))
 
     def posterior(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean φᵀ(A + λI)⁻¹ b and variance λ φᵀ(A + λI)⁻¹ φ of f, [W22] (2)-(3) in features.
+        """Mean φᵀ(A + λI)⁻¹ b and variance λ φᵀ(A + λI)⁻¹ φ of f; [W22] (2)-(3) in features.
 
         Args:
             features: φ of the points to predict, `n x m`.

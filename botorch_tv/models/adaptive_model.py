@@ -46,9 +46,9 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     The posterior is not Gaussian. Its mean, variance and covariance are those of the mixture. A
     sample draws a member of the bank, then a function of this member. Sets of points that share
-    base samples are evaluated on the same function, which is smooth. Two terms are drawn
-    independently for every point: the observation noise, and the part of the function that a finite
-    number of features does not represent.
+    base samples are evaluated on the same smooth function. Two terms are drawn independently for
+    every point: the observation noise, and the part of the function that a finite number of
+    features does not represent.
 
     Args:
         drawing: The mixture, conditioned on its measurements.
@@ -197,7 +197,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
 
 class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
-    """Draws the same functions from an :class:`AdaptivePosterior` at any points.
+    """Samples an :class:`AdaptivePosterior`; the drawn functions do not depend on the points.
 
     A Sobol sequence determines the functions. If the number of points grows, the first points
     retain their variates. The sequence is shuffled: Sobol sequences of two seeds are correlated row
@@ -451,8 +451,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
         Args:
             X: Inputs, `batch_shape' x q x d`, no earlier than the previous observations.
-            Y: Observations, `batch_shape' x q x 1`; leading dimensions that the model lacks add
-                trials.
+            Y: Observations, `batch_shape' x q x 1`; leading dimensions that the model lacks contain
+                further trials.
             noise: Must be None (not a tensor of any shape), because the bank estimates the noise.
 
         Raises:

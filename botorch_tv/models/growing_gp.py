@@ -1,4 +1,4 @@
-"""A ``SingleTaskGP`` that predicts from a Cholesky factor, which new observations extend.
+"""A ``SingleTaskGP`` that predicts from a Cholesky factor; new observations extend the factor.
 
 With prior covariance K, noise variances N and S = N^(-1/2), the factored matrix is I + S K S. Its
 eigenvalues are at least 1 for any noise and any points, so no jitter is needed. An observation with
@@ -36,7 +36,7 @@ from botorch_tv.validation import require
 
 
 class GrowingRegression:
-    """A Gaussian-process posterior given observations, which further observations extend.
+    """A Gaussian-process posterior that further observations can extend.
 
     Args:
         inputs: New transformed inputs, `batch_shape x q x d`; batch shapes broadcast.
@@ -44,8 +44,8 @@ class GrowingRegression:
         noise: Noise variances of the new observations, `batch_shape x q`.
         residual: New observations minus their prior mean, `target_batch_shape x q`.
         attached: Whether to retain the autograd graph, which gradients need.
-        before: The regression on n earlier observations, extended in O(n² q); None if there are
-            none.
+        before: The regression on n earlier observations, extended in O(n² q); None without earlier
+            observations.
         across: Prior covariance between earlier and new observations, `batch_shape x n x q`.
 
     Attributes:
@@ -408,7 +408,7 @@ NOISE_ALONE = {
 def check_honoured(model: GrowingGP) -> None:
     """Raise if a subclass overrides a method that predictions do not use.
 
-    Predictions are computed from a stored Cholesky factor. They take the noise from the
+    Predictions are computed from a stored Cholesky factor. Predictions take the noise from the
     likelihood's ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
 
     Raises:
