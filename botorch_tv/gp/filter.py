@@ -152,9 +152,9 @@ class Filter(RunningPosterior):
 class RootFilter(RunningPosterior):
     """A posterior as D = I - L Lᵀ in features, for any static objective: Potter's square root.
 
-    With v = Lᵀ φ(x) and s = |v|² + n, an observation at x with noise variance n changes L to L (I -
-    v vᵀ / s)^(1/2). This root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. Even with
-    rounding errors, L Lᵀ is a covariance. A sample of the objective is L times a sample of the
+    With v = Lᵀ φ(x) and s = |v|² + n, an observation at x with noise variance n changes L to
+    L (I - v vᵀ / s)^(1/2). This root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. Even
+    with rounding errors, L Lᵀ is a covariance. A sample of the objective is L times a sample of the
     prior.
 
     Attributes:

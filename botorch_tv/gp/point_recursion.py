@@ -53,10 +53,10 @@ class Features:
     and a tolerance of 1e-2 requires 108.
 
     Args:
-        tolerance: Largest allowed error of a posterior mean or standard deviation on a box, in (0,
-            1), relative to the largest prior standard deviation. The bound holds for observations
-            within the range of the prior. For larger observations the error of the mean grows in
-            proportion to them.
+        tolerance: Largest allowed error of a posterior mean or standard deviation on a box,
+            relative to the largest prior standard deviation, in (0, 1). The bound holds for
+            observations within the range of the prior. For larger observations the error of the
+            mean grows in proportion to them.
 
     Raises:
         ValueError: If ``tolerance`` is not between 0 and 1.
