@@ -93,7 +93,8 @@ def _refuse_cells(path: Path, wrong: pd.Series) -> None:
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file atomically: it appears under its name only after it is complete and on the disk.
 
-    If several processes write the same file at once, the file then has the content of one process.
+    If several processes write the same file at once, the file then contains the data of exactly one
+    process.
 
     Args:
         path: The file; an existing file retains its permissions.
@@ -110,7 +111,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Replace a file atomically at the end of the block, like :func:`write_whole`.
 
-    Use this for libraries that accept only the name of a file.
+    Use this function with libraries that accept only the name of a file.
 
     Args:
         path: The file.

@@ -52,8 +52,8 @@ INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 class TrialSpace(Space):
     """Converts the parameters of an experiment, except for time, to points and back.
 
-    Ranges are linear or logarithmic as in Ax. Ordered choices are integers. The distance between
-    any two unordered choices equals that between the ends of a range.
+    Ranges are linear or logarithmic as in Ax. Ordered choices are integers. Any two unordered
+    choices have the same distance as the ends of a range.
 
     Args:
         search_space: The search space of the experiment.
@@ -290,7 +290,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """The parameters of the next trial; its time is the fixed time of the request.
+        """The parameters of the next trial, at the time that the caller has fixed.
 
         Args:
             pending_parameters: Parameters of running trials.

@@ -1,4 +1,4 @@
-"""A generation strategy for ``ax.api.client.Client``, and code with which Ax stores it."""
+"""A generation strategy for ``ax.api.client.Client``, and code that lets Ax store it."""
 
 from __future__ import annotations
 

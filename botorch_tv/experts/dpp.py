@@ -370,7 +370,7 @@ def greedy_map(
     for number in range(count):
         open_ = torch.where(free, residual, -1.0)
         best = open_.amax(-1, keepdim=True)
-        # Without the factor 1/2, rounding errors would count once the largest variance is tiny.
+        # Without the factor 1/2, rounding errors would decide once the largest variance is tiny.
         near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)

@@ -168,7 +168,7 @@ class RunningPosterior(ABC):
 
     @abstractmethod
     def _clear(self, trials: Tensor) -> None:
-        """Set D to 0 in the trials of a mask, `batch_shape`."""
+        """Set D to 0 in the trials that a mask, `batch_shape`, selects."""
 
     @abstractmethod
     def _step(

@@ -277,7 +277,7 @@ class Recursion(Inference):
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
-        """Prior variance at a time since the origin (None: 0), `M` or `batch_shape x M`."""
+        """Prior variance ``elapsed`` after the origin (None: 0), `M` or `batch_shape x M`."""
         if not self.process.moves:
             return basis.variance
         if elapsed is None:

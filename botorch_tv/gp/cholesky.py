@@ -64,8 +64,8 @@ def further_rows(
 
     Args:
         lower: L, `... x n x n`.
-        beside: The factored matrix in new rows and old columns, `... x q x n`.
-        own: The factored matrix in new rows and new columns, `... x q x q`.
+        beside: Part of the factored matrix: new rows and old columns, `... x q x n`.
+        own: Part of the factored matrix: new rows and new columns, `... x q x q`.
         checked: Whether to check that the matrix is a covariance, as for :func:`cholesky`.
     """
     if lower.shape[-1]:
@@ -147,7 +147,7 @@ class Factor(OfTrials):
         return total
 
     def _strips(self) -> list[tuple[int, int]]:
-        """Ranges of rows; products by range skip most zeros above the diagonal."""
+        """Ranges of rows: products computed by range skip most zeros above the diagonal."""
         whole = self.base.shape[-1]
         on_cpu = self.base.device.type == "cpu"
         step = STRIP if on_cpu and whole >= 2 * STRIP else max(1, whole)

@@ -108,8 +108,8 @@ def features(
     Args:
         lengthscale: Lengthscale ℓ.
         columns: Dimension d of the cube.
-        tolerance: Largest allowed error of the kernel; exceeded if it needs more than ``most``
-            features.
+        tolerance: Largest allowed error of the kernel; exceeded if ``most`` features do not
+            suffice.
         most: Largest number of features.
         like: A tensor of the dtype and device of the features.
     """
