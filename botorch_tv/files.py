@@ -1,4 +1,4 @@
-"""Atomic writing and locking of files, and unambiguous reading of tables."""
+"""Write files atomically, lock files, and read tables without ambiguity."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def read_cells(path: Path) -> pd.DataFrame:
     dropped, and missing cells at the end of a line are empty.
 
     Raises:
-        ValueError: If the file is not a table, or a comma or point in a number may separate
-            thousands.
+        ValueError: If the file is not a table, or a comma or point in a number may be a thousands
+            separator.
     """
     import pandas as pd
 
@@ -82,7 +82,7 @@ def read_cells(path: Path) -> pd.DataFrame:
 
 
 def _refuse_cells(path: Path, wrong: pd.Series) -> None:
-    """Raise a ``ValueError`` for the first of some wrong cells, which are indexed by line."""
+    """Raise a ``ValueError`` for the first cell of ``wrong``, a series indexed by line."""
     for line, cell in wrong.items():
         raise ValueError(
             f"{path.name} line {line}: {cell!r} may have a thousands separator; write all numbers "
@@ -91,12 +91,13 @@ def _refuse_cells(path: Path, wrong: pd.Series) -> None:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file atomically: it appears under its name once it is complete and on the disk.
+    """Write a file atomically: it appears under its name only after it is complete and on the disk.
 
-    If several processes write the same file at once, the content of one of them remains.
+    If several processes write the same file at once, the file then contains the data of exactly one
+    process.
 
     Args:
-        path: The file; an existing file retains its mode.
+        path: The file; an existing file retains its permissions.
         write: Writes the content to the open file.
 
     Raises:
@@ -110,7 +111,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Replace a file atomically at the end of the block, like :func:`write_whole`.
 
-    This is for libraries that need the name of a file.
+    Use this function with libraries that accept only the name of a file.
 
     Args:
         path: The file.
@@ -161,10 +162,10 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold a lock of a file during the block; only one process at a time can hold this lock.
+    """Lock a file during the block; only one process at a time can hold the lock.
 
-    The lock is a hidden file beside the file. The hidden file is never deleted. The lock is
-    released if its process is killed.
+    The lock is a hidden file in the same folder. The hidden file is never deleted. If the process
+    that holds the lock is killed, the system releases it.
 
     Args:
         path: The file, which need not exist.
@@ -191,7 +192,7 @@ def beside(path: Path, ending: str) -> Path:
 
     Args:
         path: The other file.
-        ending: The end of the name.
+        ending: The end of the hidden file's name.
     """
     path = path.resolve()
     return path.with_name(f"{_beginning(path)}{ending}")
@@ -208,11 +209,11 @@ def this_host() -> str:
 
 @contextmanager
 def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
-    """An empty file beside another file, with the same permissions; removed at the end.
+    """An empty file with the folder and permissions of another file; removed after the block.
 
     Args:
         path: The other file.
-        old: The status of the other file; None if there is no other file.
+        old: The status of the other file; None if it does not exist.
     """
     _remove_abandoned(path)
     # The system applies the umask to this mode. The file must be writable until it is renamed.
@@ -223,7 +224,7 @@ def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
     handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
     try:
         if old is not None and POSIX:
-            with suppress(OSError):  # ignored, because only root may change owners
+            with suppress(OSError):  # ignore errors, because only root may change owners
                 os.fchown(handle, old.st_uid, old.st_gid)
         os.close(handle)
         yield unfinished
@@ -238,7 +239,7 @@ def _beginning(path: Path) -> str:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove unfinished files that killed processes of this machine have left."""
+    """Remove the unfinished files of this machine's killed processes."""
     beginning = f"{_beginning(path)}{this_host()}."
     with suppress(OSError):
         for entry in os.scandir(path.parent) if POSIX else ():

@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
-    """Data, domain or clock differ by orders of magnitude from what the prior assumes."""
+    """Warns that data, domain or clock are orders of magnitude from what the prior assumes."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -33,7 +33,7 @@ def refuse_masked(name: object, value: object, fix: str = MISSING) -> None:
     PyTorch ignores masks, and would use the number under the mask.
 
     Args:
-        name: Name of the argument, for the error.
+        name: Name of the argument in the error.
         value: The value, of any type.
         fix: Text after "give" in the error.
 
@@ -56,17 +56,17 @@ def require_number(name: str, value: object, within: str, fix: str) -> float:
     """A plain number inside an interval.
 
     Args:
-        name: Name of the argument, for the error.
+        name: Name of the argument in the error.
         value: A number of Python or NumPy; bools and tensors are refused.
         within: The interval, such as ``"[0, 1]"`` or ``"(0, inf)"``; round brackets exclude the
             end.
-        fix: The fix, at the end of the error.
+        fix: Advice at the end of the error.
 
     Returns:
         The number as a Python int or float.
 
     Raises:
-        ValueError: If the value is not a number, NaN, or outside the interval.
+        ValueError: If the value is NaN, lies outside the interval, or is not a plain number.
     """
     limit = f"but it must {INTERVALS.get(within, f'lie in {within}')}; {fix}"
     if not _is_number(value, numbers.Real):
@@ -91,7 +91,7 @@ INTERVALS = {
 
 
 def require_noise(name: str, value: object) -> float:
-    """A noise variance, positive and finite, as a Python number.
+    """Check that a noise variance is positive and finite; return it as a Python number.
 
     Raises:
         ValueError: If the value is not positive and finite.
@@ -118,7 +118,7 @@ def settle_number(part: object, name: str, within: str, fix: str) -> None:
     """Check a number of a frozen dataclass and store it as a Python number.
 
     Args:
-        part: The dataclass, in its ``__post_init__``.
+        part: The dataclass, whose ``__post_init__`` calls this function.
         name: The field.
         within: As in :func:`require_number`.
         fix: As in :func:`require_number`.
@@ -153,13 +153,13 @@ def latest(dtype: torch.dtype) -> float:
 def require_trials(
     good: Tensor, value: Tensor, problem: str, fix: str, limit: Tensor | None = None
 ) -> None:
-    """Raise an ``InputDataError`` that names the first trial with a false ``good``, if any.
+    """Raise an ``InputDataError`` for the first trial, if any, in which ``good`` is False.
 
     Args:
-        good: A bool per trial, `batch_shape`.
+        good: Whether each trial passes the check, `batch_shape`, bool.
         value: The values, `batch_shape`.
         problem: Text after the value in the error.
-        fix: The fix, at the end of the error.
+        fix: Advice at the end of the error.
         limit: The limit of each value, `batch_shape`; printed after ``problem``.
     """
     if bool(good if good.dim() == 0 else good.all()):
@@ -171,7 +171,7 @@ def require_trials(
 
 
 def of_trial(position: Sequence[int]) -> str:
-    """The text of a trial by its position in the `batch_shape`; empty for a single trial."""
+    """Text that names a trial by its position in the `batch_shape`; empty for a single trial."""
     return f" of trial {position[0] if len(position) == 1 else tuple(position)}" if position else ""
 
 

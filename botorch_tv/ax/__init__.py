@@ -1,6 +1,6 @@
-"""Time-varying objectives in Ax: a generation strategy whose trials each have a time.
+"""Optimise time-varying objectives in Ax, where every trial has a time.
 
-Importing this package registers its models with Ax, which can then build, save and load them.
+Importing this package registers its models with Ax, so that Ax can build, save and load them.
 """
 
 try:

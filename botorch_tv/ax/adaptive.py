@@ -1,4 +1,4 @@
-"""The adaptive strategy as a generation strategy for Ax."""
+"""The strategy ``adaptive_gp_ucb`` as a generation strategy for Ax."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 
 
 class TrialSpace(Space):
-    """The parameters of an experiment, except for time, as columns of points.
+    """Converts the parameters of an experiment, except for time, to points and back.
 
     Ranges are linear or logarithmic as in Ax. Ordered choices are integers. Any two unordered
-    choices are as far apart as the ends of a range.
+    choices have the same distance as the ends of a range.
 
     Args:
         search_space: The search space of the experiment.
@@ -72,7 +72,7 @@ class TrialSpace(Space):
             )
         parameters = search_space.parameters.items()
         chosen = {name: parameter for name, parameter in parameters if name != time_parameter}
-        # Clones, because Ax changes ranges in place.
+        # Copies, because Ax modifies ranges in place.
         self.everything = {name: parameter.clone() for name, parameter in chosen.items()}
         self.fixed = {
             name: parameter.value
@@ -97,7 +97,7 @@ class TrialSpace(Space):
         return self.point(inner)
 
     def parameterization(self, point: Any) -> TParameterization:
-        """The values of the parameters at a point, `D` numbers, without time."""
+        """The values of the parameters, except time, at a point, `D` numbers."""
         inner, outer = self.params(point), dict(self.fixed)
         for name, parameter in self.parameters.items():
             value = inner[name]
@@ -138,14 +138,14 @@ def adaptive_generation_strategy(
     Args:
         time_parameter: Name of the time parameter.
         initialization_trials: Number of trials to measure before the model is used, at least 2;
-            until then points fill the space.
-        seed: Seed of the filling points.
+            until then suggestions cover the search space evenly.
+        seed: Seed of the suggestions before the model is used.
 
     Returns:
-        A strategy for ``client.set_generation_strategy``, saved and loaded with the client.
+        A strategy for ``client.set_generation_strategy``; the client saves and loads it.
 
     Raises:
-        ValueError: If ``time_parameter`` is empty, or a number is out of range.
+        ValueError: If ``time_parameter`` is empty, or another argument is out of range.
 
     Example:
         >>> client.set_generation_strategy(adaptive_generation_strategy("hour"))
@@ -157,13 +157,13 @@ def adaptive_generation_strategy(
 
 
 class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
-    """The node of :func:`adaptive_generation_strategy`, for combination with other nodes.
+    """The node of :func:`adaptive_generation_strategy`, to combine with other nodes.
 
     Running trials count as if their value were the predicted mean (Desautels et al., 2014). Recent
-    early-stopped trials count as if their value were the median of all values, or the predicted
-    mean, if this mean is worse. Failed trials lower the probability that trials nearby succeed; see
-    :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment and the
-    arguments.
+    early-stopped trials count as if their value were the worse of two values: the median of all
+    values and the predicted mean. Failed trials lower the predicted probability of success near
+    them; see :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment and
+    the arguments.
 
     Args:
         time_parameter: As in :func:`adaptive_generation_strategy`.
@@ -171,7 +171,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         seed: As in :func:`adaptive_generation_strategy`.
 
     Raises:
-        ValueError: If a number is out of range.
+        ValueError: If ``initialization_trials`` or ``seed`` is out of range.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._now: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes, except those that are recomputed from the experiment."""
+        """The attributes to save; all others are recomputed from the experiment."""
         return self.__dict__ | {"_model": None, "_begun": None, "_failed": [], "_stopped": []}
 
     # ---------------------------------------------------------------- the interface of Ax
@@ -212,7 +212,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             raise UserInputError(
                 f"fixed_parameters has {sorted(given)}, but the adaptive strategy chooses all "
                 f"parameters except time; give fixed_parameters={{{self.time_parameter!r}: now}}, "
-                "and make others fixed parameters of the experiment."
+                "and fix others in the search space of the experiment."
             )
         self._now = float(given[self.time_parameter])
         check_now(self._now, experiment.search_space.parameters[self.time_parameter])
@@ -222,7 +222,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     @without_gradients
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
-        """Update the model with the ended trials of an experiment.
+        """Update the model with all trials of an experiment that have ended.
 
         Args:
             experiment: The experiment.
@@ -241,7 +241,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             raise UnsupportedError(
                 f"The objective is {config.objective.expression!r} with the constraints "
                 f"{config.outcome_constraints}, but the adaptive strategy takes one outcome and no "
-                "constraint; use time_varying_generation_strategy, which supports both."
+                "constraint; use time_varying_generation_strategy, which supports several outcomes "
+                "and constraints."
             )
         metric, weight = weights[0]
         maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
@@ -270,7 +271,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         ]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
-        """Whether settings are more likely to succeed than to fail.
+        """For each setting, whether it is more likely to succeed than to fail.
 
         Args:
             points: The settings.
@@ -289,7 +290,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """The parameters of the next trial, which has the given time.
+        """The parameters of the next trial, at the time that the caller has fixed.
 
         Args:
             pending_parameters: Parameters of running trials.
@@ -317,7 +318,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     def predicted(
         self, experiment: Experiment, points: list[TParameterization], now: float
     ) -> list[tuple[float, float]]:
-        """Present posterior mean and standard deviation of the objective at some settings.
+        """For each setting: the posterior mean and standard deviation of the objective now.
 
         Args:
             experiment: The experiment.
@@ -325,8 +326,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             now: The present time, no earlier than the newest trial.
 
         Raises:
-            UserInputError: If fewer than ``initialization_trials`` are measured.
-            InputDataError: If ``now`` lies before a trial.
+            UserInputError: If fewer than ``initialization_trials`` trials are measured.
+            InputDataError: If ``now`` is earlier than the time of a trial.
         """
         self.update_generator_state(experiment, experiment.lookup_data())
         assert self._model is not None
@@ -334,7 +335,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         if len(log.answers) < self.initialization_trials:
             raise UserInputError(
                 f"{len(log.answers)} trials are measured, but the model needs "
-                f"{self.initialization_trials}; run more, or lower initialization_trials."
+                f"{self.initialization_trials}; run more trials, or lower initialization_trials."
             )
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
@@ -346,7 +347,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
 ) -> list[Measurement]:
-    """The rows of a log for the trials that ended with a value and lie in the search space."""
+    """Log rows of the trials that ended with a value and lie in the search space."""
     rows = data.df.to_dict("records")
     values = {row["trial_index"]: row["mean"] for row in rows if row["metric_name"] == metric}
     found = []

@@ -1,4 +1,4 @@
-"""Predictions of settings now, and the best setting tried so far."""
+"""Predict outcomes at the present time, and find the best setting tried so far."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 def best_now(
     client: Client, fixed_parameters: dict[str, float]
 ) -> tuple[TParameterization, dict[str, tuple[float, float]], int, str]:
-    """The tried setting with the best predicted objective now.
+    """The setting, among those tried, with the best predicted objective now.
 
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
     function compares posterior means at the present time. Settings that are predicted to violate an
@@ -39,7 +39,7 @@ def best_now(
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or
             :func:`adaptive_generation_strategy`.
-        fixed_parameters: The present time, ``{"t": 12.5}``.
+        fixed_parameters: The present time, such as ``{"t": 12.5}``.
 
     Returns:
         Four values, like those of ``client.get_best_parameterization``: the parameters, with the
@@ -47,10 +47,10 @@ def best_now(
         newest trial with these parameters; and the name of the trial's arm.
 
     Raises:
-        UserInputError: If the generation strategy is of another kind, ``fixed_parameters`` fixes a
-            parameter other than the time, the time lies before a trial or out of bounds, there are
-            no measurements, or no setting is predicted to satisfy all constraints and to succeed
-            with probability above one half.
+        UserInputError: If the generation strategy is of another kind; if there are no measurements;
+            if ``fixed_parameters`` fixes a parameter other than the time; if the time is out of
+            bounds or earlier than a trial; if no setting is predicted to satisfy all constraints
+            and to succeed with probability above one half.
         KeyError: If no trial has measured the outcome of a constraint.
         ValueError: If the time is not a finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
@@ -72,14 +72,14 @@ def best_now(
     tried = _tried(client._experiment, config, name, node)
     points = [{**arm.parameters, name: now} for _, arm in tried]
     predicted = _predicted(part, client._experiment, points, now)
-    # _predicted() has updated the model of the node, which likely() uses.
+    # likely() uses the node's model, which _predicted() has just updated.
     likely = [True] * len(points) if node is None else node.likely(points, now)
     eligible = [i for i, outcome in enumerate(predicted) if likely[i] and _allowed(config, outcome)]
     if not eligible:
         raise UserInputError(
             f"Each of the {len(tried)} settings tried is more likely to fail than to succeed at "
-            f"{now}, or predicted to violate an outcome constraint; run more trials, or relax the "
-            "constraints."
+            f"time {now}, or predicted to violate an outcome constraint; run more trials, or relax "
+            "the constraints."
         )
     best = max(eligible, key=lambda i: _weighted(config.objective.metric_weights, predicted[i]))
     index, arm = tried[best]
@@ -89,19 +89,19 @@ def best_now(
 def predict_now(
     client: Client, points: Sequence[TParameterization], fixed_parameters: dict[str, float]
 ) -> list[dict[str, tuple[float, float]]]:
-    """Predicted outcomes of settings at the present time; settings need not have been tried.
+    """Predicted outcomes of settings at the present time, including untried settings.
 
     Args:
         client: As in :func:`best_now`.
         points: The settings; a time in them is ignored.
-        fixed_parameters: The present time, ``{"t": 12.5}``.
+        fixed_parameters: The present time, such as ``{"t": 12.5}``.
 
     Returns:
-        Like ``client.predict``, for each setting the posterior mean and standard deviation of every
-        metric.
+        For each setting, the posterior mean and standard deviation of every metric, in the format
+        of ``client.predict``.
 
     Raises:
-        UserInputError, ValueError: As in :func:`best_now`, or if a point is not in the search
+        UserInputError, ValueError: As in :func:`best_now`, or if a setting is not in the search
             space.
     """
     part, name = _timed(client)
@@ -115,7 +115,7 @@ def predict_now(
 
 
 def _timed(client: Client) -> tuple[AdaptiveNode | GeneratorSpec, str]:
-    """The part of a client's strategy that predicts, and the name of its time parameter.
+    """The part of a client's strategy that makes predictions, and its time parameter's name.
 
     Raises:
         UserInputError: If the strategy has no time parameter.
@@ -159,7 +159,7 @@ def _predicted(
 def _tried(
     experiment: Experiment, config: OptimizationConfig, name: str, node: AdaptiveNode | None
 ) -> list[tuple[int, Arm]]:
-    """For each setting with a measured objective: the index of its newest trial, and its arm."""
+    """For each setting with a measured objective: the index and the arm of its newest trial."""
     space = None if node is None else TrialSpace(experiment.search_space, name)
     rows = experiment.lookup_data().df.to_dict("records")
     measured = {(row["trial_index"], row["metric_name"]) for row in rows}
@@ -194,24 +194,25 @@ def complete_trial_at(
 ) -> int:
     """Complete a trial with its measurements and their actual time.
 
-    Ax does not change the parameters of a trial. If the time differs from the suggested time, a new
-    trial with the actual time is attached and completed, and the suggested trial is abandoned.
+    Ax cannot change the parameters of an existing trial. If the time differs from the suggested
+    time, a new trial with the actual time is attached and completed, and the suggested trial is
+    abandoned.
 
     Args:
         client: The client.
         trial_index: Index of the suggested trial.
         raw_data: The measurements, as for ``Client.complete_trial``.
-        fixed_parameters: The actual time, ``{"t": 12.5}``. With a strategy of another library, any
-            range parameter counts as time.
+        fixed_parameters: The actual time, such as ``{"t": 12.5}``. With a strategy of another
+            library, the named range parameter counts as time.
 
     Returns:
         The index of the completed trial; ``trial_index`` if the time is as suggested.
 
     Raises:
         UserInputError: If the trial is not running, ``fixed_parameters`` fixes a parameter other
-            than the time, the time is out of bounds, or Ax refuses the data. A running trial
-            remains running.
-        ValueError: If the time is not a finite number. The trial stays running.
+            than the time, the time is out of bounds, or Ax refuses the data. After an error, a
+            running trial stays running.
+        ValueError: If the time is not a finite number. A running trial stays running.
     """
     trial = client._experiment.trials[trial_index]
     if not trial.status.is_running:
@@ -221,7 +222,7 @@ def complete_trial_at(
         )
     suggested = trial.arm.parameters
     name = None
-    with suppress(UserInputError):  # no error for a strategy of another library
+    with suppress(UserInputError):  # a strategy of another library is no error
         _, name = _timed(client)
     measured = {**suggested, **_time(client, fixed_parameters, name)}
     if measured == suggested:
@@ -240,13 +241,13 @@ def complete_trial_at(
 def _time(
     client: Client, fixed_parameters: dict[str, float], name: str | None
 ) -> dict[str, float | int]:
-    """The time, by the name of its parameter; ``name`` is None if the strategy has no time."""
+    """The time as ``{parameter: time}``; ``name`` is None if the strategy has no time parameter."""
     given = list(fixed_parameters) if isinstance(fixed_parameters, Mapping) else []
     own = name or (given[0] if given else "")
     parameter = client._experiment.search_space.parameters.get(own)
     if given != [own] or not isinstance(parameter, RangeParameter):
         raise UserInputError(
-            f"fixed_parameters is {shown(fixed_parameters)}, but it takes the time alone; give "
+            f"fixed_parameters is {shown(fixed_parameters)}, but must contain only the time; give "
             f"fixed_parameters={{{name or 'the range parameter that is time'!r}: now}}."
         )
     time = require_number(own, fixed_parameters[own], "(-inf, inf)", "give the time.")

@@ -1,4 +1,4 @@
-"""A generation strategy for an ``ax.api.client.Client``, and its storage by Ax."""
+"""A generation strategy for ``ax.api.client.Client``, and code that lets Ax store it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.time_varying_gp import Forgetting
 from botorch_tv.validation import require_integer
 
-# The transforms of Ax without the scaling to the unit cube, which would round times.
+# Ax's transforms, except the scaling to the unit cube, because it would round times.
 RANDOM_TRANSFORMS = [transform for transform in Cont_X_trans if transform is not UnitX]
-# The transforms of Ax without winsorising, which would clip the values after a jump.
+# Ax's transforms, except winsorising, because it would clip the values after a jump.
 OUTCOME_TRANSFORMS = [Derelativize, BilogY, StandardizeY]
 
 
@@ -52,20 +52,20 @@ def time_varying_generation_strategy(
     initialization_trials: int = 5,
     seed: int | None = None,
 ) -> GenerationStrategy:
-    """A generation strategy for Ax: Sobol points, then a ``TimeVaryingGP`` at each trial's time.
+    """A generation strategy for Ax: first Sobol points, then optimisation with a ``TimeVaryingGP``.
 
-    Time is a range parameter of the experiment, fixed for each trial:
+    Time is a range parameter of the experiment; the caller fixes its value for each trial:
     ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. The model receives time
     untransformed, so rates of change are per unit of time; other parameters are scaled as in Ax.
 
     Args:
         time_parameter: Name of the time parameter.
-        forgetting: The forgetting of :class:`TimeVaryingGP`; ``Markov`` if None.
+        forgetting: The argument ``forgetting`` of :class:`TimeVaryingGP`; ``Markov`` if None.
         learn_forgetting: Whether the rates of ``forgetting`` are learned from the data.
-        width: Confidence width of an upper (or, when minimising, lower) confidence bound, in units
-            of the standardised objective. If None, the acquisition function is noisy expected
-            improvement at the present time, in the variant that Ax selects for single or multiple
-            objectives.
+        width: Width of the confidence bound that serves as acquisition function, for standardised
+            outcomes; an upper bound for maximisation, a lower bound for minimisation. If None, the
+            acquisition function is noisy expected improvement at the present time, in the variant
+            that Ax selects for single or multiple objectives.
         initialization_trials: Number of initial Sobol points, at least 1; attached trials count.
         seed: Seed of the Sobol sequence.
 
@@ -161,7 +161,7 @@ def encode_node(node: AdaptiveNode) -> dict[str, Any]:
 
 
 def register() -> None:
-    """Register the storage of time-varying strategies with Ax; repeated calls are harmless."""
+    """Enable Ax to save and load time-varying strategies; repeated calls are harmless."""
     register_model(TimeVaryingGP)
     register_acquisition(PresentAcquisition)
     for function in (

@@ -1,4 +1,4 @@
-"""Time in Ax: its parameter, the model, and acquisition at the present time."""
+"""Time in Ax: the time parameter, the model, and acquisition at the present time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from botorch_tv.models.time_varying_gp import Forgetting, separate
 
 
 class Clock(Transform):  # type: ignore[misc]
-    """Checks the time parameter, which must reach the model untransformed; changes no data.
+    """Checks the time parameter before other transforms; changes no data.
 
     This transform must be the first, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.
 
@@ -45,7 +45,7 @@ class Clock(Transform):  # type: ignore[misc]
         search_space: The search space before all transforms.
         experiment_data: Not used.
         adapter: The adapter that uses this transform.
-        config: The name of the time parameter, under ``"time_parameter"``.
+        config: A dict with the name of the time parameter under the key ``"time_parameter"``.
 
     Raises:
         UserInputError: If the time parameter is missing, not a range of floats on a linear scale,
@@ -73,7 +73,7 @@ class Clock(Transform):  # type: ignore[misc]
         adapter: Adapter | None = None,
         fixed_features: ObservationFeatures | None = None,
     ) -> OptimizationConfig:
-        """The config, unchanged, after a check of the present time.
+        """Check the present time, and return the config unchanged.
 
         Args:
             optimization_config: The config.
@@ -87,7 +87,7 @@ class Clock(Transform):  # type: ignore[misc]
         if now is not None:
             check_now(now, self.parameter)
         elif isinstance(adapter, RandomAdapter):
-            # Models may call this without a time, but a random design would then draw the time.
+            # A model may be called without a time, but a random design would then draw the time.
             check_fixed(now, self.time_parameter)
         return super().transform_optimization_config(optimization_config, adapter, fixed_features)
 
@@ -96,7 +96,8 @@ def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
     """Check that ``time_parameter`` is a linear range and that there are other parameters.
 
     Raises:
-        UserInputError: If one of these conditions does not hold.
+        UserInputError: If ``time_parameter`` is not a linear range of floats, or no other parameter
+            is tunable.
     """
     parameter = search_space.parameters.get(time_parameter)
     if (
@@ -113,7 +114,7 @@ def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
     if len(search_space.tunable_parameters) < 2:
         raise UserInputError(
             f"The only tunable parameter is {time_parameter!r}, which is time; add the parameters "
-            "that are tuned."
+            "to tune."
         )
 
 
@@ -139,7 +140,7 @@ def check_fixed(now: object, time_parameter: str) -> None:
     """
     if now is None:
         raise UserInputError(
-            f"{time_parameter!r} is the time of the trial, which must be given; "
+            f"{time_parameter!r} is the time parameter, so each trial needs its value; "
             f"call get_next_trials(..., fixed_parameters={{{time_parameter!r}: now}})."
         )
 
@@ -181,17 +182,17 @@ def construct_time_varying_inputs(
 
     The arguments are the same as for Ax's own models, except for the time column. The option
     ``time_parameter`` (a name) or ``time_dim`` (an index) selects the time column, and Ax's default
-    scaling to the unit cube excludes it.
+    scaling to the unit cube excludes this column.
 
     Args:
         botorch_model_class: The class of the model.
         model_config: The options of the model.
         dataset: The training data.
         search_space_digest: Bounds and names of the columns.
-        surrogate: The surrogate of the model.
+        surrogate: Ax's surrogate that will contain the model.
 
     Raises:
-        ValueError: If there is no column of the time parameter.
+        ValueError: If the data have no column for the time parameter.
     """
     options = dict(model_config.model_options)
     names = list(dataset.feature_names)
@@ -214,14 +215,16 @@ def construct_time_varying_inputs(
 
 
 class PresentAcquisition(Acquisition):  # type: ignore[misc]
-    """Ax's acquisition at the present time, the fixed value of the time parameter.
+    """Ax's acquisition at the present time, which is the fixed value of the time parameter.
 
     The model discounts observations by their age at the present time. Observed and pending points
     enter an acquisition function with their predicted values now. If suggestions are pending,
-    analytic functions use the model conditioned on its own mean at the pending points ([D14]).
+    analytic acquisition functions use the model conditioned on its own mean at the pending points
+    ([D14]).
 
-    The option ``"width"`` is a confidence width, which sets the beta of ``UpperConfidenceBound``.
-    For this width, the round is the number of observations plus 1, and the dimension excludes time.
+    The option ``"width"`` is a confidence width; it sets the beta of ``UpperConfidenceBound``. A
+    width that depends on the round uses the number of observations plus 1; a width that depends on
+    the dimension excludes the time column.
 
     Args:
         surrogate: As in Ax's ``Acquisition``.
@@ -278,7 +281,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
             if self._outcome_constraints is not None:
                 raise UserInputError(
                     f"{botorch_acqf_class.__name__} does not support outcome constraints; drop the "
-                    "width, and Ax chooses an acquisition function that does."
+                    "width, so that Ax chooses a function that supports them."
                 )
             width = self.options.get("width")
             if width is not None:
@@ -302,7 +305,7 @@ def _models(model: Model) -> list[TimeVaryingGP]:
 
 
 def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement:
-    """Set the present time of the models of a surrogate.
+    """Set the present time in all models of a surrogate.
 
     Args:
         surrogate: The fitted surrogate.
@@ -310,7 +313,7 @@ def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement
         names: Names of the columns.
 
     Returns:
-        The function that places points at time ``now``.
+        A function that sets the time of points to ``now``.
 
     Raises:
         UserInputError: If ``now`` lies before an observation.
@@ -329,7 +332,7 @@ def set_present(surrogate: Surrogate, now: float, names: list[str]) -> Placement
 
 
 def _placed(data: SupervisedDataset, place: Placement) -> SupervisedDataset:
-    """A dataset with all points at the present time."""
+    """A copy of a dataset in which all points have the present time."""
     return SupervisedDataset(
         X=place(data.X),
         Y=data.Y,

@@ -8,11 +8,10 @@ The exact sampler draws one point at a time. When k points are still to be drawn
 that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
 eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
 symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
-points are a (k - 1)-DPP of K conditioned on that point. All processors draw the same subset,
-because eigenvectors of equal eigenvalues, which are not unique, have equal weights. Algorithm 1 of
-Kulesza and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If
-K = L Lᵀ and L has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than
-n.
+points form a (k - 1)-DPP of K conditioned on that point. Eigenvectors of equal eigenvalues are not
+unique, but their weights are equal, so all processors draw the same subset. Algorithm 1 of Kulesza
+and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L
+has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
 
 The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to replace a uniformly chosen
 point of the subset Z by a uniformly chosen point x outside it. It accepts the new subset Z' with
@@ -26,7 +25,7 @@ proposal is accepted, so several proposals are evaluated together. The first acc
 executed; later proposals are evaluated again from the new subset. Random numbers are indexed by
 proposal, so the chain does not depend on how many proposals are evaluated together.
 
-The length of a chain depends on the trial. If chains consumed the study's random streams, trials
+Chains of different trials differ in length. If chains consumed the study's random streams, trials
 of a batch would influence each other's later rounds. Therefore a trial draws one key per subset.
 Each random number of a chain is a hash of the key and a counter (SplitMix64 of Steele, Lea and
 Flood 2014).
@@ -60,12 +59,12 @@ def draw_keys(draws: Draws) -> Tensor:
 
 
 def uniforms(key: Tensor, number: Tensor) -> Tensor:
-    """Random numbers of keys, uniform on the open interval (0, 1).
+    """Random numbers, uniform on the open interval (0, 1), from keys and counters.
 
     Args:
         key: Keys from :func:`draw_keys`, int64, any shape.
-        number: Indices of a key's numbers, from 0, int64, of any shape that broadcasts with
-            ``key``.
+        number: Counters: positions in a key's sequence of random numbers, from 0, int64, of any
+            shape that broadcasts with ``key``.
 
     Returns:
         Random numbers, float64, of the broadcast shape.
@@ -82,7 +81,7 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
     Args:
         factor: Factors L of the covariance matrices K = L Lᵀ, `N x n x r`, float64, with zero rows
             for absent points.
-        rank: Number of non-zero columns of L, which are linearly independent, `N`.
+        rank: Number of non-zero columns of L, `N`; these columns are linearly independent.
         size: Number of points to draw for each subset, at most the rank, `N`.
         uniform: Random number for each draw, `N x most`, where ``most`` is the largest ``size``.
 
@@ -179,7 +178,7 @@ def swap_chain(
         chosen: Indices of the points of the first subset Z, `N x Q`, int64; a trial uses the first
             ``size`` indices.
         size: Number of points in each subset, `N`.
-        points: Which of the n points exist, `N x n`, bool.
+        points: Whether each of the n points exists, `N x n`, bool.
         steps: Number of proposals, including rejected proposals, `N`.
         key: Keys from :func:`~botorch_tv.experts.dpp.draw_keys`, `N`.
 
@@ -231,7 +230,7 @@ def swap_chain(
 
 
 def _place(uniform: Tensor, count: Tensor) -> Tensor:
-    """Indices below ``count`` from uniform numbers, `N x m`."""
+    """Convert uniform numbers, `N x m`, to indices below ``count``."""
     places = count.unsqueeze(-1)  # uniform * places may round up to ``count``
     return torch.minimum((uniform * places).long(), (places - 1).clamp_min(0))
 
@@ -250,9 +249,9 @@ def _consider(
         covariance: K, `N x n x n`.
         inverse: A, `N x Q x Q`.
         chosen: The subset, indices of points, `N x Q`.
-        used: Entries of the subset in use, `N x Q`, bool.
-        entering: Indices of the points that enter, `N x m`.
-        leaving: Entries of the subset that leave, `N x m`.
+        used: Whether each entry of the subset is in use, `N x Q`, bool.
+        entering: Indices of the points proposed to enter the subset, `N x m`.
+        leaving: Entries of the subset proposed to leave, `N x m`.
     """
     n = covariance.shape[-1]
     flat = covariance.flatten(-2)
@@ -274,10 +273,10 @@ def _swap_(inverse: Tensor, u: Tensor, ratio: Tensor, leaving: Tensor, moves: Te
 
     Args:
         inverse: A, modified in place, `N x Q x Q`.
-        u: Coefficients of the point that enters, `N x Q`.
+        u: Coefficients u of the point that enters the subset, `N x Q`.
         ratio: ρ, `N`.
-        leaving: Entry of the subset that leaves, `N`.
-        moves: Trials in which a swap was accepted, `N`, bool.
+        leaving: Index i of the entry that leaves the subset, `N`.
+        moves: Whether a swap was accepted in each trial, `N`, bool.
     """
     count = inverse.shape[-1]
     row = inverse.gather(-2, leaving.view(-1, 1, 1).expand(-1, 1, count)).squeeze(-2)
@@ -310,7 +309,8 @@ AFFORDABLE_STEPS = 2**15
 """Number of proposals above which a default chain is shortened: the chain then has n Q ln n
 proposals if this number is smaller."""
 TIE_TOLERANCE = 1e-9
-"""Difference, relative to the largest variance, up to which float64 variances count as equal."""
+"""Largest difference of float64 variances that count as equal, as a share of the largest
+variance."""
 
 
 def require_steps(name: str, steps: Steps) -> Steps:
@@ -344,15 +344,15 @@ def greedy_map(
 
     Each chosen point has the largest variance given the points chosen before, so it maximises the
     determinant of all points chosen so far. Among equal variances the first point is chosen; a
-    variance below half the largest never counts as equal to it. This algorithm is Cholesky
+    variance below half the largest never counts as equal to the largest. This algorithm is Cholesky
     factorisation with complete pivoting, O(n Q²); its pivots reveal the numerical rank.
 
     Args:
         covariance: K, `batch_shape x n x n`.
         count: Number of points to choose, at least 1.
-        points: Which of the n points exist, `batch_shape x n`, bool; all by default.
-        tie: Difference, relative to the largest variance, up to which variances count as equal; by
-            default it depends on the dtype of K.
+        points: Whether each of the n points exists, `batch_shape x n`, bool; all by default.
+        tie: Variances count as equal if they differ by at most ``tie`` times the largest variance;
+            the default depends on the dtype of K.
 
     Returns:
         Three tensors. The indices of the points in the order of choice, `batch_shape x count`,
@@ -370,7 +370,7 @@ def greedy_map(
     for number in range(count):
         open_ = torch.where(free, residual, -1.0)
         best = open_.amax(-1, keepdim=True)
-        # The factor 1/2 excludes rounding errors if the largest variance is below the tolerance.
+        # Without the factor 1/2, rounding errors would decide once the largest variance is tiny.
         near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)
@@ -388,7 +388,7 @@ def greedy_map(
 
 
 def _tie_tolerance(dtype: torch.dtype) -> float:
-    """Difference, relative to the largest variance, up to which residual variances count as equal.
+    """Largest difference of equal residual variances, as a fraction of the largest variance.
 
     Residual variances of equal points differ by the rounding of K, which depends on the processor
     and on the dtype.
@@ -405,10 +405,10 @@ def k_dpp(
     steps: Steps = None,
     clip: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Draw a subset of each trial's points; its probability is proportional to its determinant.
+    """Draw a subset Z of each trial's points with probability proportional to det K_ZZ.
 
-    The swap chain starts from the greedy subset. On 8 points the distribution after a chain of the
-    default length has a total variation distance below 0.01 from the exact distribution. All
+    The swap chain starts from the greedy subset. For 8 points, the total variation distance between
+    the exact distribution and the result of a chain of the default length is below 0.01. All
     computations are in float64.
 
     Args:
@@ -417,14 +417,14 @@ def k_dpp(
         draws: Source of random numbers: a ``torch.Generator``, a list of one generator per trial,
             an object with methods ``uniform`` and ``normal``, or None for PyTorch's global
             generator. Each trial draws one key, whatever the length of its chain.
-        points: Which of the n points exist, `batch_shape x n`, bool; all by default.
+        points: Whether each of the n points exists, `batch_shape x n`, bool; all by default.
         steps: Number of proposals of the chain, or ``"exact"`` for the sampler by eigenvalues.
         clip: Whether a trial with fewer than ``size`` points, or a lower numerical rank, draws
             fewer points instead of raising an error; ``size`` may then exceed n.
 
     Returns:
-        Two tensors, both `batch_shape x Q`. Indices of the points drawn, int64. A mask of the valid
-        indices, which come first, bool.
+        Two tensors, both `batch_shape x Q`. Indices of the points drawn, int64. Mask of the valid
+        indices, bool; valid indices come first.
 
     Raises:
         InputDataError: If shapes do not fit, an entry is not finite, or the number of generators

@@ -1,15 +1,15 @@
-"""The posterior over all arms of a grid, advanced in place by four operations.
+"""The posterior over all arms of a grid, updated in place by four operations.
 
-The operations are the passage of time (:meth:`~RunningPosterior.move`), the addition of an
-observation (``observe``) or its removal (``observe`` with ``remove``), and the reset of trials to
-the prior (``clear``). All operations take tensors of fixed shape, read no value on the host, and do
-the same work for every trial. Therefore ``ask`` and ``tell``, the rounds of a study and a recorded
-CUDA graph call the same functions.
+The operations are: let time pass (:meth:`~RunningPosterior.move`), add an observation
+(``observe``), remove an observation (``observe`` with ``remove``), and reset trials to the prior
+(``clear``). All operations take tensors of fixed shape, copy no value to the host, and do the same
+work for every trial. Therefore three callers can share them: ``ask`` and ``tell``, the rounds of a
+study, and a recorded CUDA graph.
 
 Let D be the prior covariance minus the posterior covariance. The passage of time multiplies D by
-a², where a is the attenuation of covariances. An observation adds the outer product of one vector,
-the step. This file represents D by the played arms; :mod:`botorch_tv.gp.filter` represents D in
-features.
+a², where a is the factor by which covariances fall. An observation adds to D the outer product of a
+vector, called the step, with itself. In this file the played arms represent D; in
+:mod:`botorch_tv.gp.filter` features represent D.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ rarely, because the host must wait for each reading."""
 
 
 class RunningPosterior(ABC):
-    """The posterior over all arms at the time of the newest observation; at first, the prior.
+    """The posterior over all arms at the time of the newest observation, initially the prior.
 
     Args:
         basis: The basis of the kernel over the arms.
@@ -64,14 +64,14 @@ class RunningPosterior(ABC):
 
     @abstractmethod
     def at(self, basis: Basis, index: Tensor) -> Tensor:
-        """Coordinates of the rows of D for q arms, `batch_shape x q -> * x q x r`."""
+        """The rows of D for q arms, in coordinates, `batch_shape x q -> * x q x r`."""
 
     @abstractmethod
     def matrix(self, basis: Basis) -> Tensor:
         """D in coordinates of the basis, `batch_shape x r x r`."""
 
     def draw(self, basis: Basis, square: Tensor | None, prior: Tensor | None, n: Tensor) -> Tensor:
-        """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
+        """Coordinates of a sample with mean 0 and the posterior covariance, `batch_shape x r`.
 
         Args:
             basis: The basis of the kernel over the arms.
@@ -95,11 +95,11 @@ class RunningPosterior(ABC):
         return made
 
     def move(self, basis: Basis, attenuation: Tensor, square: Tensor, grown: Tensor) -> None:
-        """Let time pass over a moving objective: multiply the mean by a, and D by a².
+        """Let time pass for a moving objective: multiply the mean by a, and D by a².
 
         Args:
             basis: The basis of the kernel over the arms.
-            attenuation: Factor a of the covariance between the earlier time and now, `batch_shape`.
+            attenuation: Factor a on covariances between the earlier time and now, `batch_shape`.
             square: a², `batch_shape`.
             grown: Prior variance now minus a² times the earlier prior variance, as a share of the
                 kernel's variance, `batch_shape`.
@@ -130,7 +130,7 @@ class RunningPosterior(ABC):
         Args:
             basis: The basis of the kernel over the arms.
             index: Arm measured, `batch_shape`.
-            y: Observation less the prior mean, `batch_shape`.
+            y: Observation minus the prior mean, `batch_shape`.
             noise: Noise variance, positive, `batch_shape`.
             prior: Factor on the prior covariance, `batch_shape`; None for 1.
             remove: Whether to remove the observation instead of adding it.
@@ -141,14 +141,14 @@ class RunningPosterior(ABC):
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
         self.information_gain.add_((signed / noise).log1p_(), alpha=0.5)
-        if self.trend is not None:  # the trend takes the same step, with 1 as the observation
+        if self.trend is not None:  # the same step updates the trend, with observation 1
             ones = (1 - basis.value(self.trend.response, index)).mul_(root)
             self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
             self.trend.cross.addcmul_(ones, residual, value=sign)
             self.trend.weight.addcmul_(ones, ones, value=sign)
 
     def clear(self, variance: Tensor, trials: Tensor) -> None:
-        """Reset the trials where the mask ``trials``, `batch_shape`, is True to the prior.
+        """Reset trials to the prior; the mask ``trials``, `batch_shape`, selects them.
 
         In these trials, the time since the origin restarts at 0, and the posterior variance becomes
         ``variance``, the prior variance at the origin, `M`.
@@ -168,7 +168,7 @@ class RunningPosterior(ABC):
 
     @abstractmethod
     def _clear(self, trials: Tensor) -> None:
-        """Set D to 0 in some trials, `batch_shape`."""
+        """Set D to 0 in the trials that a mask, `batch_shape`, selects."""
 
     @abstractmethod
     def _step(
@@ -212,7 +212,8 @@ class PlayedArms(RunningPosterior):
 
         Args:
             basis: The basis of the kernel over the arms.
-            observations: Retained observations with their precisions; arms may recur.
+            observations: Retained observations with their precisions; an arm may occur several
+                times.
         """
         arms, prior, factors = observations.choice, basis.variance, observations.prior_factor
         factor, rows, targets, ones = whitened(basis, observations, torch.diag_embed)
@@ -234,7 +235,7 @@ class PlayedArms(RunningPosterior):
     def numbers(basis: Basis, rounds: int) -> int:
         width = min(rounds, basis.arms, basis.size + 1)
         slots = room_for(width + 1, FIRST_SLOTS)
-        older = slots // 2 if slots > FIRST_SLOTS else 0  # memory of the older slots in a copy
+        older = slots // 2 if slots > FIRST_SLOTS else 0  # a copy's memory for older slots
         return slots**2 + max(older**2, basis.numbers_of_mixture(width))
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -247,7 +248,7 @@ class PlayedArms(RunningPosterior):
         return rows.mT @ inverse @ rows
 
     def reserve(self, most: int) -> None:
-        """Make sure that every trial has a slot for another arm.
+        """Make sure that every trial has a free slot for a new arm.
 
         To read the counts of used slots from a GPU, the host must wait. On a GPU, the counts are
         therefore read only if all slots may be used or ``used`` exceeds ``most``.
@@ -291,7 +292,7 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        if sign > 0:  # a removal uses no new slot; for an arm without a slot, its noise is infinite
+        if sign > 0:  # a removal needs no new slot: without a slot, its noise is infinite
             torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)

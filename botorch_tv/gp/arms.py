@@ -57,9 +57,9 @@ class ArmPosterior(NamedTuple):
         sd: Standard deviation, `batch_shape x M`.
         information_gain: ½ ln det(I + N^(-½) K N^(-½)) of the observations in use, with prior
             covariance K and noise covariance N, `batch_shape`.
-        offset: The prior mean, given or estimated, a number or `batch_shape`.
-        draw: Maps standard normal variates, `batch_shape x p`, to a draw from the posterior
-            covariance, `batch_shape x M`.
+        offset: The given or estimated prior mean, a number or `batch_shape`.
+        draw: Maps standard normal variates, `batch_shape x p`, to a sample with mean 0 and the
+            posterior covariance, `batch_shape x M`.
     """
 
     mean: Tensor
@@ -70,16 +70,16 @@ class ArmPosterior(NamedTuple):
 
 
 class ArmInference(Inference):
-    """An inference over finitely many arms."""
+    """Inference over finitely many arms."""
 
     @abstractmethod
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
-        """The posterior on all arms at present.
+        """The posterior on all arms at the time of a decision.
 
         Args:
             data: The observations.
             present: The time of the decision.
-            normal: The variates that ``draw`` will be called with, if available, `batch_shape x p`.
+            normal: The variates that will be passed to ``draw``, if available, `batch_shape x p`.
         """
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
@@ -88,8 +88,8 @@ class ArmInference(Inference):
     def tight_variance(self, data: Data, present: Present) -> Tensor:
         """σ̃² of :attr:`Candidates.tight_sd`, var(x) - Σ_s (1/n_s) (1 - λ/n_s) cov(x, x_s)².
 
-        Here n_s is the aged noise variance of observation s, λ its noise variance without age, and
-        cov the posterior covariance.
+        Here n_s is the noise variance of observation s at its age, λ is its noise variance at age
+        0, and cov is the posterior covariance.
 
         Args:
             data: The observations.
@@ -185,9 +185,9 @@ class Recursion(Inference):
     def serves(process: Process) -> bool:
         """Whether one rank-one step per round gives the exact posterior of a process.
 
-        Noise that ages changes every row in every round. Only for a Markov process does the newest
-        posterior contain all information about the past. If a row is dropped by time, or from a
-        window over a moving prior, the posterior must be recomputed, which is as expensive as a
+        If noise grows with age, every row changes in every round. Only for a Markov process does
+        the newest posterior contain all information about the past. If a row is dropped by time, or
+        from a window over a moving prior, the posterior must be recomputed at the cost of a
         regression.
         """
         slides_while_moving = process.slides and process.moves
@@ -247,7 +247,7 @@ class Recursion(Inference):
 
     @abstractmethod
     def _form(self, basis: Basis) -> type[RunningPosterior]:
-        """The class that represents posteriors, the same for all trials."""
+        """The class that represents the posteriors of all trials."""
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
         """Choices in the form that the methods of the basis expect."""
@@ -268,7 +268,7 @@ class Recursion(Inference):
 
     def _emptied(self, data: Data) -> Data:
         """The posterior without any rows, at the time of the newest observation."""
-        # If rows were dropped without a reset, the elapsed time continues.
+        # If rows were dropped without a reset, the elapsed time continues to grow.
         variance = self._variance(basis_of(data), _elapsed(data, data.time))
         return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
 
@@ -277,7 +277,7 @@ class Recursion(Inference):
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
-        """Prior variance at a time since the origin, None for 0; `M` or `batch_shape x M`."""
+        """Prior variance ``elapsed`` after the origin (None: 0), `M` or `batch_shape x M`."""
         if not self.process.moves:
             return basis.variance
         if elapsed is None:
@@ -296,7 +296,7 @@ class Recursion(Inference):
         among: Tensor | None = None,
         remove: bool = False,
     ) -> None:
-        """Add a row of the log, or remove it in the trials ``among``, `batch_shape`."""
+        """Add a row of the log, or remove a row, in the trials ``among``, `batch_shape`."""
         history, mean = data.history, self.process.given_mean
         y, noise = history.y.row(number), history.noise.row(number)
         if among is not None:
@@ -359,7 +359,7 @@ class Recursion(Inference):
 
 
 class ArmRecursion(Recursion, ArmInference):
-    """Inference by a rank-one step on all arms per round."""
+    """Inference by one rank-one step per round on all arms."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         running, basis = data.running, data.prior
@@ -425,14 +425,14 @@ class ArmRecursion(Recursion, ArmInference):
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:
-    """Whether the precision is too low for steps whose rounding errors grow as 1 / noise²."""
+    """Whether rank-one steps are too imprecise; their rounding errors grow as 1 / noise²."""
     if basis.variance.dtype != torch.float64:
         return True
     return least_noise < LEAST_NOISE * basis.scale**2
 
 
 def precise_rounds(inference: Inference, prior: Prior) -> float:
-    """Number of observations up to which rounding is small relative to the posterior variance.
+    """Largest number of observations for which rounding errors are far below the variance.
 
     The number is infinite for a regression, which recomputes the posterior in every round, and for
     a moving prior, which forgets old rounding errors.
@@ -444,11 +444,11 @@ def precise_rounds(inference: Inference, prior: Prior) -> float:
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:
-    """Time since the first observation after the last reset, or 0 without one, `batch_shape`."""
+    """Time since the first observation after the last reset, `batch_shape`; 0 before it."""
     return (time - data.origin).clamp_min(0)
 
 
 def running_of(data: Data) -> RunningPosterior:
-    """The running posterior of some data."""
+    """The running posterior given some data."""
     assert isinstance(data.running, RunningPosterior)
     return data.running

@@ -1,9 +1,9 @@
-"""Representations of a kernel over finitely many arms that avoid M x M matrices in inference.
+"""Represent a kernel over finitely many arms without M x M matrices in inference.
 
 A posterior covariance over the arms is the prior covariance minus a few rank-one terms. A basis
-defines how these terms are stored. With features, K ≈ Φ Φᵀ, a term is r coordinates, and a product
-with Φ maps it to the arms. With K itself as the basis, a term is M values on the arms and needs no
-product. Inference uses the methods below for every basis.
+defines how these terms are stored. With features, K ≈ Φ Φᵀ, a term consists of r coordinates, and a
+product with Φ maps it to the arms. With K itself as the basis, a term consists of M values on the
+arms and needs no product. Inference uses the methods below for every basis.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ than rounding errors."""
 
 
 class Basis(ABC):
-    """A representation of the covariances of one point with all arms by r coordinates.
+    """Represents the covariances of a point with all arms by r coordinates.
 
     Attributes:
         arms: Number M of arms.
@@ -71,7 +71,7 @@ class Basis(ABC):
 
     @abstractmethod
     def row(self, index: Tensor) -> Tensor:
-        """Coordinates of the prior covariances of some arms with all arms, `* -> * x r`."""
+        """Prior covariances of some arms with all arms, in coordinates, `* -> * x r`."""
 
     @abstractmethod
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
@@ -79,12 +79,12 @@ class Basis(ABC):
 
         Args:
             coordinates: The coordinates, `* x r`.
-            out: Memory for the result, contiguous; it may be returned or ignored.
+            out: Contiguous memory that the result may use.
         """
 
     @abstractmethod
     def inner(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Covariances that rows of coordinates assign to some arms.
+        """Values at q arms of n covariance functions, which are given as rows of coordinates.
 
         Args:
             rows: The rows of coordinates, `batch_shape x n x r`.
@@ -100,10 +100,10 @@ class Basis(ABC):
 
     @abstractmethod
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        """Coordinates of a draw from a posterior covariance.
+        """Coordinates of a sample with mean 0 and a given posterior covariance.
 
         Args:
-            reduction: Prior less posterior covariance, `batch_shape x r x r`.
+            reduction: Prior minus posterior covariance, `batch_shape x r x r`.
             prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
             normal: Standard normal variates, `batch_shape x p`.
 
@@ -112,7 +112,7 @@ class Basis(ABC):
         """
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
-        """Values of functions over the arms, `batch_shape x M`, each at one arm, `batch_shape`."""
+        """Evaluate functions over the arms, `batch_shape x M`, at one arm each, `batch_shape`."""
         return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
     def alone(self, index: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class Basis(ABC):
         return index.unsqueeze(-1)
 
     def between(self, index: Tensor, arms: Tensor) -> Tensor:
-        """Prior covariance of some arms with others.
+        """Prior covariances between some arms and other arms.
 
         Args:
             index: The arms, `batch_shape x q`.
@@ -137,7 +137,7 @@ class Basis(ABC):
         Args:
             arms: The arms a, `batch_shape x n`.
             weights: The weights w_a, `batch_shape x n`.
-            out: Memory for the result, contiguous; it may be returned or ignored.
+            out: Contiguous memory that the result may use.
 
         Returns:
             The sum on all arms, `batch_shape x M`.
@@ -145,11 +145,11 @@ class Basis(ABC):
         return self.expand((weights.unsqueeze(-2) @ self.row(arms)).squeeze(-2), out=out)
 
     def numbers_of_mixture(self, arms: int) -> int:
-        """Number of values per trial in memory in :meth:`mixture` and :meth:`between`."""
+        """Number of values per trial that :meth:`mixture` and :meth:`between` hold in memory."""
         return arms * self.size
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
-        """Sum of the squares of n rows on each arm, `batch_shape x n x r -> batch_shape x M`."""
+        """For each arm, the sum of squares of n rows, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
         # Computed in blocks of trials, because all rows on all arms may exceed the memory.
@@ -158,7 +158,7 @@ class Basis(ABC):
         return torch.cat(sums).view(*batch_shape, self.arms)
 
     def numbers_of_squares(self, rows: int, trials: int) -> int:
-        """Number of values in memory in :meth:`sum_of_squares` for n = ``rows``."""
+        """Number of values that :meth:`sum_of_squares` holds in memory for n = ``rows``."""
         whole = rows * self.arms
         return 2 * min(trials * whole, max(whole, CACHED_NUMBERS))
 
@@ -205,7 +205,8 @@ class ArmBasis(Basis):
         # covariance, so rounding changes the sample only slightly.
         values, vectors = torch.linalg.eigh(scaled(self.covariance, prior_factor) - reduction)
         # If an eigenvalue is as small as rounding errors, its root is much larger than they are.
-        # Such roots fade out gradually; with a threshold, rounding would decide which roots count.
+        # The weights of such roots fall to 0 gradually; with a threshold, rounding would decide
+        # which roots count.
         rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
         root = values.clamp_min(0).sqrt() * ramp(values, rounding, 10 * rounding)
         rotated = vectors.mT @ normal.unsqueeze(-1)
@@ -258,7 +259,7 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # A Cholesky factor depends on the choice of coordinates; those of the frame are used.
+        # A Cholesky factor depends on the coordinates; here they are the coordinates of the frame.
         identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
         covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
         root: Tensor = torch.linalg.cholesky_ex(covariance).L
@@ -269,15 +270,15 @@ class FeatureBasis(Basis):
         return self._out_of_frame(self._drawn(normal))
 
     def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
-        """Coordinates of a draw from a posterior covariance Φ RᵀR Φᵀ.
+        """Coordinates of a sample with mean 0 and posterior covariance Φ RᵀR Φᵀ.
 
         Args:
             root: R, `batch_shape x r x r`, the inverse of a lower triangular matrix.
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            The coordinates, `batch_shape x r`; equal to :meth:`draw` for the corresponding
-            reduction.
+            The coordinates, `batch_shape x r`; equal to the result of :meth:`draw` for the
+            corresponding reduction.
         """
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)
@@ -292,7 +293,7 @@ class FeatureBasis(Basis):
         return self._out_of_frame(drawn.squeeze(-1).flip(-1))
 
     def _into_frame(self, matrix: Tensor) -> Tensor:
-        """Tᵀ A T for a matrix A and the T of the frame."""
+        """Tᵀ A T for a matrix A and the matrix T of the frame."""
         return matrix if self.frame is None else self.frame[0].T @ matrix @ self.frame[0]
 
     def _out_of_frame(self, coordinates: Tensor) -> Tensor:
@@ -414,7 +415,7 @@ class ProductBasis(FeatureBasis):
         return out
 
     def _wide(self, coordinates: Tensor) -> Tensor:
-        """Coordinates placed among all columns of the product, `* x r -> N x r_1 ... r_d`."""
+        """Place coordinates among all columns of the product, `* x r -> N x r_1 ... r_d`."""
         count = coordinates.shape[:-1].numel()
         wide = self.scratch.take("wide", (count, math.prod(self._ranks)), coordinates).zero_()
         return wide.index_copy_(-1, self.retained, coordinates.reshape(count, self.size))

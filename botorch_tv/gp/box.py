@@ -36,7 +36,7 @@ class BoxPrior:
         kernel: The spatial kernel. All trials share it; a learned kernel is a batch with one member
             per trial.
         variance: Largest prior variance among the centre, two corners and some other points of the
-            box, scalar. All computations use its dtype and device.
+            box, scalar. All computations use the dtype and device of this tensor.
         decay: Learned decay, which replaces the strategy's decay; None if the decay is given.
         noise_factor: Learned noise variance divided by the strategy's noise variance, `trials`;
             None for 1.
@@ -95,7 +95,7 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
 
 @torch.no_grad()
 def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
-    """Raise if a kernel's values differ in a batch, in a part of its matrix or with ``diag``."""
+    """Raise unless a kernel's values agree in a batch, in a part of a matrix and with ``diag``."""
     asked = point_kernel(copy.deepcopy(kernel).to(points).requires_grad_(False))
     if not isinstance(asked, General):
         return
@@ -203,7 +203,7 @@ def point_basis(
     Args:
         box_prior: The prior with the exact kernel.
         corners: Corners of the box, `2 x d`.
-        tolerance: Largest error, as a share of the largest variance.
+        tolerance: Largest allowed error, as a share of the largest variance.
         least_noise: Smallest noise variance of an observation that the basis must support.
         most: Largest number of nodes.
 
@@ -269,7 +269,7 @@ def scattered(dim: int, number: int) -> DeviceCopies:
 
 
 def _pivoted(kernel: PointKernel, X: Tensor, most: int, limit: float) -> tuple[Tensor, list[int]]:
-    """Pivoted Cholesky columns, and indices of pivots, for points `M x d`; no M x M matrix."""
+    """Pivoted Cholesky columns and pivots' indices for points `M x d`, without M x M matrices."""
     whole = X.unsqueeze(0)
 
     def row(place: int) -> Tensor:

@@ -4,11 +4,11 @@ Here K is the prior covariance of the observations, D contains the temporal fact
 covariance, and S = N^(-1/2). All eigenvalues of I + S (K ∘ D) S are at least 1, so no jitter is
 needed. An observation with S = 0 has no effect.
 
-New observations do not change the older rows of L and L⁻¹, unless noise ages or a row is dropped.
-Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of O(n³). A block
-is computed by the same operations for a growing log and for a long stored log: forward
-substitutions in the factor, which are backward stable. The result therefore depends on the log
-only.
+New observations do not change the older rows of L and L⁻¹, unless noise grows with age or a row is
+dropped. Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of
+O(n³). A block is computed by the same operations for a growing log and for a long stored log:
+forward substitutions in the factor, which are backward stable. The result therefore depends only on
+the log.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def further_rows(
 
     Args:
         lower: L, `... x n x n`.
-        beside: Entries of the matrix to factor in new rows and old columns, `... x q x n`.
-        own: Entries of the matrix to factor in new rows and new columns, `... x q x q`.
+        beside: Part of the factored matrix: new rows and old columns, `... x q x n`.
+        own: Part of the factored matrix: new rows and new columns, `... x q x q`.
         checked: Whether to check that the matrix is a covariance, as for :func:`cholesky`.
     """
     if lower.shape[-1]:
@@ -118,7 +118,7 @@ class Factor(OfTrials):
     """The Cholesky factor L of I + S (K ∘ D) S, `trials x n x n`, stored as its inverse.
 
     Attributes:
-        base: The first b rows of L⁻¹, which are whole blocks, `trials x b x b`.
+        base: The first b rows of L⁻¹, which form whole blocks, `trials x b x b`.
         rows: The other m rows of L⁻¹, `trials x m x n`.
         diagonal: The diagonal of L, `trials x n`.
     """
@@ -147,7 +147,7 @@ class Factor(OfTrials):
         return total
 
     def _strips(self) -> list[tuple[int, int]]:
-        """Ranges of rows for products that skip most zeros above the diagonal."""
+        """Ranges of rows: products computed by range skip most zeros above the diagonal."""
         whole = self.base.shape[-1]
         on_cpu = self.base.device.type == "cpu"
         step = STRIP if on_cpu and whole >= 2 * STRIP else max(1, whole)
@@ -216,7 +216,7 @@ class GrowingFactor:
         return prior, root[:, :whole], beside[:, :whole], lower, inverse
 
     def _agreeing(self, prior: object, root: Tensor, beside: Tensor) -> int:
-        """Number of first rows that equal the cached rows in all trials."""
+        """Number of leading rows that equal the cached rows in all trials."""
         if self._held is None:
             return 0
         own, held_root, held_beside, *_ = self._held
@@ -249,7 +249,7 @@ def numbers_of_factor(rows: int) -> int:
 
 
 def _capacity(whole: int) -> int:
-    """Capacity for ``whole`` rows; it is a function of ``whole`` alone.
+    """Number of rows to allocate for ``whole`` rows; it depends only on ``whole``.
 
     The rounding errors of a factor depend on its capacity.
     """
@@ -287,7 +287,7 @@ def pivoted_cholesky(
 
     Args:
         diagonal: Diagonal of a symmetric positive semi-definite matrix K, `M`.
-        row: Computes a row of K, `M`; called for the rows of pivots only.
+        row: Computes a row of K, `M`; called only for the rows of pivots.
         max_rank: Largest number of columns.
         tolerance: Largest diagonal entry of the residual at which the factorisation stops.
 

@@ -70,7 +70,7 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
 
 
 def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
-    """The covariances of all pairs of points, by a GPyTorch kernel.
+    """The covariances of all pairs of points under a GPyTorch kernel.
 
     Args:
         kernel: The kernel, in any dtype and on any device.
@@ -92,7 +92,7 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputDataError(
             f"the kernel {name} cannot be evaluated on points of {columns} coordinates (domain and "
-            f"context): {error}; give a kernel of {columns} columns."
+            f"context): {error}; give a kernel for {columns} columns."
         ) from error
     if matrix.numel() != number**2:
         raise InputDataError(
@@ -118,7 +118,7 @@ def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
             f"{columns} columns; give ard_num_dims={columns}, or None for a shared lengthscale."
         )
     if isinstance(kernel, ScaleKernel):
-        # A ScaleKernel takes over the active_dims of its base kernel and selects them itself.
+        # A ScaleKernel copies the active_dims of its base kernel, and selects the columns itself.
         _require_columns(kernel.base_kernel, columns, picks=False)
     elif isinstance(kernel, (AdditiveKernel, ProductKernel)):
         for part in kernel.kernels:
@@ -184,7 +184,8 @@ def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANC
 
     Args:
         covariance: The matrix, `M x M`.
-        tolerance: Largest difference between mirrored entries, as a share of the largest entry.
+        tolerance: Largest allowed difference between mirrored entries, as a share of the largest
+            entry.
     """
     wrong = (~covariance.isfinite()).nonzero()
     if len(wrong):
@@ -214,7 +215,7 @@ def require_semidefinite(covariance: Tensor) -> None:
     Raises:
         InputDataError: If the eigenvalues fail :func:`require_spectrum`.
     """
-    largest = float(covariance.diagonal().max())  # it is at most the largest eigenvalue
+    largest = float(covariance.diagonal().max())  # at most the largest eigenvalue
     if largest > 0:
         raised = covariance.clone()
         raised.diagonal().add_(INDEFINITE_TOLERANCE * largest)
@@ -237,14 +238,15 @@ def require_spectrum(eigenvalues: Tensor) -> None:
     if largest <= 0 or lowest < -INDEFINITE_TOLERANCE * largest:
         raise InputDataError(
             f"the kernel matrix is indefinite: its eigenvalues run from {lowest:.3g} to "
-            f"{largest:.3g}, but may not be below -1e-8 of that; clip negative eigenvalues at zero."
+            f"{largest:.3g}, but the lowest must be at least -1e-8 times the largest; clip "
+            "negative eigenvalues at zero."
         )
 
 
 Inference = Literal["auto", "exact", "features"]
 
 RANK_TOLERANCE = 1e-13
-"""Smallest eigenvalue of a feature that is retained, as a share of the largest eigenvalue.
+"""Smallest eigenvalue whose feature is retained, as a share of the largest eigenvalue.
 
 A larger share would visibly change the mean for data that are very improbable under the model.
 """
@@ -340,7 +342,7 @@ def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame
         pivots: Pivots as shares of the largest variance, `p`.
     """
     weights = ramp(pivots, *DRAWN_PIVOTS)
-    # Find the last pivot of positive weight; pivots that tie may increase slightly.
+    # Find the last pivot with positive weight; among ties, later pivots may be larger.
     used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
     return _faded(rotation[:, :used], eigenvalues), weights[:used]
 
@@ -397,7 +399,7 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
     Args:
         factor: F, `M x r`.
-        tolerance: Eigenvalues of F Fᵀ below this share of the largest are dropped.
+        tolerance: Share of the largest eigenvalue of F Fᵀ; smaller eigenvalues are dropped.
 
     Returns:
         Two tensors: the new factor F V, `M x r'` with r' <= r; and the rotation V, `r x r'`, with
@@ -409,7 +411,7 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues, and eigenvectors, which are even or odd for a self-mirrored matrix.
+    """Ascending eigenvalues, and eigenvectors; those of a self-mirrored matrix are even or odd.
 
     A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
     points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately. They

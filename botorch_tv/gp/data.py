@@ -1,4 +1,4 @@
-"""The log of observations, and the decision about which of its rows are retained."""
+"""The log of observations, and the choice of the rows that are retained."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class History(NamedTuple):
 
 
 Change = tuple[range, Tensor | None, bool]
-"""The change of the retained rows, in three parts. First, the numbers of the oldest rows, which all
+"""The change of the retained rows, in three parts. First, the indices of the oldest rows, which all
 trials drop. Second, the trials that were reset and retain only the newest row, `batch_shape`, bool;
 None for none. Third, whether other rows may have been dropped, or a clock may have been restarted
 while older rows are retained."""
@@ -180,7 +180,7 @@ class Data(NamedTuple):
 
     @property
     def retained(self) -> Tensor:
-        """Which rows are in use, as in :attr:`mask`, but a tensor even if all rows are in use."""
+        """As :attr:`mask`, but always a tensor, even if all rows are in use."""
         mask = self.mask
         if mask is not None:
             return mask
@@ -243,13 +243,14 @@ class Data(NamedTuple):
         """Apply answers of retention rules: retain rows that all rules retain, and reset trials.
 
         On a CPU, masks are read to detect that nothing changed. On another device they are not
-        read, because the CPU would wait for the device; the reported change may then be larger than
-        the true change, but the retained rows are the same.
+        read, because the CPU would wait for the device. The reported change may then be larger than
+        the true change; the retained rows are the same.
 
         Args:
-            answers: The answer of each rule; answers of users' rules must be :func:`checked`.
-            all_good: After an observation, whether it certainly succeeded in all trials; None
-                before a choice.
+            answers: The answer of each rule; answers of users' rules must have passed
+                :func:`checked`.
+            all_good: Whether the newest observation certainly succeeded in all trials; None before
+                a choice.
 
         Returns:
             Three results: the data, in which the running posterior is not yet updated; the change;
@@ -287,7 +288,7 @@ class Data(NamedTuple):
             reset, aside = _either(reset, resets), _either(aside, answer.aside)
         aside = None if aside is None else some(aside)
         data, leaving = self, range(self.dropped, self.rounds - newest)
-        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row is good, retained
+        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row is in use
         if leaving or any_rows or cleared is not None:
             if looks and rule_mask is not None:  # drop rows that no trial retains
                 used = rule_mask.reshape(-1, length).any(0)

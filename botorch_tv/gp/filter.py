@@ -1,8 +1,8 @@
-"""The posterior over arms, or in basis functions on a box, by a filter in features of the kernel.
+"""A filter in features of the kernel computes posteriors over arms and on a box.
 
-The filter has the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over the
-played arms in five cases: in single precision, for noise so small that the inverse amplifies
-rounding, if more arms are played than there are features, on a box, and for samples.
+The filter supports the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over
+the played arms in five cases: in single precision; if noise is so small that the inverse amplifies
+rounding; if more arms are played than there are features; on a box; and for samples.
 """
 
 from __future__ import annotations
@@ -85,9 +85,10 @@ class Filter(RunningPosterior):
         first = min(most, FIRST_ROWS)
         capacity = room_for(min(rounds, most), first)
         if rounds < most:
-            older = capacity // 2 if capacity > first else 0  # memory of the older rows in a copy
+            older = capacity // 2 if capacity > first else 0  # a copy's memory for older rows
             return (capacity + older) * size
-        # First, rows, weighted rows and their sum are in memory; later, two matrices and few rows.
+        # At first, memory holds rows, weighted rows and their sum; later, two matrices and few
+        # rows.
         absorbing = (capacity + most + size) * size
         return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 
@@ -142,7 +143,7 @@ class Filter(RunningPosterior):
         return signed, root, step
 
     def _compact(self, basis: Basis) -> None:
-        # Absorption depends on the number of rows only, so it happens in all trials together.
+        # Absorption depends only on the number of rows, so it happens in all trials together.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
             return
         self._begin(basis, FEWEST_ROWS, self.matrix(basis))
@@ -151,7 +152,7 @@ class Filter(RunningPosterior):
 class RootFilter(RunningPosterior):
     """A posterior as D = I - L Lᵀ in features, for any static objective: Potter's square root.
 
-    With v = Lᵀ φ(x) and s = |v|² + n, an observation at x of noise variance n changes L to
+    With v = Lᵀ φ(x) and s = |v|² + n, an observation at x with noise variance n changes L to
     L (I - v vᵀ / s)^(1/2). This root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. Even
     with rounding errors, L Lᵀ is a covariance. A sample of the objective is L times a sample of the
     prior.
@@ -204,9 +205,9 @@ class RootFilter(RunningPosterior):
 
 
 def most_rows(basis: Basis) -> int:
-    """Number of rows at which the matrix B absorbs them for the first time.
+    """Number of rows at which the matrix B first absorbs the rows.
 
-    A step reads n rows twice, which are 2 n r numbers, or it reads B once, which has r² numbers.
-    From n = r / 2 on, B is cheaper.
+    A step reads either n rows twice (2 n r numbers) or B once (r² numbers). From n = r / 2 on, B is
+    cheaper.
     """
     return max(FEWEST_ROWS, basis.size // 2)

@@ -38,7 +38,7 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     near = scratch.take("near", score.shape, score, torch.bool)
     rank = scratch.take("rank", score.shape, score, short)
     torch.ge(score, score.amax(-1, keepdim=True) - tolerance, out=near)
-    rank.copy_(near.view(torch.int8))  # as bytes: converting booleans is slow
+    rank.copy_(near.view(torch.int8))  # as bytes, because converting booleans is slow
     rank.mul_(torch.arange(arms, 0, -1, dtype=short, device=score.device))
     return arms - rank.amax(-1).to(torch.int64)
 
@@ -101,7 +101,7 @@ def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
 
 
 def scaled(prior: Tensor, factor: Tensor | None) -> Tensor:
-    """A prior variance `M` or covariance `* x q x q` times a factor per trial; None for 1."""
+    """Multiply a prior variance, `M`, or covariance, `* x q x q`, by factors (None: 1)."""
     if factor is None:
         return prior
     return leading(factor, factor.dim() + min(prior.dim(), 2)) * prior

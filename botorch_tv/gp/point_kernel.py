@@ -1,8 +1,8 @@
 """Evaluation of a kernel at points, in many small batches.
 
-GPyTorch evaluates kernels through lazy operators, which cost more than the arithmetic for a single
-bandit. This file implements squared exponential and Matérn kernels directly and calls GPyTorch for
-all others.
+GPyTorch evaluates kernels through lazy operators. For a single bandit these operators cost more
+than the arithmetic. This file implements squared exponential and Matérn kernels directly and calls
+GPyTorch for all others.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ class Stationary:
 
 
 class Against:
-    """Covariances of a smooth stationary kernel with fixed points, which are prepared once.
+    """Computes covariances with fixed points, prepared once, under a smooth stationary kernel.
 
     Args:
-        kernel: The kernel, of a smoothness above 1.
+        kernel: The kernel; its smoothness exceeds 1.
         X2: The points, `trials x n x d`.
     """
 
@@ -166,7 +166,7 @@ class General:
         return variance.to(X)
 
     def select(self, trials: Tensor) -> General:
-        """The kernel of some trials: the same for all."""
+        """The kernel of some trials, which is the same for all trials."""
         return self
 
 
@@ -198,7 +198,7 @@ def point_kernel(kernel: Kernel) -> PointKernel:
 
 
 def formula(kernel: Kernel) -> str | None:
-    """A text that is equal for two kernels of the same formula and parameters, in float64.
+    """A text that is equal for two kernels with the same formula and parameters, in float64.
 
     Returns:
         The formula with its parameters for a :class:`Stationary` kernel; None for others, which
@@ -218,7 +218,7 @@ def _stationary(kernel: Kernel) -> Stationary | None:
         if base is None:
             return None
         scale = kernel.outputscale[..., None, None]  # `1 x 1`, or `trials x 1 x 1`
-        # A ScaleKernel takes over the active_dims of its base kernel and selects them itself.
+        # A ScaleKernel copies the active_dims of its base kernel, and selects the columns itself.
         return replace(base, outputscale=base.outputscale * scale, columns=kernel.active_dims)
     smoothness = smoothness_of(kernel)
     if smoothness is None:
@@ -241,7 +241,7 @@ sqrt(FREQUENCIES)."""
 
 
 def spectral_normals(kernel: PointKernel) -> int:
-    """Number of standard normal variates per frequency in addition to one per coordinate.
+    """Number of standard normal variates that a frequency needs beyond one per coordinate.
 
     Raises:
         ValueError: If the spectrum of the kernel is not available.

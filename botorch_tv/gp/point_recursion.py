@@ -1,4 +1,4 @@
-"""The posterior on a box, advanced by a rank-one step per round in few features."""
+"""The posterior on a box, updated in few features by a rank-one step per round."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class Features:
     and a tolerance of 1e-2 requires 108.
 
     Args:
-        tolerance: Largest error of a posterior mean or standard deviation on a box, in (0, 1),
-            relative to the largest prior standard deviation. The bound holds for observations
-            within the range of the prior. For larger observations the error of the mean grows in
-            proportion to them.
+        tolerance: Largest allowed error of a posterior mean or standard deviation on a box,
+            relative to the largest prior standard deviation, in (0, 1). The bound holds for
+            observations within the range of the prior. For larger observations the error of the
+            mean grows in proportion to them.
 
     Raises:
         ValueError: If ``tolerance`` is not between 0 and 1.
@@ -97,7 +97,7 @@ def in_features(
         process: The process.
         box_prior: The prior with the kernel of the process on the box.
         corners: Corners of the box, `2 x d`.
-        tolerance: Largest error of means and standard deviations, see :class:`Features`.
+        tolerance: Largest allowed error of means and standard deviations, see :class:`Features`.
         most: Largest number of functions.
 
     Returns:
@@ -190,8 +190,7 @@ class FeaturePosterior(GaussianPosterior):
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
         weights: L⁻ᵀ z, the weights of k(Z, x) in the mean, `trials x r`.
-        root: L⁻ᵀ R, whose product with k(x, Z) has the variance as its squared norm,
-            `trials x r x r`.
+        root: L⁻ᵀ R, `trials x r x r`; the squared norm of its product with k(x, Z) is the variance.
         path: L⁻ᵀ w, the weights of k(Z, x) in a sample minus the mean, `trials x r x 1`; None if no
             sample was requested.
         offset: The estimated prior mean, `trials`; None if it was given.

@@ -60,8 +60,8 @@ WAVES = 4
 """Number of values per point and frequency in memory while a sample is evaluated."""
 
 SMALLEST_VARIANCE = 1e-18
-"""Lower limit of variances, as a share of the prior variance; roots of positive variances have a
-derivative."""
+"""Lower limit of variances, as a share of the prior variance. A limit is needed because the root
+has no derivative at 0."""
 
 
 Pull = Callable[[Tensor | float, Tensor | float], Tensor]
@@ -78,7 +78,7 @@ class PointPosterior(OfTrials, ABC):
         live: Whether each observation is in use, `trials x n`.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
-        path: A sample of the posterior; None if none was requested.
+        path: A sample of the posterior; None if no sample was requested.
     """
 
     X: Tensor
@@ -290,7 +290,7 @@ class RegressionPosterior(GaussianPosterior):
 
 
 def beside(value: Tensor | float) -> Tensor | float:
-    """Append a dimension of size 1 to a tensor with a number per point; a number is returned."""
+    """Append a dimension of size 1 to a tensor; a plain number is returned unchanged."""
     return value.unsqueeze(-1) if isinstance(value, Tensor) else value
 
 
@@ -319,7 +319,7 @@ def point_posterior(
         observations: Retained observations, with one batch dimension.
         draw: Random numbers for a sample of the posterior; None for no sample.
         factor: The factor of the observations, if available. Temporal factors among rows are then
-            required for a sample only.
+            required only for a sample.
     """
     X, root, decay = observations.choice, observations.precision_root, observations.decay
     if factor is None:
@@ -353,7 +353,7 @@ def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> 
         kernel: The spatial covariance.
         X: Points measured, `trials x n x d`.
         root: S, `trials x n`.
-        time: Rows of the temporal factors; None if they are 1.
+        time: Rows of the temporal factors; None if all are 1.
     """
 
     def gram(first: int, last: int) -> Tensor:
@@ -376,8 +376,8 @@ def _path(
 
         f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)).
 
-    Only r requires the temporal factors D between pairs of rows. It is drawn together with the
-    noise.
+    Only r requires the temporal factors D between pairs of rows. The term r is drawn together with
+    the noise.
     """
     (frequency, weight, errors), present = draw, None
     assert isinstance(kernel, Stationary)
@@ -411,7 +411,7 @@ def _times(matrix: Tensor, vector: Tensor) -> Tensor:
 
 
 class PointInference(Inference):
-    """An inference at points of a box."""
+    """Inference at points of a box."""
 
     @abstractmethod
     def predict(
@@ -448,8 +448,9 @@ class PointRegression(PointInference):
     As long as rows are only added to the log, a round on n observations costs O(n²) for any decay,
     because the factor is only extended; see :class:`GrowingFactor`. A change of old rows requires a
     new factor from the first changed row on, which costs O(n³). Old rows change in every round if
-    noise ages, or if rows are dropped by their relevance or from a window. They change once at a
-    reset or with new hyperparameters. A sample of a moving objective also costs O(n³).
+    noise grows with age, or if rows are dropped by their relevance or from a window. Old rows
+    change once at a reset or with new hyperparameters. A sample of a moving objective also costs
+    O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
@@ -518,9 +519,9 @@ class PointRegression(PointInference):
 def _path_draw(
     kernel: PointKernel, observations: Observations, normal: Normal, most: int
 ) -> PathDraw:
-    """Random numbers for a sample per trial.
+    """Random numbers for one sample per trial.
 
-    The count of random numbers depends on the number of rounds only, not on the rows that other
+    The count of random numbers depends only on the number of rounds, not on the rows that other
     trials retain. A trial therefore draws the same numbers in any batch.
     """
     trials, n, columns = observations.choice.shape

@@ -1,4 +1,4 @@
-"""The process behind a posterior, its observations, and the interface of an inference."""
+"""The process behind a posterior, its observations, and the interface of inference classes."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tenso
     Args:
         decay: The decay of a process.
         elapsed: Times of all rows, `batch_shape x n`.
-        first: Number of the first of these rows.
-        last: Number of the last of these rows plus 1.
+        first: Index of the first of these rows.
+        last: Index of the last of these rows, plus 1.
     """
     those, others = elapsed[..., first:last].unsqueeze(-1), elapsed[..., :last].unsqueeze(-2)
     return decay.covariance(those, others)
@@ -134,7 +134,7 @@ N, `batch_shape`."""
 
 
 class Looks(NamedTuple):
-    """Sizes of a search of a box, for estimates of memory."""
+    """Sizes of the search of a box, from which memory is estimated."""
 
     familiar: int
     """Number of observations from which the search starts."""

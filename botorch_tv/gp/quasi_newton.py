@@ -28,7 +28,7 @@ FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
 """Smallest number of evaluations between two checks for finished problems on a GPU. The number
-between two later checks is a third of the evaluations so far, if that is larger."""
+between two later checks is a third of the evaluations so far, if this third is larger."""
 SHORTEST_STEP = 1e-12
 """Smallest length of a step, as a share of the first length in its line search; a problem ends if
 its step becomes shorter."""
@@ -54,10 +54,10 @@ def minimize(
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
         evaluations: Largest number of evaluations of the function.
-        value_tolerance: Largest decrease of the value in a step after which a problem ends,
-            relative to max(|value|, 1).
-        gradient_tolerance: Largest absolute value of the coordinates of the projected gradient at
-            which a problem also ends.
+        value_tolerance: A problem ends after a step that lowers the value by at most this
+            tolerance, relative to max(|value|, 1).
+        gradient_tolerance: A problem also ends when no coordinate of the projected gradient exceeds
+            this tolerance in absolute value.
 
     Returns:
         The finished descent; its attribute ``x`` contains the best points.
@@ -172,7 +172,7 @@ class Descent:
         if remaining > len(self._rows) // 2:
             return
         self._write_down()
-        # Select the remaining rows in their order. Their number is already on the host.
+        # Select the remaining rows in their order. The number of these rows is already on the host.
         rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:remaining]
         for name in ("_rows", *OF_PROBLEMS):
             setattr(self, name, getattr(self, name).index_select(0, rows))

@@ -24,7 +24,7 @@ def signed(word: int) -> int:
 
 
 GOLDEN = signed(0x9E3779B97F4A7C15)
-"""The usual step: the odd integer nearest to 2^64 divided by the golden ratio."""
+"""The default step of SplitMix64: the odd integer nearest to 2^64 divided by the golden ratio."""
 _STAFFORD_13 = ((30, signed(0xBF58476D1CE4E5B9)), (27, signed(0x94D049BB133111EB)), (31, 1))
 _MURMUR_3 = ((33, signed(0xFF51AFD7ED558CCD)), (33, signed(0xC4CEB9FE1A85EC53)), (33, 1))
 _ALTERNATING = signed(0xAAAAAAAAAAAAAAAA)
@@ -42,7 +42,7 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
     Args:
         first: 64 bits of the key that the trials share, signed.
         second: The other 64 bits of the key, signed.
-        trials: Numbers of the trials, int64.
+        trials: Indices of the trials, int64.
 
     Returns:
         Two tensors of the shape of ``trials``: starts, which differ between all trials; and odd
@@ -56,12 +56,12 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
 
 
 def words(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
-    """The words of some keys at given numbers, int64.
+    """Words from the sequences of some keys, int64.
 
     Args:
         start: Starts from :func:`trial_keys`.
         step: Steps from :func:`trial_keys`, of the shape of ``start``.
-        numbers: Numbers of the words, counted from 0, int64, broadcastable with ``start`` and
+        numbers: Indices of the words, counted from 0, int64, broadcastable with ``start`` and
             ``step``.
     """
     return _finalised(((numbers + 1) * step).add_(start), _STAFFORD_13)
@@ -217,6 +217,6 @@ def draws_for(
     if not listed or not all(isinstance(item, torch.Generator) for item in generator):
         raise InputDataError(
             f"generator is {generator!r}, but there are {trials} trials; pass a torch.Generator, "
-            "or a list with one per trial."
+            "or a list with one generator per trial."
         )
     return _Drawn(generator, batch_shape, like)

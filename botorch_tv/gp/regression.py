@@ -90,7 +90,7 @@ class Regression(NamedTuple):
         return basis.gram(index) - total if self.is_posterior else total
 
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
+        """Coordinates of a sample with mean 0 and the posterior covariance, `batch_shape x r`.
 
         Args:
             basis: The basis of the kernel.
@@ -148,7 +148,7 @@ def _together(basis: Basis, rows: int) -> int:
 
 
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """Upper bound of the number of values in memory in :func:`regress_on_arms`, except results.
+    """Upper bound of the number of values that :func:`regress_on_arms` holds, except results.
 
     The bound is a maximum over numbers of observations up to ``rows``. More observations can
     need less memory: blocks then have fewer trials, and regressions with more observations than
@@ -172,7 +172,7 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 
 
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
-    """Number of values per trial in memory in :func:`regress`, for ``rows`` observations."""
+    """Number of values per trial that :func:`regress` holds in memory for ``rows`` observations."""
     if _is_few(basis, rows) and not moves:
         # Memory for the features of the rows, plus memory for the larger of two: scaled features
         # or three r x r matrices.
@@ -239,8 +239,8 @@ def whitened(
     Args:
         basis: The basis of the kernel over the arms.
         observations: Retained observations with their precisions.
-        scale: A function that maps factors, `batch_shape x n`, to a matrix, such as the prior
-            covariances of the observations, with its rows multiplied by these factors.
+        scale: A function of factors, `batch_shape x n`, that returns a matrix, such as the prior
+            covariances of the observations, with its rows multiplied by the factors.
 
     Returns:
         Four results: L; L⁻¹ times the scaled matrix; L⁻¹ S y; and L⁻¹ S 1 if the mean is estimated,

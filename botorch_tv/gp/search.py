@@ -98,7 +98,7 @@ def _among_all(raw: Tensor, rows: Tensor | slice, wanted: int) -> Tensor:
 
 @functools.lru_cache(maxsize=16)
 def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
-    """Nearest neighbours on a torus, `number x some`, and the squared distance of the farthest.
+    """Nearest neighbours on a torus, `number x some`, and the largest squared distance.
 
     The distance of two points in the cube is at least their distance on the torus.
     """
@@ -308,12 +308,12 @@ class MultiStart(Search):
     continues. The search uses no random numbers.
 
     Args:
-        raw_samples: Number of points scored first, at least 1.
-        restarts: Ascents per trial, at least 1; None for 4 + 3 d.
+        raw_samples: Number of raw samples, at least 1.
+        restarts: Number of ascents per trial, at least 1; None for 4 + 3 d.
         evaluations: Largest number of steps per ascent, at least 1.
 
     Raises:
-        ValueError: If a number is less than 1 or not whole.
+        ValueError: If an argument is below 1 or not an integer.
     """
 
     raw_samples: int = 512
@@ -378,12 +378,12 @@ class MultiStart(Search):
 
 
 def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
-    """The end point of the best of several ascents of each trial, `trials x d`.
+    """The end point of each trial's best ascent, `trials x d`.
 
     After a few evaluations, only the best third of the ascents of a trial continues.
 
     Args:
-        climb: Computes minus the score, in the unit of scores, and its gradient at points of the
+        climb: Computes the negated score, in the unit of scores, and its gradient at points of the
             unit cube.
         start: Starting points, `trials x starts x d`.
         evaluations: Largest number of steps per ascent.
@@ -391,7 +391,8 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
     starts = start.shape[1]
     ascent = Descent(climb, start, 0.0, 1.0, *TOLERANCES, FUTILE)
     ascent.go(min(SCOUTING, evaluations), blindly=True)
-    # Ascents that mirror each other tie up to rounding; the one from the better raw sample wins.
+    # Ascents that mirror each other tie up to rounding; then the ascent from the better raw sample
+    # wins.
     rank = (ascent.value / TIE_TOLERANCE).round().argsort(stable=True)
     ascent.go_on_with(rank[:, : math.ceil(starts / 3)])
     ascent.go(evaluations)
@@ -400,7 +401,7 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
 
 
 def _at(points: Tensor, number: Tensor) -> Tensor:
-    """Select points, `trials x M x d`, by their numbers, `trials x k`: `trials x k x d`."""
+    """Select points, `trials x M x d`, by their indices, `trials x k`: `trials x k x d`."""
     return points.gather(1, number.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
 
 
@@ -419,7 +420,7 @@ def slopes_of(sought: Sought) -> Climbed:
 
 
 def _climb(box: Region, sought: Sought) -> Objective:
-    """A function for minus the score, in the unit of scores, and its gradient in the unit cube."""
+    """The negated score, in the unit of scores, and its gradient, as a function."""
     every, slopes = len(sought.observed), slopes_of(sought)
 
     def objective(x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """Containers of tensors: buffers for reuse, one copy per device, growing rows, data of trials.
 
-A round reads and writes vectors of all arms a dozen times. If every pass allocated new memory, the
-operating system would zero its pages first. On a CPU, this takes several times as long as the
+A round reads and writes vectors over all arms a dozen times. If every pass allocated new memory,
+the operating system would zero its pages first. On a CPU, this takes several times as long as the
 arithmetic. Buffers are therefore reused.
 """
 
@@ -41,7 +41,7 @@ class Scratch:
         Args:
             name: Name of the buffer.
             shape: Shape of the tensor.
-            like: A tensor on the required device, and of the required dtype if ``dtype`` is None.
+            like: A tensor that defines the device, and the dtype if ``dtype`` is None.
             dtype: Dtype of the tensor; None for the dtype of ``like``.
         """
         dtype = like.dtype if dtype is None else dtype
@@ -85,7 +85,7 @@ class DeviceCopies:
         return self._copies[key]
 
     def like(self, other: Tensor) -> Tensor:
-        """The tensor in the dtype and on the device of another."""
+        """The tensor in the dtype and on the device of another tensor."""
         found = self._copies.get((other.dtype, other.device))
         return self.on(other.dtype, other.device) if found is None else found
 
@@ -224,7 +224,7 @@ class OfTrials:
         """The data of some trials.
 
         Args:
-            trials: Numbers of the trials, int64.
+            trials: Indices of the trials, int64.
         """
         parts = [one.name for one in fields(self) if one.name not in self.shared]  # type: ignore[arg-type]
         return replace(self, **{name: _selected(getattr(self, name), trials) for name in parts})  # type: ignore[type-var]
@@ -244,7 +244,7 @@ R = TypeVar("R")
 
 
 def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function outside inference mode; it records gradients only if its caller does."""
+    """Run a function outside inference mode; gradients are recorded only if its caller does."""
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

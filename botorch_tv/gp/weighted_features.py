@@ -24,7 +24,7 @@ class WeightedFeatures:
         size: Number m of features, at least 1.
         gamma: Discount γ per observation, in (0, 1].
         noise: Noise variance λ of a new observation, positive.
-        batch_shape: Shape of independent regressions, such as trials.
+        batch_shape: Batch shape of independent regressions, such as trials.
         like: A tensor of any shape, with the dtype and device to use; by default float64 on the
             CPU.
 
@@ -65,7 +65,7 @@ class WeightedFeatures:
         self._target.mul_(self.gamma).add_(row * y.unsqueeze(-1))
 
     def posterior(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean φᵀ(A + λI)⁻¹ b and variance λ φᵀ(A + λI)⁻¹ φ of f, [W22] (2)-(3) in features.
+        """Mean φᵀ(A + λI)⁻¹ b and variance λ φᵀ(A + λI)⁻¹ φ of f; [W22] (2)-(3) in features.
 
         Args:
             features: φ of the points to predict, `n x m`.

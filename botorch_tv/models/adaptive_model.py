@@ -1,4 +1,4 @@
-"""A BoTorch model without prior knowledge: a bank of processes, weighted by how well they predict.
+"""A BoTorch model that needs no prior knowledge: a bank of processes, weighted by likelihood.
 
 Importing this module registers a sampler with BoTorch's ``get_sampler``.
 """
@@ -46,9 +46,9 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
     The posterior is not Gaussian. Its mean, variance and covariance are those of the mixture. A
     sample draws a member of the bank, then a function of this member. Sets of points that share
-    base samples are evaluated on the same function, which is smooth. Two terms are drawn
-    independently for every point: the observation noise, and the part of the function that a finite
-    number of features does not represent.
+    base samples are evaluated on the same smooth function. Two terms are drawn independently for
+    every point: the observation noise, and the part of the function that a finite number of
+    features does not represent.
 
     Args:
         drawing: The mixture, conditioned on its measurements.
@@ -122,7 +122,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
             sample_shape: Number of functions; a single function by default.
 
         Raises:
-            InputDataError: If the points of a set do not share their time.
+            InputDataError: If the points of a set have different times.
         """
         shape = Size([1]) if sample_shape is None else sample_shape
         trials = self._shape[self._sets :]
@@ -139,7 +139,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
                 are expanded.
 
         Raises:
-            InputDataError: If the points of a set do not share their time.
+            InputDataError: If the points of a set have different times.
         """
         gap, normal = self._gap, self._by_trial(base_samples, sample_shape)
         if bool((gap != gap[..., :1]).any()):
@@ -197,11 +197,11 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 
 
 class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
-    """Draws the same functions from an :class:`AdaptivePosterior` at any points.
+    """Samples an :class:`AdaptivePosterior`; the drawn functions do not depend on the points.
 
-    Functions come from a Sobol sequence. If the number of points grows, the first points retain
-    their variates. The sequence is shuffled, because Sobol sequences of two seeds are correlated
-    row by row, which would make the outputs of a list of models correlated.
+    A Sobol sequence determines the functions. If the number of points grows, the first points
+    retain their variates. The sequence is shuffled: Sobol sequences of two seeds are correlated row
+    by row, so without this the outputs of a list of models would be correlated.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -260,7 +260,7 @@ def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None 
 def check_points(
     prior: BankPrior, points: Tensor, time: Tensor, newest: Tensor, beyond: float = OUTSIDE
 ) -> None:
-    """Raise unless points lie within the bounds, at or after the newest observation.
+    """Raise unless all points lie within the bounds and none lies before the newest observation.
 
     Args:
         prior: Prior of the bank.
@@ -302,7 +302,7 @@ def check_memory(prior: BankPrior, shape: Size) -> None:
 def learned(
     prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
 ) -> RunningMixture:
-    """The posterior of all trials, as one batch dimension, after further rows in the given order.
+    """The posterior of all trials, in one batch dimension, after further rows in the given order.
 
     Args:
         prior: Prior of the bank.
@@ -439,7 +439,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             if type(posterior_transform) is not ScalarizedPosteriorTransform:
                 raise UnsupportedError(
                     f"posterior_transform is {posterior_transform!r}, but a mixture is not "
-                    "Gaussian; use ScalarizedPosteriorTransform, or an objective of samples."
+                    "Gaussian; use ScalarizedPosteriorTransform, or an MC objective."
                 )
             factor = float(posterior_transform.weights)
             offset = float(posterior_transform.offset)
@@ -451,12 +451,13 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
         Args:
             X: Inputs, `batch_shape' x q x d`, no earlier than the previous observations.
-            Y: Observations, `batch_shape' x q x 1`; leading dimensions that the model lacks add
-                trials.
+            Y: Observations, `batch_shape' x q x 1`; leading dimensions that the model lacks contain
+                further trials.
             noise: Must be None (not a tensor of any shape), because the bank estimates the noise.
 
         Raises:
-            InputDataError: If an observation is earlier than the newest, or shapes do not fit.
+            InputDataError: If an observation is earlier than the newest previous observation, or
+                shapes do not fit.
             UnsupportedError: If ``noise`` is given, or the trials need too much memory.
         """
         if noise is not None:
@@ -532,13 +533,13 @@ def adaptive_model(
     now: float | Tensor | None = None,
     bank: Bank | None = None,
 ) -> AdaptiveModel:
-    """A model without prior knowledge of rate, lengthscale, noise or scale, and without fitting.
+    """A model that needs neither fitting nor prior knowledge of rate, lengthscale, noise or scale.
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
     Observations may be in any units. The first four observations in order of time set the units of
-    y and time, together with any others made at the time of the fourth. If these observations are
-    equal, more observations are used. ``adaptive_gp_ucb()`` has the same posterior given the same
-    data.
+    y and time. Further observations at the time of the fourth are included. If these observations
+    are equal, more observations are used. ``adaptive_gp_ucb()`` has the same posterior given the
+    same data.
 
     Predictions are possible from the time of the newest observation on. Fix the time of the points
     with :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an

@@ -60,7 +60,7 @@ class AgingGP(GrowingGP):
         return self._newest(self.train_inputs[0])
 
     def set_now(self, now: float | Tensor | None) -> None:
-        """Set the present time. This ages observations and clears cached predictions.
+        """Set the present time. Ages of observations change; cached predictions are cleared.
 
         Args:
             now: Present time, scalar or `batch_shape`, no earlier than any observation; None to
@@ -91,7 +91,7 @@ class AgingGP(GrowingGP):
             part.listen(self._unit())
 
     def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
-        """Fit this model, starting from rates with a non-zero gradient; for ``fit_gpytorch_mll``.
+        """For ``fit_gpytorch_mll``: fit this model, starting from rates with non-zero gradient.
 
         Args:
             mll: The marginal log-likelihood of this model.
@@ -105,7 +105,7 @@ class AgingGP(GrowingGP):
         return median_gap(self.train_inputs[0][..., self.time_dim].detach())
 
     def weighted_information_gain(self) -> Tensor:
-        """Information gain under noise λ γ^(-2 lag), ḡ of [W22] eq. (5), `batch_shape`; O(n³)."""
+        """Information gain ḡ of [W22] eq. (5), with noise λ γ^(-2 age), `batch_shape`; O(n³)."""
         if self._aged is None:
             return self.information_gain()
         self.eval()
@@ -136,7 +136,7 @@ class AgingGP(GrowingGP):
     def set_train_data(
         self, inputs: Any = None, targets: Tensor | None = None, strict: bool = True
     ) -> None:
-        """Replace the training data and retain the parameters.
+        """Replace the training data, but not the parameters.
 
         Args:
             inputs: Transformed inputs, `... x n x d`, or a sequence that starts with them; None to

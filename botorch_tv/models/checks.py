@@ -35,7 +35,7 @@ def column_of_time(X: Tensor, time_dim: int) -> int:
 
     Raises:
         BotorchTensorDimensionError: If ``X`` is not `... x n x d`.
-        ValueError: If ``X`` has no such column.
+        ValueError: If ``X`` has no column ``time_dim``.
     """
     check_inputs(X)
     require(
@@ -121,7 +121,7 @@ def warn_of_small_outputs(Y: Tensor) -> None:
     if Y.shape[-2] < 2:
         return
     sd, least = Y.std(-2), 10 * min_variance.value(Y.dtype) ** 0.5
-    # No warning for constant outputs; outputs that differ by rounding alone count as constant.
+    # No warning for constant outputs; outputs that differ only by rounding count as constant.
     constant = sd <= 100 * torch.finfo(Y.dtype).eps * Y.abs().amax(-2)
     smallest = sd.masked_fill(constant, torch.inf).min().item()
     if smallest < least:
@@ -158,14 +158,14 @@ def warn_of_no_time(X: Tensor, time: int) -> None:
 
 
 def check_now(now: Tensor, newest: Tensor) -> None:
-    """Raise unless ``now`` is finite and no observation is later.
+    """Raise unless ``now`` is finite and no observation is later than ``now``.
 
     Args:
         now: Present time, `batch_shape`.
         newest: Time of the newest observation, `batch_shape`; minus infinity without data.
 
     Raises:
-        InputDataError: If ``now`` is not finite, or an observation is later.
+        InputDataError: If ``now`` is not finite, or an observation is later than ``now``.
     """
     now, newest = torch.broadcast_tensors(now, newest)  # type: ignore[no-untyped-call]
     require_trials(now.isfinite(), now, "is given as now", "the present time must be finite.")
@@ -182,8 +182,8 @@ def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
     """Raise if an input transform changes time, or mixes it into other columns.
 
     One copy of the transform is fitted to the data, another copy to the same data at other times.
-    These times are not integers and lie outside [0, 1]. Both copies must preserve times and agree
-    in all other columns.
+    The other times are not integers and lie outside [0, 1]. Both copies must preserve times and
+    agree in all other columns.
 
     Args:
         transform: The transform, which is not changed.

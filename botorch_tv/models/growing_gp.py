@@ -1,4 +1,4 @@
-"""A ``SingleTaskGP`` that predicts from a Cholesky factor, which new observations extend.
+"""A ``SingleTaskGP`` that predicts from a Cholesky factor; new observations extend the factor.
 
 With prior covariance K, noise variances N and S = N^(-1/2), the factored matrix is I + S K S. Its
 eigenvalues are at least 1 for any noise and any points, so no jitter is needed. An observation with
@@ -36,7 +36,7 @@ from botorch_tv.validation import require
 
 
 class GrowingRegression:
-    """A Gaussian-process posterior given observations, which further observations extend.
+    """A Gaussian-process posterior that further observations can extend.
 
     Args:
         inputs: New transformed inputs, `batch_shape x q x d`; batch shapes broadcast.
@@ -44,8 +44,8 @@ class GrowingRegression:
         noise: Noise variances of the new observations, `batch_shape x q`.
         residual: New observations minus their prior mean, `target_batch_shape x q`.
         attached: Whether to retain the autograd graph, which gradients need.
-        before: The regression on n earlier observations, extended in O(n² q); None if there are
-            none.
+        before: The regression on n earlier observations, extended in O(n² q); None without earlier
+            observations.
         across: Prior covariance between earlier and new observations, `batch_shape x n x q`.
 
     Attributes:
@@ -89,15 +89,15 @@ class GrowingRegression:
         return solved(self.triangle, self.scale.unsqueeze(-1) * across)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
-        """Return None: a copied model computes its own regression, like GPyTorch's caches."""
+        """Return None: a copied model drops the regression, like GPyTorch's caches."""
 
 
 class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     """Exact regression by a Cholesky factor that grows with the data.
 
     An update costs O(n²), predictions equal those of a model built from all data, and the model
-    stores only the data and the factor. As in GPyTorch the factor is cached, and recomputed after
-    ``train()``, ``set_train_data()`` and ``load_state_dict()``.
+    stores only the data and the factor. As in GPyTorch, the factor is cached; it is recomputed
+    after ``train()``, ``set_train_data()`` and ``load_state_dict()``.
     """
 
     prediction_strategy: GrowingRegression | None
@@ -204,7 +204,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             return to_linear_operator(prior - length.square())
         if X.shape[-2] <= settings.max_eager_kernel_size.value():
             return to_linear_operator(self._covariance(X, X) - explained.mT @ explained)
-        # Lazy, because callers usually need only the variances of many test points.
+        # The result is lazy, because callers usually need only the variances of many test points.
         return self.covar_module(X) + MatmulLinearOperator(explained.mT, -explained)
 
     def _covariance(self, first: Tensor, second: Tensor) -> Tensor:
@@ -263,7 +263,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return MultivariateNormal(prior.mean, covariance)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        # Analytic acquisition functions call this for every X, usually without a change of device.
+        # Analytic acquisition functions call this method for every X, usually on the same device.
         if fn(self.train_targets) is not self.train_targets:
             self.prediction_strategy = None
         if self._row_noise is not None:
@@ -290,10 +290,11 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         Args:
             X: Inputs, `batch_shape x q x d`.
             Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``. Batch dimensions
-                that ``X`` lacks are alternative observations at the same inputs.
+                that ``X`` lacks contain alternative observations at the same inputs.
             noise: Noise variances of the observations, shape of ``Y``, in the units of the outcome
-                transform. By default the likelihood's noise or, if all variances are fixed, their
-                mean. A ``FixedNoiseGaussianLikelihood`` adds its ``second_noise`` to the variances.
+                transform. By default the likelihood's noise variance, or the mean of its variances
+                if all are fixed. A ``FixedNoiseGaussianLikelihood`` adds its ``second_noise`` to
+                the variances.
 
         Returns:
             A new model; ``self`` is unchanged.
@@ -374,7 +375,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     def _learn_rows(
         self, old: Self, inputs: Tensor, X: Tensor, noise: Tensor | None
     ) -> Tensor | None:
-        """Add new rows to the likelihood of a model grown from ``old``.
+        """Add new rows to the likelihood of a model that extends ``old``.
 
         Args:
             old: The model before the new rows.
@@ -407,11 +408,12 @@ NOISE_ALONE = {
 def check_honoured(model: GrowingGP) -> None:
     """Raise if a subclass overrides a method that predictions do not use.
 
-    Predictions are computed from a stored Cholesky factor. They take the noise from the
+    Predictions are computed from a stored Cholesky factor. Predictions take the noise from the
     likelihood's ``_shaped_noise_covar``, and the prior from ``mean_module`` and ``covar_module``.
 
     Raises:
-        ValueError: If the class of the model or of the likelihood overrides such a method.
+        ValueError: If the class of the model or of the likelihood overrides a method that
+            predictions do not use.
     """
     kind = type(model.likelihood)
     for owner, name, honoured in (

@@ -1,4 +1,4 @@
-"""A drop-in replacement of ``SingleTaskGP`` for an objective that changes with time.
+"""A drop-in replacement for ``SingleTaskGP``, for an objective that changes with time.
 
 Standardised data have variance 1, but a few dozen observations of a slow drift show only a part of
 the objective's variation. With a prior variance of 1, a fit then finds a rate of change that is
@@ -64,7 +64,7 @@ def _log_normal(mode: float, spread: float) -> LogNormalPrior:
 
 
 def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
-    """By name of each parameter or buffer with a dimension of outputs: the index of this dimension.
+    """Map the name of each parameter or buffer with an output dimension to that dimension's index.
 
     Args:
         model: The model; its batch shape ends with the outputs.
@@ -82,10 +82,10 @@ def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
 
 
 def subset_batch_shapes(old: AgingGP, new: AgingGP) -> None:
-    """Correct the kernels' batch shapes in a model of a subset of the outputs.
+    """After the selection of some outputs, correct the batch shapes of kernels.
 
-    BoTorch removes a dimension from a kernel's batch shape for each of its parameters, instead of
-    once.
+    BoTorch removes a dimension from a kernel's batch shape once per parameter of the kernel,
+    instead of once in total.
 
     Args:
         old: The model of all outputs.
@@ -100,10 +100,11 @@ Forgetting = Decay | Inflation | Sequence[Decay | Inflation] | None
 
 
 def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
-    """Separate a forgetting into its decay of covariance and its inflation of noise.
+    """Split the argument ``forgetting`` into a decay of covariance and an inflation of noise.
 
     Raises:
-        ValueError: If there are two decays, two inflations, or a part is neither.
+        ValueError: If there are two decays or two inflations, or an entry is neither a decay nor an
+            inflation.
     """
     parts = forgetting if isinstance(forgetting, Sequence) else (forgetting or Static(),)
     parts = [part for part in parts if not is_static(part)]
@@ -201,7 +202,7 @@ class TimeVaryingGP(AgingGP):
             ``learn_forgetting`` is False, because ``Standardize`` changes the scale of noise and
             kernel variances between datasets.
         input_transform: A transform of the columns other than time.
-        forgetting: A decay, an inflation, or a sequence of one each, from
+        forgetting: A decay, an inflation, or a sequence of one decay and one inflation, from
             ``botorch_tv.forgetting`` or custom; fitting starts from their parameter values.
             ``Static()`` to forget nothing. By default ``Markov``, starting from ε = 0.01 per median
             time between observations, unless ``covar_module`` or an ``AgeNoiseLikelihood`` is
@@ -330,7 +331,8 @@ class TimeVaryingGP(AgingGP):
                 self.covar_module.temporal.unit, INITIAL_EPSILON
             )
         if default_space:
-            # With the default kernel, warn of unscaled data as BoTorch does, except for time.
+            # With the default kernel, warn of unscaled data as BoTorch does, but not for the time
+            # column.
             targets = self.train_targets
             with torch.no_grad():
                 validate_input_scaling(
@@ -346,8 +348,8 @@ class TimeVaryingGP(AgingGP):
         """The model's decay and inflation with their current values, per unit of time.
 
         The value is a decay or an inflation, such as ``Markov(epsilon=0.027)``; a tuple if the
-        model has both or neither. The value can be passed to another model. Values of a batch are
-        tensors, `batch_shape`.
+        model has both or neither. The value can be passed to another model. In a batch, its
+        parameters are tensors, `batch_shape`.
 
         Raises:
             ValueError: If the unit of time is so long that ε rounds to 1.
@@ -370,9 +372,9 @@ class TimeVaryingGP(AgingGP):
         Args:
             X: Inputs including time, `... x q x d`.
             output_indices: Indices of the outputs; all if None.
-            observation_noise: Whether to add the noise of an observation at the times in ``X``, or
-                the noise variances to add, `... x q x m`. At times before ``now`` this noise
-                includes the growth with age.
+            observation_noise: True adds the noise of an observation at the times in ``X``; at times
+                before ``now`` it includes the growth with age. A tensor, `... x q x m`, contains
+                the variances to add.
             posterior_transform: A transform of the posterior; None for no transform.
 
         Raises:
@@ -395,8 +397,8 @@ class TimeVaryingGP(AgingGP):
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
         """A model conditioned on q more observations, in O(n² q).
 
-        The result equals a model of all data with the same parameters. If noise grows with age, a
-        later observation changes the noise of all earlier observations, and the factor is
+        The result equals a model built from all data with the same parameters. If noise grows with
+        age, a later observation changes the noise of all earlier observations, and the factor is
         recomputed in O(n³). :meth:`set_now` fixes the present time, which avoids the recomputation.
 
         Args:
@@ -464,8 +466,8 @@ def _samples_at(
     if bool(past.any()):
         warnings.warn(
             f"samples are drawn at time {times[past][0].item():g}, but now is "
-            f"{now.max().item():g}; set the time of baseline points and of points to prune to the "
-            "present, or use qLogNoisyExpectedImprovementAtPresent.",
+            f"{now.max().item():g}; give all compared points the present time, or use "
+            "qLogNoisyExpectedImprovementAtPresent.",
             InputDataWarning,
             stacklevel=3,
         )

@@ -104,7 +104,7 @@ def test_measurements_count_before_and_after_suggestions():
     ("now", "error", "message"),
     [
         ({"hour": 1.0}, UserInputError, r"is \{'hour': .*; give fixed_parameters=\{'t': now\}"),
-        (1.0, UserInputError, r"is 1\.0, but it takes the time alone; give .*\{'t': now\}"),
+        (1.0, UserInputError, r"is 1\.0, but must contain only the time; give .*\{'t': now\}"),
         ({"t": 1.0}, UserInputError, r"fixed at 1\.0, but a trial was measured at 2\.0"),
         ({"t": 101.0}, UserInputError, r"at 101\.0, but its bounds are \(0\.0, 100\.0\)"),
         ({"t": "now"}, ValueError, r"t is .* must be finite; give the time"),

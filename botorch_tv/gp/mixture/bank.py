@@ -1,8 +1,8 @@
 """The candidate processes, their prior on a domain, and their units.
 
-The units are a mean and a scale of y and of the context, and a clock. The units come from the first
-measurements of a trial, so y, context and time may have any units. Measurements made at the same
-time are treated together, so their order does not matter.
+The units are the means and scales of y and of the context, and a clock (the unit of time). The
+units come from the first measurements of a trial, so y, context and time may have any units.
+Measurements made at the same time are treated together, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Bank:
             histories with the newest jumps, and the most probable of the other histories.
         features: Largest number of features per lengthscale, at least 8. The prior variance that
             the features do not represent counts as noise and as uncertainty.
-        tolerance: Largest error of the kernel, in [1e-10, 0.1]. The error is larger if ``features``
-            features cannot meet the tolerance.
+        tolerance: Largest allowed error of the kernel, in [1e-10, 0.1]. The error is larger if
+            ``features`` features cannot meet the tolerance.
 
     Raises:
         ValueError: If a list is empty, repeats a number, or contains a number out of range.
@@ -125,7 +125,7 @@ class Bank:
         return tuple(longer * share for share in shares)
 
     def features_of(self, columns: int, like: Tensor) -> tuple[Features, ...]:
-        """Features of the unit cube per lengthscale.
+        """Features on the unit cube for each lengthscale.
 
         Args:
             columns: Number of coordinates, including the context.
@@ -137,7 +137,7 @@ class Bank:
         )
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
-        """The values of each parameter, with the parameters in the order of the weights' axes.
+        """The values of each parameter; the parameters are in the order of the weights' axes.
 
         Args:
             columns: Number of coordinates, including the context.
@@ -158,7 +158,7 @@ class BankPrior:
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
         features: Features per lengthscale.
-        starts: Points that fill the unit cube, `STARTS x d`, or numbers of arms, int64.
+        starts: Points that cover the unit cube, `STARTS x d`, or indices of arms, int64.
         variance: Prior variance, which is 1, `M` for arms, scalar for a box.
         context_dim: Number c of context coordinates, which have no bounds and come last.
         tables: For each lengthscale the features of all arms, the constant last, `M x (r + 1)`, and
@@ -221,7 +221,7 @@ class BankPrior:
 
     @property
     def normals(self) -> int:
-        """Number of normal variates of a sample: 1 for the member, the others for its function."""
+        """Number of normal variates of a sample: 1 for the member, the rest for a function."""
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:
@@ -232,13 +232,12 @@ class BankPrior:
         """Map points to the unit cube, `T x q x (d + c)`.
 
         A context has no bounds; a sigmoid maps it to (0, 1). Half of the interval covers values
-        within about one standard deviation of the mean context of the first measurements (the
-        starts).
+        within about one standard deviation of the mean context of the first measurements.
 
         Args:
             X: Points with their context, `T x q x (d + c)`.
-            centre: Mean context of the starts, `T x c`.
-            spread: Standard deviation of the context of the starts, `T x c`.
+            centre: Mean context of the first measurements, `T x c`.
+            spread: Standard deviation of the context of the first measurements, `T x c`.
         """
         if not self.context_dim:
             return X if self._in_unit else (X - self.lower) / (self.upper - self.lower)
@@ -253,11 +252,12 @@ class BankPrior:
 
         Args:
             choice: Arms, `T x q`, or points, `T x q x (d + c)`.
-            context_centre: Mean context of the starts, `T x c`.
-            context_spread: Standard deviation of the context of the starts, `T x c`.
+            context_centre: Mean context of the first measurements, `T x c`.
+            context_spread: Standard deviation of the context of the first measurements, `T x c`.
 
         Returns:
-            Pairs of features, `T x q x (r + 1)`, the constant last, and variances, `T x q`.
+            For each lengthscale: features, `T x q x (r + 1)`, the constant last, and missed
+            variances, `T x q`.
         """
         if self.tables is not None:
             return [(table[choice], missing[choice]) for table, missing in self.tables]
@@ -325,7 +325,7 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
 
 
 def filling(U: Tensor) -> Tensor:
-    """Indices of the points, out of `M x d`, that fill the cube: each is far from earlier points.
+    """Indices of points, out of `M x d`, that cover the cube: each is far from earlier points.
 
     The first point is closest to the middle. A face of the cube counts as an earlier point at twice
     its distance.
@@ -388,7 +388,7 @@ def units_of(measured: Measured, least: int) -> MixtureUnits:
 
 
 def checks_clock(number: int) -> bool:
-    """Whether the clock is checked after this many rounds: 8, 16, 32, ..."""
+    """Whether the clock is checked after ``number`` rounds: true for 8, 16, 32, ..."""
     return number >= 2 * FIRST and number & (number - 1) == 0
 
 

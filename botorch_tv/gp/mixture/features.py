@@ -1,4 +1,4 @@
-"""Features of the squared exponential kernel, whitened: g(x) = φ(x)ᵀθ with θ standard normal."""
+"""Whitened features of the squared exponential kernel: g(x) = φ(x)ᵀθ with θ standard normal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WALLS = 0.25
 """Share of the weight of an axis that is placed at its two ends, because maxima are frequent
 there."""
 LEAST = 1e-13
-"""Smallest variance of a feature of one coordinate that is retained; smaller variances are rounding
-errors."""
+"""Smallest variance with which a feature of one coordinate is retained; smaller variances are
+rounding errors."""
 MOST_NODES = 1024
 """Largest number of quadrature nodes of an axis."""
 POINTS = 4096
@@ -108,7 +108,8 @@ def features(
     Args:
         lengthscale: Lengthscale ℓ.
         columns: Dimension d of the cube.
-        tolerance: Largest error of the kernel, if ``most`` features suffice for it.
+        tolerance: Largest allowed error of the kernel; exceeded if ``most`` features do not
+            suffice.
         most: Largest number of features.
         like: A tensor of the dtype and device of the features.
     """
@@ -173,13 +174,13 @@ def features_among(
 ) -> Inducing:
     """Features of the squared exponential kernel on a feasible subset of the cube.
 
-    Each inducing point is the point at which most variance is missing so far. For coordinates with
-    few values, far fewer points suffice than in a cube.
+    The next inducing point is always the point at which most variance is missing. For coordinates
+    with few values, far fewer points suffice than in a cube.
 
     Args:
         U: Feasible points of the unit cube, `n x d`, float64.
         lengthscale: Lengthscale ℓ.
-        tolerance: Largest missing variance at the points ``U``.
+        tolerance: Largest allowed missing variance at the points ``U``.
         most: Largest number of features.
         like: A tensor of the dtype and device of the features.
     """
@@ -201,14 +202,14 @@ def directions(table: Tensor, tolerance: float) -> Tensor:
 
     Args:
         table: Features of every point, `M x r`.
-        tolerance: Largest missing variance at any point.
+        tolerance: Largest allowed missing variance at any point.
 
     Returns:
         Orthonormal columns in descending order of variance, `r x s`.
     """
     _, vectors = torch.linalg.eigh(table.T @ table)
-    # Columns are in ascending order of variance. Drop the first columns as long as the variance
-    # that is lost by this stays within the tolerance.
+    # Columns are in ascending order of variance. Drop the first columns as long as the lost
+    # variance stays within the tolerance.
     needed = (table @ vectors).square().cumsum(-1).amax(0) > tolerance
     worthy: Tensor = vectors[:, needed].flip(-1).contiguous()
     return worthy
@@ -223,7 +224,7 @@ def _corners(columns: int) -> Tensor:
 
 
 def _filling(columns: int, number: int) -> Tensor:
-    """Points, half of which fill the unit cube and half its faces, `number x columns`."""
+    """Points, `number x columns`: half fill the unit cube, half its faces."""
     points = even_points(number, columns)
     row = torch.arange(number // 2, device="cpu")
     points[row, row % columns] = (row // columns % 2).to(points)
@@ -231,7 +232,7 @@ def _filling(columns: int, number: int) -> Tensor:
 
 
 def gaussian(U: Tensor, Z: Tensor, lengthscale: float) -> Tensor:
-    """Squared exponential covariances of points, `* x q x d` and `n x d` to `* x q x n`."""
+    """Squared exponential covariances, `* x q x n`, of points `* x q x d` with points `n x d`."""
     square = U.square().sum(-1, keepdim=True) + Z.square().sum(-1) - 2 * U @ Z.T
     return profile(square.clamp_min(0) / lengthscale**2, math.inf)
 
@@ -249,7 +250,7 @@ class StackedProducts:
         for part in parts:
             places.append(part.number.T + before)
             before += len(part.inverse)
-        # Index of the feature of each coordinate in each product, `1 x d x r`.
+        # For each product: the index of each coordinate's feature, `1 x d x r`.
         self._place = torch.cat(places, -1).unsqueeze(0)
         self._nodes = torch.cat([part.nodes for part in parts])
         sharpness = [torch.full_like(part.nodes, part.lengthscale**-2) for part in parts]

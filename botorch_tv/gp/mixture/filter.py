@@ -24,19 +24,19 @@ data."""
 LIKELY = 0.5
 """Probability above which a jump is recorded."""
 LARGEST = 1e100
-"""Largest absolute value of a standardised measurement, because much larger numbers have infinite
-squares."""
+"""Absolute value to which larger standardised measurements are reduced, because the squares of
+much larger numbers are infinite."""
 SHAPE = 2.0
 """Initial parameters A = B of the inverse gamma distribution of s², in units of the spread of the
 first measurements.
 
-The first measurements (the starts) therefore count twice: they set the units, and they are data.
-With the scale-free density 1 / s² instead, a strategy explores for longer; see
+The first measurements therefore count twice: they set the units, and they are data. With the
+scale-free density 1 / s² instead, a strategy explores for longer; see
 benchmarks/results/ablations.md."""
 
 
 class RunningMixture(NamedTuple):
-    """The posterior of all members, K histories of each of L lengthscales."""
+    """The posterior of all members: K histories for each of L lengthscales."""
 
     mean: tuple[Tensor, ...]
     """Means z of the coordinates, per lengthscale `batch_shape x K x (r + 1)`."""
@@ -73,7 +73,7 @@ class RunningMixture(NamedTuple):
 
     @property
     def variances(self) -> Tensor:
-        """The mean of s² per member, `batch_shape x L x K`; finite, because A exceeds 1."""
+        """The mean of s² per member, `batch_shape x L x K`; finite, because A > 1."""
         return self.scale / (self.shape[..., None, None] - 1)
 
     def member_weights(self, prior: BankPrior) -> Tensor:
@@ -153,7 +153,7 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """How the objective changes over a time gap, `T`, at least 0, in units of the clock.
+    """How the objective changes over time gaps, `T`, each at least 0, in units of the clock.
 
     Returns:
         The attenuation a and the probability H of a jump for every member, `T x K` each.
@@ -214,16 +214,16 @@ def observed(
         passage: Attenuation a and probability H of a jump since the last observation, `T x K` each.
         features: Per lengthscale the features of the point, the constant last, `T x 1 x (r + 1)`,
             and the prior variance that they miss, `T x 1`.
-        y: The observation in units of the starts, `T`.
+        y: The observation in standardised units, `T`.
         noise: Noise variance in units of s²: ρ times the noise ratio of this observation, `T x K`.
         time: Time of the observation, `T`, float64.
         good: Which trials learn from the observation, `T`, bool.
         log_wrong: Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
-        consume: Whether the memory of the covariances of ``running`` may be reused.
+        consume: Whether the covariances of ``running`` may be overwritten.
 
     Returns:
         Two results: the members; and the information gain of the observation, ½ (1 - r) ln(S /
-        noise) in nats with its predictive variance S, `T x L x K`.
+        noise) in nats, where S is the predictive variance, `T x L x K`.
     """
     learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
     H = torch.where(learns, passage[1], 0.0)
@@ -419,10 +419,10 @@ def advanced(
 
     Args:
         prior: The prior of the candidate processes.
-        running: The posterior before the measurement, with units set.
+        running: The posterior before the measurement; its units are set.
         choice: Arms, `T`, int64, or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
-        time: Times, not before earlier measurements, `T`, float64.
+        time: Times, not before the previous measurement, `T`, float64.
         ratio: Noise variances relative to the default, `T`.
         good: Which trials learn from their measurement, `T`, bool.
         consume: Whether the memory of ``running`` may be reused.
@@ -451,8 +451,8 @@ def advanced(
 def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
     """Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
 
-    The density is Student's t with 4 degrees of freedom about the mean of the constant m. The
-    density is the same for all members, so an outlier does not change their weights.
+    The density is Student's t with 4 degrees of freedom, centred at the mean of m. The density is
+    the same for all members, so an outlier does not change their weights.
 
     Args:
         prior: The prior of the candidate processes.

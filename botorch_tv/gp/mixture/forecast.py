@@ -83,7 +83,7 @@ class Forecast:
 
         Args:
             X: Points, `T x N x q x (d + c)`.
-            time: Times, not before the newest measurement, `T x N x q`.
+            time: Times, no earlier than the newest measurement, `T x N x q`.
         """
         T, N, q, _ = X.shape
         units, flat = self.running.units, X.reshape(T, N * q, -1)
@@ -122,7 +122,7 @@ class Forecast:
 
         Args:
             at: Points and times.
-            earlier: The earlier time of two points, of the shape of the result.
+            earlier: The earlier of the two points' times, in the shape of the result.
             between: The time between the two points, of the same shape.
             joint: Whether to compute covariances.
         """
@@ -176,7 +176,7 @@ class Forecast:
         return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
-        """Values of M samples in features, and variances that features miss, `T x N x q x M`.
+        """Values of M sampled functions, and variances that features miss, `T x N x q x M`.
 
         Args:
             normal: Standard normal variates, `T x N' x M x normals`; N' is N, or 1 if all sets

@@ -3,7 +3,7 @@
 Members with the same lengthscale share their features, so one mean and one covariance represent
 their mixture, and the cost of a point does not depend on the number of members. Lengthscale l has
 features φ_l, weight w_l, mean m_l and covariance C_l (with the constant). The features capture a
-part ‖φ_l‖² of the prior variance, which is 1; the rest counts with a factor s_l². Then
+part ‖φ_l‖² of the prior variance, which is 1; the rest is multiplied by s_l². Then
 
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
@@ -49,7 +49,7 @@ PASSES = 5
 
 
 class Moments(NamedTuple):
-    """Means and covariances per lengthscale of T trials, in units of the starts."""
+    """Means and covariances of T trials per lengthscale, in standardised units."""
 
     weight: Tensor
     """Total weight of the members of each lengthscale, `T x L`."""
@@ -82,7 +82,7 @@ class Moments(NamedTuple):
 
 
 def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
-    """The moments of T trials after a gap in time, one result per assumed passage of time.
+    """The moments of T trials after a gap in time, one result per pair in ``passages``.
 
     Args:
         running: The posterior after the newest observation.
@@ -104,7 +104,7 @@ def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) 
 def _of_lengthscale(
     z: Tensor, P: Tensor, w: Tensor, s2: Tensor, passages: Sequence[tuple[Tensor, Tensor]]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Mean and covariance of members of one lengthscale with weights w, `T x K`, and scales s²."""
+    """Mean and covariance of the members of a lengthscale with weights w and scales s², `T x K`."""
     worth, share, found = w * s2, w.unsqueeze(-1), []
     squares = torch.stack([worth * (1 - H) * a.square() for a, H in passages], -2)
     blocks = (squares @ P.flatten(-2)).view(*squares.shape[:-1], *P.shape[-2:])
@@ -128,14 +128,14 @@ def _of_lengthscale(
 
 
 class StackedMoments:
-    """Moments of L lengthscales with r features in total and T trials, with derivatives."""
+    """Moments and their derivatives for T trials and L lengthscales with r features in total."""
 
     def __init__(self, parts: Moments) -> None:
         weight = parts.weight.unsqueeze(-2)
         by_weight = zip(parts.covariance, parts.weight.unbind(-1))
         shared = [part * share[:, None, None] for part, share in by_weight]
         owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
-        # Which feature belongs to which lengthscale, 1 or 0, `r x L`.
+        # Membership of features in lengthscales, 1 or 0, `r x L`.
         self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
         own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
         levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
@@ -184,8 +184,8 @@ def drawn(
 ) -> tuple[Tensor, ...]:
     """A sample per trial: a random member, then a random function of this member at its mean scale.
 
-    A jump since the newest observation is not drawn. As in predictions, the function has the mean
-    and covariance over both cases, jump or not.
+    The sample does not draw whether a jump has occurred since the newest observation. As in
+    predictions, the function has the mean and covariance over both cases, jump or not.
 
     Args:
         running: The posterior of T trials after the newest observation.
@@ -219,7 +219,7 @@ def drawn(
 
 @dataclass(frozen=True)
 class MixturePosterior(PointPosterior):
-    """Posteriors of some trials at any points of a box, in units of the starts.
+    """Posteriors of some trials at any points of a box, in standardised units.
 
     Attributes:
         prior: The prior, with features.
@@ -227,7 +227,7 @@ class MixturePosterior(PointPosterior):
         expected: Moments from which predictions are computed.
         X: The newest points measured, `T x n x (d + c)`.
         live: Whether each measurement succeeded, `T x n`.
-        offset: Mean of the starts, `T`.
+        offset: Mean of the first measurements, `T`.
         context: Centre and spread of the context, `T x c` each.
         information_gain: Information gain of the measurements, `T`.
         path: A sample, if requested: weights of features per lengthscale.
@@ -347,7 +347,7 @@ class MixtureInference(Inference):
         return (restarted(prior, running, anew), anew) if bool(anew.any()) else (running, None)
 
     def moments(self, data: Data, now: Tensor) -> Moments:
-        """Moments at time ``now``, `batch_shape`, of the trials in one dimension."""
+        """Moments at time ``now``, `batch_shape`, with trials flattened to one dimension."""
         running, passage = running_mixture(data).flat(), self._assumed_passage(data, now)
         return self._for_choosing(moments(running, [passage])[0], bank_prior(data))
 
@@ -443,7 +443,7 @@ class PointMixture(MixtureInference):
     def predict(
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
     ) -> MixturePosterior:
-        """The posterior at present, of the trials in one dimension, in units of the starts.
+        """The posterior at present in standardised units, with trials flattened to one dimension.
 
         The moments for predictions always include jumps and the variance that features miss.
 
