@@ -1,6 +1,6 @@
 """Options of `botorch-tv compare`: the world, and the parameters of the strategies.
 
-This module has no heavy imports, which makes `--help` fast.
+This module has no heavy imports, so that `--help` is fast.
 """
 
 from __future__ import annotations
