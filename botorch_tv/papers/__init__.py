@@ -47,7 +47,7 @@ EXPERIMENTS = {
 
 
 def experiment_named(name: str) -> Experiment:
-    """The experiment with a given id.
+    """Look up an experiment by its id.
 
     Args:
         name: Its id, such as "et-table2".

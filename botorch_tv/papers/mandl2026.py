@@ -78,7 +78,7 @@ def _claims(epsilon: float, best: float) -> list[Claim]:
 
 
 def _draw(results: Results, path: Path) -> Figure:
-    """Draw total regret over β, a panel per rate of change."""
+    """Draw total regret against β, one panel per rate of change."""
     from botorch_tv.drawing import COLORS, canvas, written
 
     figure = canvas(10, 3.6)

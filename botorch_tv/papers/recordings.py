@@ -41,7 +41,7 @@ LIGHT = "iw_data_all.mat"
 
 
 class Recordings:
-    """The records of a folder.
+    """The records in a folder.
 
     Args:
         folder: The folder; None for synthetic records.

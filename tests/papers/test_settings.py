@@ -611,7 +611,7 @@ def test_m_synthetic_counts_side_queries():
     row = outcome.table[outcome.table["case"] == "logarithmic"].iloc[-1]
     assert (row["sparq"], row["w_sparq"], row["share"]) == (8.0, 1.5, 1.5 / 8)
     assert (row["windows"], row["windows_of_theory"], row["answer"]) == (1, 1, "yes")
-    assert "asks 19% of the 8 side queries" in outcome.verdict
+    assert "asks 19% as many side queries as the 8 of" in outcome.verdict
     results["theory"].data["side_queries"].values[1, 0, 1] = 1  # one round too many
     assert mauduit._judge(results).table.iloc[-1]["answer"] == "no"
 
