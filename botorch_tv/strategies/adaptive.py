@@ -219,7 +219,7 @@ class Adaptive(ProcessStrategy):
         choosing = self.inference_for(decision.state.domain, choosing=True)
         chosen = super()._chosen(replace(decision, inference=choosing), draws)
         if running.settled and isinstance(choosing, PointMixture):
-            return chosen # the suggestion already has its prediction
+            return chosen  # the suggestion already has its prediction
         choice = chosen.choice
         if not running.settled:
             use = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)

@@ -196,7 +196,8 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
     if isinstance(bounds, Parameter):
         return bounds
     try:
-        # A range, which holds whole numbers, and a set, which has no order, are refused.
+        # Python's ranges and sets are refused: a range contains whole numbers, and a set has no
+        # order.
         pair: Any = () if isinstance(bounds, (range, set)) else bounds
         low, high = pair
         return Float(low, high)
