@@ -205,7 +205,7 @@ class Committee(Strategy):
         return states[0]._replace(memory=(memory,), members=tuple(states)), whole
 
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
-        """The same choice with the prediction of another member, if it compares predictions.
+        """The same choice with the prediction of another member, if that member uses predictions.
 
         If this member made the suggestion, the suggestion's prediction is not replaced, even if
         observations have been added since.

@@ -199,7 +199,7 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a domain. On a box it uses features if requested, or if exact and faster.
+        """The prior on a domain; on a box in features, if requested or if exact and faster.
 
         The result depends only on the domain and the kernel, not on the number of rounds.
 

@@ -117,7 +117,7 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether success is likely enough to choose each of the points `* x d`; `*`, bool."""
+        """Whether success at each point `* x d` is likely enough to choose the point; `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 
@@ -270,7 +270,7 @@ def recommended(
     context: Tensor | None,
     chance: Success | None,
 ) -> Tensor:
-    """The point with the best lower bound among points that are likely to succeed, `d + c`.
+    """The point with the best lower bound, `d + c`, among points where success is likely.
 
     Args:
         strategy: The strategy that predicts.

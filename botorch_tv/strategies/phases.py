@@ -86,7 +86,7 @@ class PhasedElimination(KernelStrategy):
 
     Args:
         width: The confidence schedule sqrt(beta_t); it must not use an information gain.
-        period: Rounds H between restarts.
+        period: Number H of rounds between restarts.
 
     Raises:
         ValueError: If ``period`` is below 1, the width uses an information gain, or the mean is
@@ -126,7 +126,7 @@ class PhasedElimination(KernelStrategy):
         before: Phase = state.memory[-1]
         after, info = super()._tell(state, measured, consume=consume)
         assert measured.suggestion.index is not None
-        # An arm played although it is not in the plan replaces the next planned arm.
+        # If an arm outside the plan was played, it replaces the next planned arm.
         planned = before.pending & (before.plan == measured.suggestion.index.unsqueeze(-1))
         meant = torch.where(planned.any(-1, keepdim=True), planned, before.pending)
         place = meant.to(torch.uint8).argmax(-1, keepdim=True)
