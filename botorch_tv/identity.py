@@ -256,7 +256,7 @@ class _Describer:
 
 
 def _counts(name: str, value: object, held: bool) -> bool:
-    """Whether results may depend on a named value in code beyond the versions of libraries.
+    """Whether a named value in code is described, because results may depend on it.
 
     Objects of libraries count if they are in the closure or the defaults of a function. Under a
     name with a leading underscore, only immutable values count; other values are taken for caches
@@ -300,7 +300,7 @@ def _globals_used(
 
 
 def _array(array: np.ndarray | Tensor) -> Description:
-    """Type, shape, a digest of the bytes, and weighted sums for float64."""
+    """Describe an array by type, shape, a digest of its bytes and, for float64, weighted sums."""
     array = array.detach().cpu().numpy() if isinstance(array, Tensor) else array
     if array.dtype.hasobject:
         raise ValueError(
@@ -357,7 +357,7 @@ def _attributes(value: object, path: str) -> dict[str, object]:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Names of globals and attributes in a function and its inner functions."""
+    """Names of the globals and attributes that a function and its inner functions use."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return set(code.co_names).union(*map(_names, inner))
 

@@ -355,7 +355,7 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
 
 @contextmanager
 def _changed(path: Path) -> Iterator[Loop]:
-    """Load a loop, run the ``with`` block, save the loop unless it raised; other processes wait.
+    """Load a loop for a ``with`` block, and save it unless the block raises; other processes wait.
 
     If the loop had no unit of time and its first time is a date, its times are dates from then on,
     and a line on stderr states the unit.

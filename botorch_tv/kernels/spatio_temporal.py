@@ -208,9 +208,9 @@ class WeightedKernel(BatchedKernel):
 
     Args:
         base_kernel: The kernel k.
-        log_weight: Maps inputs `... x n x d` to ln w, `... x n`. Logarithms are used because
-            weights such as γ^(-t) exceed every floating-point range. If this is a module, its
-            parameters are learned.
+        log_weight: Function that maps inputs `... x n x d` to ln w, `... x n`. Logarithms are used
+            because weights such as γ^(-t) exceed every floating-point range. If the function is a
+            module, its parameters are learned.
         active_dims: Columns of the input for ``base_kernel`` and ``log_weight``; None for all.
     """
 

@@ -73,7 +73,7 @@ class LearnableKernel:
     Attributes:
         base: The kernel inside a ``ScaleKernel``, or the kernel itself.
         scaled: Whether there is an output scale to learn.
-        smoothness: ν, see :func:`profile`.
+        smoothness: ν of the kernel; see :func:`profile`.
         lengthscales: Number of lengthscales: 1, or the number of columns.
 
     Raises:

@@ -50,7 +50,7 @@ def experiment_named(name: str) -> Experiment:
     """Look up an experiment by its id.
 
     Args:
-        name: Its id, such as "et-table2".
+        name: Id of the experiment, such as "et-table2".
 
     Raises:
         ValueError: If there is no such experiment.

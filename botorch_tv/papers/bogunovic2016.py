@@ -103,7 +103,7 @@ _PERIOD_CLAIMS = [
 
 
 def _judge_periods(results: Results) -> Outcome:
-    """Judge whether short periods raise regret, long periods its spread, and N = T is GP-UCB."""
+    """Judge three claims: short periods raise regret, long periods its spread; N = T is GP-UCB."""
     result = results[CASE]
     orders = judge(_PERIOD_CLAIMS, results)
     long = result.total_regret(f"N = {HORIZON}")

@@ -14,8 +14,8 @@ choices are ours:
   four standard deviations of this estimate, as a prior of variance 1 expects. Some costs lie six
   standard deviations above the average, because the cost is a bowl with a high rim.
 - A run is stopped once it costs as much as the highest cost before the change, :data:`LIMIT`. After
-  the change, one run in 300 is stopped for random gains.
-- All strategies of a trial start at the same random gain, and learn their four lengthscales every
+  the change, this happens for one in 300 random gains.
+- All strategies of a trial start at the same random gains, and learn their four lengthscales every
   five rounds.
 """
 

@@ -183,7 +183,7 @@ TEST_ROWS = 192
 
 @cache
 def standardised(problem: BaseTestProblem) -> tuple[Grid, Tensor]:
-    """100 d fixed random points in the unit cube, and a function's standardised values at them."""
+    """Fixed random points in the unit cube, 100 per dimension, and their standardised values."""
     shape = (POINTS_PER_DIMENSION * problem.dim, problem.dim)
     grid = Grid(torch.from_numpy(np.random.default_rng(2017).random(shape)))
     found: Tensor = problem(grid.X, noise=False)
@@ -313,7 +313,7 @@ def light(records: Recordings) -> SensorWorld:
 
 
 def sensor_strategies(world: SensorWorld, B: float | None = None) -> dict[str, Strategy]:
-    """The strategies for the sensors, with B given, or None for the largest √(fᵀKf)."""
+    """The strategies for the sensors; without ``B`` the bound is the largest √(fᵀKf)."""
     bound = printed_bound(world.kernel, world.readings) if B is None else B
     return line_up(world.kernel, world.noise, bound, Fixed(1.0))
 

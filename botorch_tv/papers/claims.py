@@ -249,7 +249,7 @@ def _summed(rows: Sequence[Row], name: str) -> str:
         return "; ".join(parts) + "."
     closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
     if len(rows) == 1:
-        return f"The one of the {name} holds: {_text(closest)}."
+        return f"1 of 1 {name} holds: {_text(closest)}."
     return f"All {len(rows)} {name} hold; the closest is {_text(closest)}."
 
 

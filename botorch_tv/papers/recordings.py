@@ -124,7 +124,7 @@ class Recordings:
         """Whether the folder has a record.
 
         Args:
-            name: Its file name.
+            name: File name of the record.
         """
         return self.folder is not None and (self.folder / name).is_file()
 

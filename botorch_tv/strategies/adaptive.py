@@ -1,4 +1,4 @@
-"""The adaptive strategy, which needs only a domain and a clock, and the text of its summary."""
+"""The adaptive strategy and its summary as text; it needs only a domain and a clock."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_text
 
 LIKELY = 0.5
-"""Smallest posterior probability of a hypothesis that :meth:`Adaptive.describe` states."""
+"""Smallest posterior probability at which :meth:`Adaptive.describe` states a hypothesis."""
 SURE = 0.95
 """Posterior probability below which :meth:`Adaptive.describe` also prints the prior probability."""
 
 LEARNED = 0.05
-"""Smallest excess over the prior probability at which the probability of jumps is printed."""
+"""Smallest excess over its prior at which the posterior probability of jumps is printed."""
 
 
 def _probability(share: float) -> str:
@@ -274,7 +274,7 @@ class Adaptive(ProcessStrategy):
     def inference_for(
         self, domain: Domain, prior: Prior | None = None, *, choosing: bool = False
     ) -> MixtureInference:
-        """The method that computes the posterior on a domain.
+        """The inference that computes the posterior on a domain.
 
         Args:
             domain: The domain.
@@ -348,7 +348,7 @@ class Adaptive(ProcessStrategy):
             return (
                 f"Initialising: all {number} observations equal {value:.6g}, so the signal sd "
                 "cannot be estimated. Suggestions fill the domain until an observation differs. If "
-                "none ever differs, check how y is measured."
+                "no observation ever differs, check how y is measured."
             )
         values = self.bank.values(state.domain.columns)
         shares = {name: share.flatten() for name, share in self.marginals(state).items()}

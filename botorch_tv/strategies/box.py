@@ -61,7 +61,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return repr(self._by_name)
 
     def named(self, place: Tensor) -> dict[str, Any]:
-        """The values of the parameters at a point of the cube, rounded as values are stored.
+        """The values of the parameters at a point of the cube, rounded to the stored digits.
 
         Args:
             place: Coordinates in the cube, `d`.
@@ -212,8 +212,8 @@ Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple
 """Bounds of a box: its corners `2 x d`, its ranges, or its named parameters."""
 
 ROUNDING = 1e-9
-"""Tolerance for points outside a box, as a fraction of a range. Larger rounding errors are
-tolerated, too."""
+"""Smallest tolerance for points outside a box, as a fraction of a range. The tolerance is larger in
+float32, whose rounding errors are larger."""
 PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
@@ -233,7 +233,7 @@ class Box(Domain):
         context_dim: Number c of context coordinates, such as the weather, which are given before
             each round and not chosen. In the input of the kernel the context coordinates follow the
             d coordinates of the box. ``ask(context=...)`` requires the context.
-        search: How an acquisition function is maximised. The default is the gradient ascent
+        search: The method that maximises acquisition functions. The default is the gradient ascent
             :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
 

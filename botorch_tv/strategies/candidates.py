@@ -205,7 +205,7 @@ def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
 
 
 class RoundCandidates(Candidates):
-    """Candidates of a round.
+    """The candidates in a round, on any domain.
 
     Args:
         decision: Everything that the choice of the round depends on.
@@ -395,7 +395,7 @@ class BoxCandidates(RoundCandidates):
         offset: The prior mean, a number or `batch_shape`.
         posterior: The posterior of every trial, with trials in one dimension. It includes a sample
             if the exploration draws samples.
-        draw: Returns the posterior with another sample.
+        draw: Function that returns the posterior with another sample.
 
     Attributes:
         context: Coordinates that are given, not chosen, `trials x c`; None without a context.
@@ -517,7 +517,7 @@ class BoxCandidates(RoundCandidates):
         return torch.where(condition.unsqueeze(-1), first, second)
 
     def _scored(self, score: Score, X: Tensor) -> Tensor:
-        """Scores of points `trials x q x d`, `trials x q`."""
+        """Scores, `trials x q`, of points `trials x q x d`."""
         view = (*self._shape, X.shape[-2])
         values = checked_scores(score(_Points(self, X)), view)
         if X.requires_grad and not values.requires_grad:

@@ -361,7 +361,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BanditOverBandits(Committee):
-    """Follow one member per block of H rounds, drawn by EXP3 from the rewards of earlier blocks.
+    """In each block of H rounds, follow a member that EXP3 draws, given earlier blocks' rewards.
 
     This is BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with
     Gaussian processes. Member p of P members has the weight s_p and is drawn with probability

@@ -264,8 +264,8 @@ def corners(name: str, bounds: object) -> Tensor:
             numbers contains the corners of the ranges 0 to 10 and 5 to 50.
 
     Raises:
-        InputDataError: If ``bounds`` has another form, a range is empty or infinite, or two lists
-            of two numbers could be ranges or corners.
+        InputDataError: If ``bounds`` has another form, if a range is empty or infinite, or if two
+            lists of two numbers could be either ranges or corners.
     """
     made = bounds
     if isinstance(bounds, (list, tuple)):

@@ -26,7 +26,7 @@ class Exp3(Exploration):
     The memory holds ln w of every arm.
 
     Args:
-        period: Rounds Δ between restarts.
+        period: Number Δ of rounds between restarts.
         gamma: Probability γ of a uniform choice; None for the default of :class:`RestartedExp3`.
     """
 
@@ -71,8 +71,8 @@ class RestartedExp3(KernelStrategy):
     exp(γ r / (K p_k)). The reward is (y - low) / (high - low), clipped to [0, 1]; when minimising,
     it is 1 minus this number. A failed measurement changes no weight. Choices ignore correlations
     between arms. Kernel and noise are used only for predictions, from the observations since the
-    restart. A suggestion of :meth:`suggestion_at` counts as drawn, and p_k is computed when its
-    observation is added. For grids only.
+    restart. A suggestion of :meth:`suggestion_at` counts as drawn by this strategy, and p_k is
+    computed when its observation is added. For grids only.
 
     Args:
         period: Number Δ of rounds between restarts; :func:`botorch_tv.theory.rexp3_period` returns
@@ -108,7 +108,7 @@ class RestartedExp3(KernelStrategy):
 
     @functools.cached_property
     def exploration(self) -> Exp3:  # type: ignore[override]
-        """How arms are drawn."""
+        """The rule that draws arms."""
         return Exp3(self.period, self.gamma)
 
     @property

@@ -139,7 +139,7 @@ class KernelStrategy(ProcessStrategy):
 
     @property
     def _learns(self) -> Refit | None:
-        """Which hyperparameters are learned online."""
+        """The settings of online learning; None if nothing is learned."""
         return None
 
     @functools.cached_property
@@ -276,7 +276,7 @@ class GPStrategy(KernelStrategy):
     determines D and k~, the inflation determines N, and the retention selects the observations. The
     choice usually maximises mean(x) + sqrt(beta) sd(x). Arms whose scores lie within 1e-7 standard
     deviations of the highest score are tied; the tied arm with the lowest index is chosen. Without
-    data the choice is index 0, or the centre of a box.
+    data the choice is the first arm of a grid, or the centre of a box.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Kernel,

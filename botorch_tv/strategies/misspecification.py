@@ -35,7 +35,7 @@ CONSTANT = 1e-4
 """Functions are practically constant if the variance of their differences between points is below
 this fraction of the variance that independent points would have."""
 FORGOTTEN = 1e-2
-"""A correlation, or a weight in standard deviations, below which data count as forgotten."""
+"""Data count as forgotten if their correlation, or the root of their weight, is below this."""
 LOOKED_AT = 8
 """Number of arms whose covariance with all other arms is checked."""
 STACK = 7

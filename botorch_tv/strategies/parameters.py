@@ -290,7 +290,7 @@ class Choice:
         """The coordinates of a value in the parameter's columns of the unit cube.
 
         Args:
-            value: The value, among the choices.
+            value: The value, which must be among the choices.
 
         Raises:
             ValueError: If the value is not among the choices.

@@ -158,10 +158,10 @@ class PhasedElimination(KernelStrategy):
         return mean + width >= lower
 
     def _phase(self, prior: Basis, shape: Size, number: int, alive: Tensor | None = None) -> Phase:
-        """The plan of a phase: repeatedly the most uncertain arm alive.
+        """Plan a phase: each planned arm is the most uncertain arm alive, given the arms before it.
 
         Args:
-            prior: The kernel over the arms.
+            prior: The factored kernel over the arms.
             shape: `batch_shape`.
             number: Index of the phase in its period, from 0.
             alive: Arms alive, `batch_shape x M`, bool; None for all arms of all trials.

@@ -1,9 +1,9 @@
 """The algorithms of the papers, and later algorithms, by name: the list :data:`PRESETS`.
 
-Each preset composes a strategy from parts (decay, inflation, retention, exploration, width). The
-entry of a preset in the list holds its names, its row of the README's table and its line style in
+Each preset composes a strategy from parts (decay, inflation, retention, exploration, width). Each
+entry of the list contains the preset's names, its row in the README's table and its line style in
 plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the
-``noise`` variance, and its own parameters by the paper's names. Optional arguments are the
+``noise`` variance, and its own parameters, named as in the paper. Optional arguments are the
 confidence schedule ``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number
 or ``"estimated"``), and ``inference``.
 
@@ -13,7 +13,7 @@ BR-GP-UCB and SW-GP-UCB, ``WGPUCB`` for WGP-UCB, and ``Heteroscedastic`` for UI-
 presets with an expert, SparQ-GP-UCB and W-SparQ-GP-UCB. Regret depends on both width and
 forgetting; pass the same ``width`` to all presets to compare their forgetting.
 
-A paper's guarantees hold for its own constants. Constants that were not available are arguments
+A paper's guarantees hold for the paper's constants. Constants that were not available are arguments
 without a default, and the docstring of the preset says so.
 """
 
@@ -308,10 +308,10 @@ def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
     With ``width=Constant(beta)`` this is the algorithm of Mandl and Kekkonen (2026). Their paper
-    was not available, so their rule for beta is not implemented. In simulations of the setting of
-    their figure 1, the best beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1.
-    With ``ask(now=)`` and ``tell(time=)`` the covariance depends on the actual times, as
-    (1 - ε)^(Δt / 2). Imamura et al. (2020) study evaluations that take different times.
+    was not available, so their rule for beta is not implemented. In simulations with the settings
+    of their Figure 1, the best beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1.
+    With ``ask(now=)`` and ``tell(time=)`` the covariance depends on the actual times, as (1 -
+    ε)^(Δt / 2). Imamura et al. (2020) study evaluations that take different times.
 
     Args:
         epsilon: The objective's rate of change ε per unit of time.
@@ -459,8 +459,8 @@ def glr_gp_ucb(
     ``chance`` was not available.
 
     Args:
-        chance: Fraction of rounds with a uniformly random choice; such choices find changes
-            anywhere.
+        chance: Fraction of rounds with a uniformly random choice; such choices can detect a change
+            at any point.
         delta: Bound on the probability of a false detection on a static objective.
         longest: Number of past rounds that are searched for a change.
     """
@@ -639,8 +639,8 @@ def w_sparq_gp_ucb(
     """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
 
     Within a window ordinary observations are added. The lengths of windows grow slowly. With α = 2
-    and α~ = 1/4, windows that start up to round 255 last two rounds, and the first window of three
-    rounds starts in round 257.
+    and α~ = 1/4, windows that start in round 255 or earlier last two rounds, and the first window
+    of three rounds starts in round 257.
 
     Args:
         alpha: Exponent of the growth of noise with age; ``alpha`` and ``alpha_tilde`` determine the

@@ -1,4 +1,4 @@
-"""The base class of strategies: public calls, their checks, and the methods to define."""
+"""The base class of strategies: public calls, checks, and the methods of subclasses."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ class Strategy(ABC):
             domain: A :class:`Grid` or a :class:`Box`.
             batch_shape: Shape of the trials that advance together; empty for one trial.
             dtype: Dtype of all computations, float64 or float32.
-            device: Device of all computations; the domain's by default.
+            device: Device of all computations; by default the domain's device.
 
         Returns:
             A state to pass to :meth:`ask`.
@@ -377,8 +377,8 @@ class Strategy(ABC):
                 by default.
             ok: Whether the measurement succeeded, bool, `batch_shape`; True by default. After a
                 failure the round counts, but nothing is learned from it, and y may be anything.
-            noise: Noise variance of this observation, positive, a scalar or `batch_shape`; the
-                strategy's by default.
+            noise: Noise variance of this observation, positive, a scalar or `batch_shape`; by
+                default the strategy's noise variance.
             check: Whether to validate the values; the validation synchronises with the device.
             consume: Whether the new state may reuse the memory of ``state``. If True, many trials
                 are faster, but ``state`` must not be used afterwards.

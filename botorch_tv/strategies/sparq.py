@@ -263,18 +263,18 @@ class Refresh:
 class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
-    Regression uses the newest answers and the observations after the round of their consultation.
-    Older observations, including those of the round of the consultation, are dropped; their points
-    remain candidates for the next consultation. The age of an answer or of an observation counts
-    from its own time.
+    Regression uses the newest answers and the observations after the round in which the expert was
+    asked for them. The observation of this round and all older observations are dropped; their
+    points remain candidates for the next consultation. The age of an answer or of an observation
+    counts from its own time.
 
-    The expert may be slow: answers absorbed rounds later have the time of their question, and
+    The expert may be slow: answers absorbed some rounds later have the time of the question, and
     regression uses them with all later observations. The expert may answer only some of the points
     (``ok``), and different points in each trial. A trial without any answer continues with its
     data. :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round
     but no answers have been absorbed since then. In this case :meth:`consult` and :meth:`absorb`
-    were not called, or the expert is slow or absent.
-    ``warnings.simplefilter("ignore", ExpertWarning)`` silences the warning.
+    were not called, or the expert is slow or absent. ``warnings.simplefilter("ignore",
+    ExpertWarning)`` silences the warning.
 
     Args:
         decay: The decay of covariance with the time between measurements.
@@ -400,8 +400,8 @@ class SparQ(KernelStrategy):
         if check and not all_trials:
             warnings.warn(
                 f"the expert gave no answer in {int((~any_answer).sum())} of "
-                f"{any_answer.numel()} trials after round {consultation.round}; these continue "
-                "with their data.",
+                f"{any_answer.numel()} trials after round {consultation.round}; these trials "
+                "continue with their data.",
                 ExpertWarning,
                 stacklevel=4,  # the warning points to the caller of absorb
             )

@@ -145,7 +145,7 @@ def _restored(saved_by: SavedBy, *parts: Any) -> State:
 
 
 class Suggestion(NamedTuple):
-    """A choice with the prediction it was based on.
+    """A choice, and the prediction at the chosen point.
 
     Attributes:
         X: The point to measure, `batch_shape x d`, followed by the context if the box has any.
