@@ -574,7 +574,7 @@ def test_table_1_shares_and_deviations():
     assert "deviations at abrupt-fixed: IGP-UCB 1.0 (238.9 in the paper), " in outcome.verdict
     assert "ET-GP-UCB 4.0 (2.7 in the paper)." in outcome.verdict
     # A share of 3 in 4 has the standard error √(¾ ¼ / 3).
-    assert "every rival for 0.8 ± 0.2 of the functions" in outcome.verdict
+    assert "every rival in 0.8 ± 0.2 of the trials" in outcome.verdict
     share = claims.share_of_trials(results["slow"], [("SW-GP-UCB", "WGP-UCB")])
     assert share == (0.75, pytest.approx(0.25))
     tied = make_result({"A": [[1], [1]], "B": [[1], [2]]})
