@@ -53,20 +53,20 @@ def describe(value: object, path: str) -> Description:
     """Describe a value as JSON; values that lead to different results have different descriptions.
 
     Objects are described by their class and public attributes. Arrays are described by a digest of
-    their bytes, and by weighted sums, which allow comparisons that ignore rounding. For functions
-    and classes of users, the description contains digests of their source, and of all code and
-    constants to which the source refers by name. Cached properties and attributes with a leading
-    ``_`` are excluded, unless a constructor argument has that name.
+    their bytes, and by weighted sums, which allow comparisons that ignore rounding. For users'
+    functions and classes, the description contains digests of the source, and of all code and
+    constants that the source names. Cached properties and attributes with a leading ``_`` are
+    excluded, unless a constructor argument has that name.
 
     Args:
         value: The value, of any type.
-        path: The path of the value, for errors.
+        path: The path of the value, which messages of errors name.
 
     Returns:
         The description, a JSON value.
 
     Raises:
-        ValueError: If an object has no attributes.
+        ValueError: If an object has no attributes to describe.
     """
     return _Describer().describe(value, path)
 
@@ -109,7 +109,7 @@ def libraries() -> dict[str, str]:
 
 @functools.cache
 def own_version() -> str:
-    """The version of this package; in a clone with the commit and a digest of later edits."""
+    """The version of this package; in a clone also the commit, and a digest of later edits."""
     folder = Path(botorch_tv.__file__).parent
     with suppress(OSError, subprocess.CalledProcessError):
         if (folder.parent / ".git").exists():  # the package is in its own clone, not installed
@@ -125,12 +125,12 @@ def own_version() -> str:
 
 
 def digest(content: bytes) -> str:
-    """A short fingerprint of some bytes."""
+    """The first 16 digits of the SHA-256 hash of some bytes."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def is_users(module: str | None) -> bool:
-    """Whether a module belongs to a user: not to this package, Python or an installed package."""
+    """Whether a module is a user's, not part of this package, Python or an installed package."""
     top = (module or "__main__").partition(".")[0]
     if module is None or top == "__main__":
         return True
@@ -203,7 +203,7 @@ class _Describer:
         return self._object(value, _attributes(value, path), path)
 
     def _object(self, value: object, parts: Mapping[str, object], path: str) -> dict[str, Any]:
-        """The description of an object by its class, the code of the class, and some parts."""
+        """Describe an object by its class, the code of the class, and the given parts."""
         kind = type(value)
         code = self._class(kind, f"{path}.{CODE}")
         found = {TYPE: kind.__qualname__} | ({CODE: code} if code else {})
@@ -215,7 +215,7 @@ class _Describer:
         return {f"{n} (part)" if n in reserved else n: part for n, part in found.items()}
 
     def _class(self, kind: type, path: str) -> dict[str, Description]:
-        """The code of a class that belongs to users; empty for a class of a library."""
+        """The description of the code of a user's class; empty for a class of a library."""
         if id(kind) in self._code:
             return {"the same as": self._code[id(kind)][1]}
         if users := [base for base in kind.__mro__ if is_users(base.__module__)]:
@@ -223,10 +223,10 @@ class _Describer:
         return self._named({name: part for base in users for name, part in _members(base)}, path)
 
     def _function(self, function: types.FunctionType, path: str) -> Description:
-        """The name of a library's function; the source and references of a user's function."""
+        """Describe a library's function by name, a user's function by its source and references."""
         code, scope = function.__code__, function.__globals__
         users = is_users(scope.get("__name__"))
-        # The name of the code, because decorators copy the names of wrapped functions.
+        # The name of the code object is used, because decorators copy the names of functions.
         name = f"{scope.get('__name__')}.{code.co_qualname}"
         if not users and "<" not in name and not hasattr(function, "__wrapped__"):
             return name
@@ -256,7 +256,7 @@ class _Describer:
 
 
 def _counts(name: str, value: object, held: bool) -> bool:
-    """Whether results may depend on a named value in code, apart from versions of libraries.
+    """Whether a named value in code is described, because results may depend on it.
 
     Objects of libraries count if they are in the closure or the defaults of a function. Under a
     name with a leading underscore, only immutable values count; other values are taken for caches
@@ -288,7 +288,7 @@ def _members(kind: type) -> Iterator[tuple[str, object]]:
 def _globals_used(
     used: set[str], scope: Mapping[str, object], at: str = "", above: tuple[object, ...] = ()
 ) -> dict[str, object]:
-    """The globals with given names; if one is a user's module, also the globals in it."""
+    """The globals with given names, and such globals of a user's module among them."""
     found: dict[str, object] = {}
     for name in sorted(used & scope.keys()):
         value, own = scope[name], f"{at}{name}"
@@ -300,7 +300,7 @@ def _globals_used(
 
 
 def _array(array: np.ndarray | Tensor) -> Description:
-    """Type, shape, a digest of the bytes, and weighted sums for float64."""
+    """Describe an array by type, shape, a digest of its bytes and, for float64, weighted sums."""
     array = array.detach().cpu().numpy() if isinstance(array, Tensor) else array
     if array.dtype.hasobject:
         raise ValueError(
@@ -327,7 +327,7 @@ def _short(description: Description) -> str:
 
 
 def _attributes(value: object, path: str) -> dict[str, object]:
-    """The attributes of an object that count, including parameters and buffers of a module."""
+    """The attributes of an object that affect results, with a module's parameters and buffers."""
     kind, state = type(value), cast(Any, object.__getstate__(value))
     if state is None and not hasattr(value, "__dict__"):
         raise ValueError(
@@ -336,7 +336,7 @@ def _attributes(value: object, path: str) -> dict[str, object]:
             "do not depend on it, store it under a name with a leading underscore."
         )
     plain, slots = state if isinstance(state, tuple) else (state, None)
-    hidden: set[str] = set()  # names of constructor arguments with a leading underscore
+    hidden: set[str] = set()  # constructor arguments stored under a leading underscore
     if is_users(kind.__module__):
         with suppress(TypeError, ValueError):
             hidden = {f"_{name}" for name in inspect.signature(kind).parameters}
@@ -357,7 +357,7 @@ def _attributes(value: object, path: str) -> dict[str, object]:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Names of globals and attributes in a function and its inner functions."""
+    """Names of the globals and attributes that a function and its inner functions use."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return set(code.co_names).union(*map(_names, inner))
 

@@ -1,6 +1,6 @@
-"""The command `botorch-tv`: compare strategies, rerun papers, plot studies, run loops in files.
+"""The command `botorch-tv`: it compares strategies, reruns papers, plots studies and runs loops.
 
-Heavy imports are inside functions, which makes `--help` and `--version` fast.
+Heavy imports are inside functions, so that `--help` and `--version` are fast.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: Arguments; the arguments of the process by default.
+        argv: The arguments; None for the arguments of the process.
 
     Returns:
         The exit code: 0 for success, 1 if a paper's claim does not hold or results of `doctor` are
         not exact, 2 for bad input (with a line on standard error), 130 when interrupted, 141 if the
-        reader of the output has stopped.
+        program that reads the output has stopped.
     """
     arguments = argparse.Namespace()
     try:
@@ -52,14 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\nbotorch-tv: interrupted{_resume_text(arguments)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Python flushes the output once more at exit; this output must go to the null device.
+        # At exit Python writes the rest of the output, which must then go to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except Exception as error:
         from botorch.exceptions import BotorchError
         from torch import OutOfMemoryError
 
-        # Messages of these errors contain a fix; other errors are bugs and print a traceback.
+        # These errors have messages that say what to do; other errors are bugs and print a
+        # traceback.
         expected = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
         if not isinstance(error, expected):
             raise
@@ -190,7 +191,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     options, folder = _run_options(arguments), arguments.out
     folder.mkdir(parents=True, exist_ok=True)
     data, noise, refuted = given.get("data"), given.get("noise"), False
-    for experiment in chosen:  # check all before the first run
+    for experiment in chosen:  # check every experiment before the first run
         experiment.check_noise(noise)
     if data is not None and every:
         Recordings(data).check()
@@ -214,7 +215,7 @@ def _paper(arguments: argparse.Namespace) -> int:
             print(f"{experiment.errors}\n")
         print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # at the end, because an interrupted 'all' uses the chunks
+    if not arguments.quick:  # discarded last, because an interrupted 'all' resumes from chunks
         for experiment in chosen:
             for chunks in experiment.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", experiment.trials))
@@ -254,7 +255,7 @@ def _plot(arguments: argparse.Namespace) -> int:
 
 
 def _report(result: StudyResult, written: str, stem: Path) -> None:
-    """Print a study; print and write its diagnosis and prediction errors, if recorded."""
+    """Print a study, and print and write its diagnosis and prediction errors if it has them."""
     from botorch_tv.simulation import result as report
     from botorch_tv.simulation.result import verdict
 

@@ -24,10 +24,10 @@ Compared = tuple[World, dict[str, Strategy], int, str]
 
 
 def comparison(arguments: argparse.Namespace) -> Compared:
-    """What the options ask for: world, strategies by label, horizon, and a text about fits.
+    """The world, strategies by label, horizon and a text about fitted values, from the options.
 
     Raises:
-        ValueError: If options contradict each other or are out of range, or a panel is invalid.
+        ValueError: If an option is out of range or contradicts another, or if a panel is invalid.
         FileNotFoundError: If the file of the panel does not exist.
     """
     given = vars(arguments)
@@ -52,8 +52,9 @@ def _recorded(given: dict[str, Any]) -> Compared:
     for name in DRAWN:
         require(
             name not in given,
-            f"{_flag(name)} is an option of simulated worlds; with --panel, covariance and rate of "
-            "change are fitted to the data; see --epsilon-model and --noise-share.",
+            f"{_flag(name)} is an option of simulated worlds. With --panel, covariance and rate of "
+            "change are fitted to the data; to set the rate or the noise, give --epsilon-model or "
+            "--noise-share.",
         )
     file = given["panel"].name
     panel = load_panel(given["panel"], given.get("key"), times=given.get("times"))
@@ -71,24 +72,24 @@ def _recorded(given: dict[str, Any]) -> Compared:
     strategies = _line_up(options, world.kernel, world.model_noise, world.epsilon)
     text = (
         f"{file}: {panel!r}, {train} training rows, {world.horizon} test rows. "
-        f"Fitted: epsilon {world.epsilon:.3g}. Noise variance {world.model_noise:.3g}: "
-        f"{world.noise_share:.3g} of the variance of the training rows, not fitted; --noise-share "
-        "sets it."
+        f"Fitted: epsilon {world.epsilon:.3g}. Noise variance {world.model_noise:.3g}, "
+        f"not fitted: {world.noise_share:.3g} of the variance of the training rows; --noise-share "
+        "sets this share."
     )
     missing = [arm for arm, ever in zip(panel.arms, world.measured.any(0).tolist()) if not ever]
     if missing:
         text += (
-            f"\nNo reading in any test row: {','.join(missing)}. The last training reading counts "
-            "as the value of these arms; --without drops them."
+            f"\nNo reading in any test row: {','.join(missing)}. The value of such an arm is "
+            "its last training reading; --without drops these arms."
         )
     return world, strategies, options["horizon"], text
 
 
 def _without(panel: Panel, text: str) -> Panel:
-    """The panel without the arms named in a text: one arm, or a list separated by commas.
+    """Remove arms from a panel; the text is the name of an arm, or names separated by commas.
 
     Raises:
-        ValueError: If there is no such arm, or no arm remains.
+        ValueError: If the panel has no arm of a given name, or no arm remains.
     """
     # The name of an arm may contain a comma, such as "0,1", so the whole text is tried first.
     names = [text] if text in panel.arms else [name.strip() for name in text.split(",")]

@@ -57,7 +57,7 @@ def examine() -> tuple[str, bool]:
 
 
 def extra_text(extra: str) -> str:
-    """Versions of the packages of an extra, and how to install missing packages."""
+    """Versions of the packages of an extra, and the command that installs missing packages."""
     present, missing = [], []
     for name in EXTRAS[extra]:
         try:
@@ -71,10 +71,10 @@ def extra_text(extra: str) -> str:
 
 
 def check(device: torch.device) -> tuple[float, float]:
-    """The distance of a strategy's posterior from dense regression; the strategy's run time in s.
+    """The largest error of a strategy's posterior, and the strategy's run time in seconds.
 
-    The posterior mean of dense regression is k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2).
-    This function computes this mean without the library.
+    The reference is dense regression, computed without the library: its posterior mean is k~ᵀ (K ∘
+    D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2).
     """
     grid = Grid.regular(POINTS, 2)
     with torch.device("cpu"):

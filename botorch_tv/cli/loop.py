@@ -1,6 +1,6 @@
-"""`botorch-tv loop`: a loop in a file that any number of processes may use at once.
+"""`botorch-tv loop`: a loop in a file, which any number of processes may use at once.
 
-Heavy imports are inside functions, which makes `--help` fast.
+Heavy imports are inside functions, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def option(
     default: object = argparse.SUPPRESS,
     **more: Any,
 ) -> None:
-    """Add an option with the type of its default; an option without a default may be omitted."""
+    """Add an option, whose type is the type of its default unless ``more`` gives another."""
     if default is not argparse.SUPPRESS:
         more = {"type": type(default)} | more
     group.add_argument(flag, help=help, default=default, **more)
@@ -116,7 +116,7 @@ def add_loop_options(commands: Any) -> None:
     for parser in (ask, tell, observe, recommend, amend):
         default = "unchanged" if parser is amend else "now"
         text = f"time, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
-        also = ("--now",) if parser in (ask, recommend) else ()  # its name in Python is now
+        also = ("--now",) if parser in (ask, recommend) else ()  # the argument `now` in Python
         parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
         # The default pattern of argparse takes the number -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
@@ -214,13 +214,13 @@ def _import(arguments: argparse.Namespace) -> int:
                 point = _point(loop, [f"{name}={row[column]}" for name, column in columns.items()])
                 rows.append((when, line, point, _number(row[y]) if good else None))
         there = _measured(loop)
-        # In order of time, because adding an earlier row would replay all later rows.
+        # Rows are added in order of time, because an earlier row would replay all later rows.
         for when, line, point, value in sorted(rows, key=lambda row: _seconds(row[0])):
             near = 1e-3 if isinstance(when, datetime) else 0.0  # files round dates
             times_there = there.get(_place(point, value), [])
             same = [t for t in times_there if when is None or abs(_seconds(when) - t) <= near]
             if same:
-                times_there.remove(same[0])  # an equal row is another measurement
+                times_there.remove(same[0])  # a second equal row is a new measurement
             else:
                 with _at_line(line, path):
                     loop.observe(point, value, ok=value is not None, time=when)
@@ -242,7 +242,7 @@ GAPS = {"", "na", "n/a", "nan", "none", "null"}
 
 
 def _succeeded(cell: str) -> bool:
-    """Whether a measurement succeeded, from its cell in the column ``ok``; a gap is True."""
+    """Whether the cell of a measurement in the column ``ok`` means success; an empty cell does."""
     if cell.lower() not in ("true", "1", "false", "0", *GAPS):
         raise ValueError(
             f"column {OK!r} has {cell!r}; give True, or False for a failed measurement."
@@ -263,11 +263,11 @@ def _warn_if_ahead(loop: Loop) -> None:
 
 @contextmanager
 def _at_line(line: int, path: Path) -> Iterator[None]:
-    """Add the line number of a table to errors."""
+    """Add the line number in the table to the message of an error."""
     try:
         yield
     except Exception as error:
-        error.add_note(f"In line {line} of {path}; nothing is imported.")
+        error.add_note(f"The error is in line {line} of {path}; nothing was imported.")
         raise
 
 
@@ -328,7 +328,7 @@ def _table(arguments: argparse.Namespace) -> int:
 
 
 def _suggested(suggestion: NumberedSuggestion) -> dict[str, Any]:
-    """A suggestion for JSON; mean and sd are None without a prediction."""
+    """A suggestion as JSON; mean and sd are None if there is no prediction."""
     time, mean, sd = suggestion.time, suggestion.mean, suggestion.sd
     return {
         "number": suggestion.number,
@@ -340,7 +340,7 @@ def _suggested(suggestion: NumberedSuggestion) -> dict[str, Any]:
 
 
 def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
-    """The best point for JSON; mean and sd are None without predictions."""
+    """The best point as JSON; mean and sd are None if there is no prediction."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         best: dict[str, Any] = {"point": loop.recommend(now=now), "mean": None, "sd": None}
@@ -355,10 +355,10 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
 
 @contextmanager
 def _changed(path: Path) -> Iterator[Loop]:
-    """Load the loop of a file, and save it unless the block raises; other processes wait.
+    """Load a loop for a ``with`` block, and save it unless the block raises; other processes wait.
 
-    If the loop had no unit of time and its first time is a date, times are dates from then on, and
-    a line on stderr states their unit.
+    If the loop had no unit of time and its first time is a date, its times are dates from then on,
+    and a line on stderr states the unit.
     """
     _require_there(path)
     with alone(path):
@@ -420,7 +420,7 @@ def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
 
 
 def _point(loop: Loop, values: list[str]) -> Any:
-    """A point in the format of the loop."""
+    """A point as the loop takes it: a dictionary if its parameters have names, otherwise a list."""
     kinds = _kinds(loop)
     point = _by_name([_value(kinds, text) for text in values])
     named = loop.parameters is not None
@@ -431,7 +431,7 @@ def _point(loop: Loop, values: list[str]) -> Any:
 
 
 def _kinds(loop: Loop) -> dict[str, Any]:
-    """The parameters by name; ``x0, x1, ...`` without names."""
+    """The parameters by name; parameters without names are called ``x0, x1, ...``."""
     from botorch_tv.loop.table import names_of
 
     return dict(loop.parameters or dict.fromkeys(names_of(loop.domain)))
@@ -453,7 +453,7 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
         ]
         if len(alike) > 1:
             texts = " or ".join(map(repr, alike))
-            raise ValueError(f"{text!r} may be {texts}; use loop.observe in Python.")
+            raise ValueError(f"{text!r} may mean {texts}; use loop.observe in Python.")
         return name, alike[0] if alike else value
     try:
         return name, float(value)
@@ -462,7 +462,7 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
 
 
 class _BadOption(argparse.ArgumentTypeError, ValueError):
-    """An invalid value of an option or of a table; argparse prints only messages of such errors."""
+    """An invalid value in an option or a table, as a type whose message argparse prints."""
 
 
 def _number(text: str) -> float:
@@ -483,7 +483,7 @@ def _time(text: str) -> Time:
 
 
 def _measured(loop: Loop) -> dict[Any, list[float]]:
-    """The times of all measurements by point and value, to detect rows imported before.
+    """The times of all measurements, by point and value; they show which rows were imported before.
 
     Amended and removed measurements are included, because otherwise the import of an old table
     would restore them.
@@ -497,14 +497,14 @@ def _measured(loop: Loop) -> dict[Any, list[float]]:
 
 
 def _place(point: Any, y: float | None) -> tuple[Any, ...]:
-    """A key for a point and its value, to the digits of tables; a failure is None or NaN."""
+    """A key for a point and its value, rounded as in tables; None and NaN mean a failure."""
     values = point.values() if isinstance(point, dict) else point
     numbers = [math.nan if y is None else y, *values]
     return tuple(f"{n:.9g}" if isinstance(n, (int, float)) else n for n in numbers)
 
 
 def _seconds(time: Time | None) -> float:
-    """A sort key of times of one kind; 0 without a time."""
+    """A number that sorts dates, or times that are numbers; 0 for None."""
     if isinstance(time, datetime):
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     return time or 0.0

@@ -1,6 +1,6 @@
 """Options of `botorch-tv compare`: the world, and the parameters of the strategies.
 
-This module has no heavy imports, which makes `--help` fast.
+This module has no heavy imports, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OF_DRAWN: dict[str, Any] = {
     "horizon": 200,
 }
 OF_PANEL: dict[str, Any] = {"strategies": "GP,R,TV,ET,Random", "c1": 0.8, "c2": 0.4}
-"""Defaults that differ between simulated worlds (drawn) and recorded ones (panel). The exploration
+"""Defaults that differ between simulated worlds (drawn) and recorded data (panel). The exploration
 constants c1 and c2 for recorded data follow [B16] §5.2."""
 
 

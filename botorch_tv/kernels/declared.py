@@ -28,7 +28,7 @@ Priors = Mapping[str, Prior | _DefaultType | None]
 
 
 class OutOfBoundsError(ValueError, RuntimeError):
-    """A parameter is set to a value outside its bounds.
+    """Raised when a parameter is set to a value outside its bounds.
 
     The error is also a RuntimeError, because BoTorch catches a RuntimeError and then draws from the
     prior again.
@@ -38,16 +38,16 @@ class OutOfBoundsError(ValueError, RuntimeError):
 class Declared(Module):  # type: ignore[misc]
     """A module with a raw parameter ``raw_x`` for each parameter ``x`` of its formula.
 
-    A raw parameter is the value for a duration of ``unit``; the public value is for one unit of the
-    input. Both are equal until :meth:`measure` is called. User-defined priors and bounds apply per
-    unit of the input; user-defined bounds also fix the unit.
+    A raw parameter is the value in the unit of time ``unit``; the public value is in the input's
+    unit of time. Both are equal until :meth:`measure` is called. User-defined priors and bounds
+    apply to public values; user-defined bounds also fix ``unit`` at 1.
     """
 
     part: Any
     """The decay or the inflation, with the initial values of the parameters."""
     _declared: dict[str, Parameter]
     unit: Tensor
-    """The unit of time of the raw parameters, in units of the input, `batch_shape x 1 (x 1)`."""
+    """The raw parameters' unit of time, in the input's unit of time, `batch_shape x 1 (x 1)`."""
 
     def declare(
         self,
@@ -62,13 +62,13 @@ class Declared(Module):  # type: ignore[misc]
         """Register the parameters of a formula.
 
         Args:
-            part: The formula, with the initial values.
+            part: The formula, with the initial values of its parameters.
             batch_shape: Batch shape of the parameters.
             trailing: Number of dimensions of size 1 after the batch shape.
-            priors: Priors by parameter name. None removes a prior, and a parameter without an entry
-                has its declared prior. Values are per unit of the input.
-            bounds: Bounds by parameter name. A parameter without an entry has its declared bounds.
-                Values are per unit of the input.
+            priors: Priors by parameter name, for values in the input's unit of time. None removes a
+                prior; a parameter without an entry has its declared prior.
+            bounds: Bounds by parameter name, for values in the input's unit of time. A parameter
+                without an entry has its declared bounds.
             unit: Initial unit of time, as for :meth:`measure`; required if initial values are
                 within the bounds only in this unit.
             learn: Whether to register parameters; otherwise the formula is fixed.
@@ -109,21 +109,21 @@ class Declared(Module):  # type: ignore[misc]
     def restart(self) -> None:
         """Set the parameters to their initial values, in their present dtype.
 
-        This removes the rounding of a module that was created in float32 and moved to float64.
+        This removes rounding errors of a module that was created in float32 and moved to float64.
         """
         for name in self._declared:
             self.set_value(name, getattr(self.part, name))
 
     def learned(self) -> dict[str, Tensor]:
-        """Values of the parameters for a duration of ``unit``, `batch_shape x 1 (x 1)` each."""
+        """Values of the parameters in the unit of time ``unit``, each `batch_shape x 1 (x 1)`."""
         raws = {name: (getattr(self, f"raw_{name}"), self._bounds(name)) for name in self._declared}
         return {name: bounds.transform(raw) for name, (raw, bounds) in raws.items()}
 
     def value(self, name: str) -> Tensor:
-        """A value per unit of the input, `batch_shape x 1 (x 1)`.
+        """A parameter's value in the input's unit of time, `batch_shape x 1 (x 1)`.
 
-        If the unit of the input is long, a parameter that is the fraction lost per unit, such as ε,
-        rounds to 1; :meth:`natural` is accurate even then.
+        A fraction lost per unit of time, such as ε, rounds to 1 if the unit is long;
+        :meth:`natural` is accurate even then.
 
         Args:
             name: Name of the parameter.
@@ -144,14 +144,14 @@ class Declared(Module):  # type: ignore[misc]
         return self._declared[name].natural_counted(learned[name], 1 / self.unit, learned)
 
     def current(self) -> Any:
-        """The formula with the present values of its parameters, per unit of the input.
+        """The formula with the present values of its parameters, in the input's unit of time.
 
         Returns:
             The decay or the inflation; its values are numbers, or tensors of the batch shape.
 
         Raises:
-            ValueError: If a fraction lost or retained rounds to 0 or 1 because the unit of the
-                input is too long.
+            ValueError: If a fraction lost or retained rounds to 0 or 1 because the input's unit of
+                time is too long.
         """
         for name, parameter in self._declared.items():
             value = self.value(name).detach()
@@ -174,7 +174,7 @@ class Declared(Module):  # type: ignore[misc]
         return value if value.dim() else float(value)
 
     def set_value(self, name: str, value: Tensor | float) -> None:
-        """Set a value per unit of the input; the other values do not change.
+        """Set a parameter's value in the input's unit of time; other parameters do not change.
 
         Args:
             name: Name of the parameter.
@@ -186,17 +186,17 @@ class Declared(Module):  # type: ignore[misc]
         self._set_over(name, torch.ones_like(self.unit), like(value, self.unit))
 
     def measure(self, unit: Tensor) -> None:
-        """Change the unit of time of learning; only values outside the bounds in this unit change.
+        """Change the unit of time of learning; values outside the bounds in this unit are clipped.
 
         Args:
-            unit: New unit in units of the input, positive, `batch_shape`; see ``median_gap``. A
-                module without batch takes the median.
+            unit: The new unit, in the input's unit of time, positive, `batch_shape`; see
+                ``median_gap``. A module without batch takes the median.
         """
         if self._measurable:
             self._move(self._fitting(unit))
 
     def listen(self, unit: Tensor) -> None:
-        """Replace values without a gradient by their declared fast start, and change the unit.
+        """Replace values without a gradient by the declared ``fast_start``, and change the unit.
 
         A value has no gradient if it makes consecutive observations uncorrelated.
 
@@ -246,7 +246,7 @@ class Declared(Module):  # type: ignore[misc]
             self._put(name, self._declared[name].counted(value, factor, learned))
 
     def _set_over(self, name: str, duration: Tensor, value: Tensor) -> None:
-        """Set the value of a parameter for a duration."""
+        """Set a parameter to its value over a given duration."""
         parameter, bounds = self._declared[name], self._bounds(name)
         learned = {key: value.detach() for key, value in self.learned().items()}
         checked, held = value, self.unit.median()
@@ -282,7 +282,7 @@ class Declared(Module):  # type: ignore[misc]
 
 
 def declared(name: str, doc: str) -> Any:
-    """A property that gets or sets a parameter's value per unit of the input."""
+    """A property that gets or sets a parameter's value in the input's unit of time."""
     return property(
         lambda module: module.value(name),
         lambda module, value: module.set_value(name, value),

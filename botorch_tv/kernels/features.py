@@ -1,8 +1,8 @@
 """Fourier features: random for the product kernel, by quadrature for the squared exponential.
 
 BoTorch's ``gen_kernel_features``, used for pathwise sampling, does not support products. Importing
-this module registers the random features with it. The constructor of ``SpatioTemporalKernel``
-imports this module.
+this module registers the random features of ``SpatioTemporalKernel`` with BoTorch. The constructor
+of ``SpatioTemporalKernel`` imports this module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["quadrature_fourier_features"]
 
 
 class _ArmsAndTime(nn.Module):
-    """Transforms the columns of the arms for the spatial features, and moves time to the end."""
+    """Transforms arms as the spatial features require, and moves the column of time to the end."""
 
     def __init__(
         self, kernel: SpatioTemporalKernel, transform: Callable[[Tensor], Tensor] | None
@@ -47,7 +47,7 @@ class _ArmsAndTime(nn.Module):
 def _gen_kernel_features_spatio_temporal(
     kernel: SpatioTemporalKernel, *, num_inputs: int, num_outputs: int
 ) -> FeatureMap:
-    """Fourier features of the product: the frequencies of both factors side by side.
+    """Fourier features of the product kernel, with the frequencies of both factors side by side.
 
     The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2. This is the
     characteristic function of a Cauchy distribution of scale c, from which frequencies in time are
@@ -72,7 +72,7 @@ def _gen_kernel_features_spatio_temporal(
 
 
 def _frequencies(kernel: SpatioTemporalKernel, like: Tensor) -> Tensor:
-    """Frequencies in time, `batch_shape x features x 1`, the shape of ``like``."""
+    """Random frequencies in time, `batch_shape x features x 1`, the shape of ``like``."""
     temporal = kernel.temporal
     if temporal is None:
         return torch.zeros_like(like)
@@ -101,8 +101,9 @@ def quadrature_fourier_features(
         X: Points, `batch_shape x d`.
         points: Number m̄ of nodes per dimension, at least 1.
         lengthscale: l, positive, in the units of ``X``.
-        dropped: Largest total weight of the omitted nodes, in [0, 1); it bounds the additional
-            error of the kernel. In two or more dimensions most weights are tiny.
+        dropped: Largest total weight of nodes to omit, in [0, 1); it bounds the additional error of
+            the kernel. In two or more dimensions most weights are tiny, so most nodes can be
+            omitted.
 
     Returns:
         The features φ of X, `batch_shape x m`, with m = ``points`` to the power d unless nodes are

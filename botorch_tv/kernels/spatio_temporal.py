@@ -1,4 +1,4 @@
-"""Kernels over arms and time: the product of two factors, and weights by age.
+"""Kernels over arms and time: a product of two factors, and a kernel with weights by age.
 
 ``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects: they index the
 buffer of ``active_dims`` as if it had batch dimensions, and index factors without a batch shape
@@ -68,7 +68,7 @@ class BatchedKernel(Kernel):  # type: ignore[misc]
         return expanded
 
     def __getitem__(self, index: Any) -> Self:
-        """The kernel of some members of the batch; ``index`` applies to the batch dimensions."""
+        """The kernel for some members of the batch; ``index`` applies to the batch dimensions."""
         if len(self.batch_shape) == 0:
             return self
         index = index if isinstance(index, tuple) else (index,)
@@ -91,10 +91,11 @@ class SpatioTemporalKernel(BatchedKernel):
     .. math:: k((x, t), (x', t')) = k_{space}(x, x')\, k_{time}(t, t')
 
     Unlike a ``ProductKernel`` of two kernels with ``active_dims``, this kernel has batches that can
-    be expanded and indexed, and BoTorch's pathwise sampling supports this kernel.
+    be expanded and indexed, and works with BoTorch's pathwise sampling.
 
     Args:
-        spatial: Kernel over the columns other than time; its ``active_dims`` count these columns.
+        spatial: Kernel over the columns other than time; its ``active_dims`` are indices among
+            these columns.
         temporal: Kernel over the column of time; None for a static objective.
         time_dim: Index of the column of time, among ``active_dims`` if these are given.
         active_dims: Columns of the input to use; None for all.
@@ -138,7 +139,7 @@ class SpatioTemporalKernel(BatchedKernel):
         self._inner().lengthscale = value
 
     def _inner(self) -> Kernel:
-        """The spatial kernel without enclosing scales."""
+        """The spatial kernel without any ``ScaleKernel`` around it."""
         kernel = self.spatial
         while not kernel.has_lengthscale and hasattr(kernel, "base_kernel"):
             kernel = kernel.base_kernel
@@ -154,7 +155,7 @@ class SpatioTemporalKernel(BatchedKernel):
         return self.spatial.num_outputs_per_input(x1, x2)  # type: ignore[no-any-return]
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs as arms, `... x n x (d - 1)`, and times, `... x n x 1`.
+        """Split inputs into arms, `... x n x (d - 1)`, and times, `... x n x 1`.
 
         Args:
             x: Inputs, `... x n x d`.
@@ -186,13 +187,13 @@ class SpatioTemporalKernel(BatchedKernel):
         if self.temporal is None:
             return covariance
         if not diag and not times2.requires_grad and _share_time(times2):
-            times2 = times2[..., :1, :]  # all columns have the decay of the first
+            times2 = times2[..., :1, :]  # all points in times2 have the same decay
         decay: Tensor = to_dense(self.temporal(times1, times2, diag=diag))
         return covariance * decay
 
 
 def _share_time(times: Tensor) -> bool:
-    """Whether there are many points and all share a time, such as candidates at the present."""
+    """Whether there are many points, all at the same time, such as candidates at the present."""
     return times.shape[-2] >= FEWEST_SHARED and bool((times == times[..., :1, :]).all())
 
 
@@ -207,9 +208,9 @@ class WeightedKernel(BatchedKernel):
 
     Args:
         base_kernel: The kernel k.
-        log_weight: Maps inputs `... x n x d` to ln w, `... x n`. Logarithms are used because
-            weights such as γ^(-t) exceed every floating-point range. If this is a module, its
-            parameters are learned.
+        log_weight: Function that maps inputs `... x n x d` to ln w, `... x n`. Logarithms are used
+            because weights such as γ^(-t) exceed every floating-point range. If the function is a
+            module, its parameters are learned.
         active_dims: Columns of the input for ``base_kernel`` and ``log_weight``; None for all.
     """
 
@@ -228,7 +229,7 @@ class WeightedKernel(BatchedKernel):
         return False
 
     def num_outputs_per_input(self, x1: Tensor, x2: Tensor) -> int:
-        """Number of outputs per input, that of the base kernel.
+        """Number of outputs per input, the same as for the base kernel.
 
         Args:
             x1: Inputs, `... x n x d`.
@@ -262,11 +263,11 @@ class WeightedKernel(BatchedKernel):
 class AgeWeight(nn.Module):
     """The weight of an observation of some age: the inverse of the factor by which its noise grows.
 
-    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t). This is 1 at ``now``, and it equals
-    γ^(-t) of [W22] up to a constant factor that cancels.
+    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t). This weight is 1 at ``now``; it
+    equals γ^(-t) of [W22] up to a constant factor that cancels.
 
     Args:
-        inflation: How noise grows with the lag.
+        inflation: The inflation, which says how the noise variance grows with the lag.
         now: The present. Observations at this time or later have lag 0.
         time_dim: Index of the column of time.
     """

@@ -1,6 +1,6 @@
 """Profiles of stationary kernels, and the corresponding kernels of GPyTorch.
 
-For repeated covariances of a few hundred points, the overhead of GPyTorch exceeds the arithmetic. A
+For covariances of a few hundred points, GPyTorch's overhead takes longer than the arithmetic. A
 stationary kernel is a function of the squared distance r² = Σ_k (x_k - x'_k)² / ℓ_k² only. This
 function is the profile.
 """
@@ -53,7 +53,7 @@ def profile_slope(square: Tensor, smoothness: float) -> Tensor:
         return -0.5 * profile(square, smoothness)
     distance, decay = _decayed(square, smoothness)
     if smoothness == 0.5:
-        # At distance 0 the derivative is infinite, but is only multiplied by 0; return 0.
+        # At distance 0 the derivative is infinite, but it is multiplied by 0; return 0 instead.
         return torch.where(square > 0, -0.5 * decay / distance, 0.0)
     return -1.5 * decay if smoothness == 1.5 else (-5 / 6) * (1 + distance) * decay
 
@@ -68,12 +68,12 @@ class LearnableKernel:
     """A squared exponential or Matérn kernel, possibly scaled, over some columns of the input.
 
     Args:
-        kernel: The kernel of the user, without batch shape.
+        kernel: The user's kernel, which must not have a batch shape.
 
     Attributes:
         base: The kernel inside a ``ScaleKernel``, or the kernel itself.
         scaled: Whether there is an output scale to learn.
-        smoothness: ν, see :func:`profile`.
+        smoothness: ν of the kernel; see :func:`profile`.
         lengthscales: Number of lengthscales: 1, or the number of columns.
 
     Raises:

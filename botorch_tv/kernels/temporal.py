@@ -27,17 +27,17 @@ class DecayKernel(Declared, BatchedKernel):
     input has several columns of time, a stationary decay uses their Euclidean distance.
 
     Args:
-        decay: The formula, with the initial values.
+        decay: The formula, with the initial values of its parameters.
         origin: Origin of time of a decay that is not stationary: the time of the first observation
             or the last reset, a number or a tensor of ``batch_shape``. Earlier times count as the
             origin.
         batch_shape: Batch shape of the parameters.
         active_dims: Columns of the input to use; None for all.
-        priors: Priors of values per unit of the input, by parameter name, None for no prior;
-            parameters without an entry have their declared priors.
-        bounds: Bounds of values per unit of the input, by parameter name; parameters without an
-            entry have their declared bounds. If bounds are given here, parameters are learned per
-            unit of the input.
+        priors: Priors by parameter name, for values in the input's unit of time; None for no prior.
+            Parameters without an entry have their declared priors.
+        bounds: Bounds by parameter name, for values in the input's unit of time; parameters without
+            an entry have their declared bounds. If bounds are given here, this unit is also the
+            unit of learning.
         unit: Initial unit of time of learning, `batch_shape`, see :meth:`measure`.
         learn: Whether to learn the parameters; otherwise the decay is fixed.
 
@@ -126,8 +126,8 @@ class MarkovKernel(DecayKernel):
     derivative are finite up to the upper bound of ε. Optimisers with bounds, such as BoTorch's
     fitting, stay within the bounds of ε.
 
-    ``epsilon`` is per unit of the input, whatever the unit of learning is. If the unit of the input
-    is long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter duration.
+    ``epsilon`` is in the input's unit of time, whatever the unit of learning is. If the input's
+    unit is long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter duration.
 
     With ε = 1 the objective is redrawn at every instant: k is 1 at t = t' and 0 elsewhere. The
     gradient with respect to ε is then 0, so ε is fixed and has no prior.
@@ -136,11 +136,10 @@ class MarkovKernel(DecayKernel):
         epsilon: Initial rate of change per unit of time, in [0, 1 - 1e-6], or 1.
         batch_shape: Batch shape of the parameter.
         active_dims: Columns of the input to use; None for all.
-        epsilon_prior: Prior of ε per unit of the input, None for no prior. By default a
+        epsilon_prior: Prior of ε in the input's unit of time; None for no prior. By default a
             ``RatePrior`` of ε in the unit of learning.
-        epsilon_constraint: Bounds of ε per unit of the input; if they are given, ε is learned in
-            this unit. None for the bounds [0, 1 - 1e-6], without a transform, in a unit of the
-            data.
+        epsilon_constraint: Bounds of ε in the input's unit of time, in which ε is then learned.
+            None for the bounds [0, 1 - 1e-6], without a transform, in a unit taken from the data.
 
     Raises:
         ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6] and is not 1.
@@ -187,7 +186,7 @@ class MarkovKernel(DecayKernel):
         """Rate of change over a duration, 1 - (1 - ε)^duration, `batch_shape x 1 x 1`.
 
         Args:
-            duration: Duration in units of the input.
+            duration: Duration in the input's unit of time.
         """
         return -torch.expm1(self.log_retained * duration)
 
@@ -195,7 +194,8 @@ class MarkovKernel(DecayKernel):
         """Set the rate of change over a duration.
 
         Args:
-            duration: Duration in units of the input, positive, a number or `batch_shape x 1 x 1`.
+            duration: Duration in the input's unit of time, positive, a number or `batch_shape x 1 x
+                1`.
             value: ε over the duration, in [0, 1), a number or `batch_shape x 1 x 1`.
 
         Raises:
@@ -219,10 +219,10 @@ class WienerKernel(DecayKernel):
             ``batch_shape``.
         batch_shape: Batch shape of the parameter.
         active_dims: Columns of the input to use; None for all.
-        sigma_w2_prior: Prior of σ_w² per unit of the input, None for no prior. By default a
+        sigma_w2_prior: Prior of σ_w² in the input's unit of time; None for no prior. By default a
             ``RatePrior`` of σ_w² in the unit of learning, see :meth:`measure`.
-        sigma_w2_constraint: Bounds of σ_w² per unit of the input; if they are given, σ_w² is
-            learned in this unit. None for the lower bound 0, without a transform.
+        sigma_w2_constraint: Bounds of σ_w² in the input's unit of time, in which σ_w² is then
+            learned. None for the lower bound 0, without a transform.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.

@@ -47,10 +47,10 @@ EXPERIMENTS = {
 
 
 def experiment_named(name: str) -> Experiment:
-    """The experiment with a given id.
+    """Look up an experiment by its id.
 
     Args:
-        name: Its id, such as "et-table2".
+        name: Id of the experiment, such as "et-table2".
 
     Raises:
         ValueError: If there is no such experiment.

@@ -1,4 +1,4 @@
-"""[B16] Figure 2: TV-GP-UCB against R-GP-UCB, with the true and with wrong rates and periods."""
+"""[B16] Figure 2: TV-GP-UCB and R-GP-UCB compared, with right and with wrong parameters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _strategies(noise: float, *, epsilon: float, period: int, kernel: str) -> di
 
 
 def _case(epsilon: float, kernel: str) -> Drawn:
-    """The case of a rate of change, with the period N of [B16] §5.1."""
+    """The case for a rate of change; the period N follows from the rate as in [B16] §5.1."""
     period = reset_period(epsilon, HORIZON, nu=None if kernel == "se" else 2.5, dim=2)
     strategies = partial(_strategies, epsilon=epsilon, period=period, kernel=kernel)
     return markov_case(f"ε = {epsilon}, N = {period}", epsilon, NOISE, strategies, kernel)
@@ -57,7 +57,7 @@ FIGURE_2A = _figure("b16-fig2a", "se", "squared exponential")
 FIGURE_2B = _figure("b16-fig2b", "matern52", "Matérn-5/2")
 
 
-# Figure 2 (c), (d): the cost of a wrong rate of change, or a wrong period.
+# Figure 2 (c), (d): how much a wrong rate of change or a wrong period costs.
 
 TRUTH = 0.01
 CASE = "epsilon-0.01"
@@ -87,8 +87,8 @@ def _periods(noise: float) -> dict[str, Strategy]:
     return {**resetting, GP_UCB: gp_ucb(kernel=kernel, noise=noise, width=WIDTH)}
 
 
-# The claims of the paper: regret is highest if the assumed rate is 0, and rises rapidly towards 0.
-# A rate slightly below the true rate does not increase regret.
+# The claims of the paper: regret is highest at an assumed rate of 0, and rises steeply as the rate
+# approaches 0. A rate slightly below the true rate does not increase regret.
 _RATE_CLAIMS = [
     *(below(CASE, label, "ε = 0") for label in list(_RATES)[1:]),
     below(CASE, "ε = 0.005", f"ε = {TRUTH}", -REQUIRED),
@@ -103,7 +103,7 @@ _PERIOD_CLAIMS = [
 
 
 def _judge_periods(results: Results) -> Outcome:
-    """Judge whether short periods raise regret, long ones its spread, and N = T gives GP-UCB."""
+    """Judge three claims: short periods raise regret, long periods its spread; N = T is GP-UCB."""
     result = results[CASE]
     orders = judge(_PERIOD_CLAIMS, results)
     long = result.total_regret(f"N = {HORIZON}")

@@ -1,4 +1,4 @@
-"""[ET] Figure 3 (d): four gains that balance a pole on a cart, whose bearing friction increases.
+"""[ET] Figure 3 (d): tune four gains that balance a pole on a cart while friction increases.
 
 [ET] gives the box of gains, the lengthscale prior and the noise, but neither the machine nor the
 unit of the cost. It cites the policy search of [B22] (Brunzema, von Rohr, Trimpe, "On Controller
@@ -6,17 +6,16 @@ Tuning with Time-Varying Bayesian Optimization", CDC 2022). The published code o
 the machine is :data:`MACHINE`, and costs are standardised by the costs of random gains. Other
 choices are ours:
 
-- The cost is the exact cost of coming to rest from the initial state of [B22], instead of the cost
-  of a simulated run with little noise; the noise of the study is added to it.
-- The unit and the prior mean come from costs before the change. They are computed for gains spread
-  evenly over the box, as many as a trial has rounds. The unit is the standard deviation of these
-  costs. The prior mean is the generalised least squares estimate for a kernel of variance 1. All
-  costs lie within four standard deviations of this estimate, as a prior of unit variance expects.
-  They lie up to six standard deviations above their average, because the cost is a bowl with a high
-  rim.
-- A run is stopped if its cost exceeds the highest cost before the change, :data:`LIMIT`, and its
-  cost is then :data:`LIMIT`. After the change, the runs of one gain in three hundred are stopped.
-- All strategies of a trial start at the same random gain, and learn their four lengthscales every
+- The cost of gains is the exact cost of coming to rest from the initial state of [B22], plus the
+  noise of the study. [B22] uses the cost of a simulated run with little noise instead.
+- The unit and the prior mean come from costs before the change, at gains spread evenly over the
+  box, as many as a trial has rounds. The unit is the standard deviation of these costs. The prior
+  mean is the generalised least squares estimate for a kernel of variance 1. All costs lie within
+  four standard deviations of this estimate, as a prior of variance 1 expects. Some costs lie six
+  standard deviations above the average, because the cost is a bowl with a high rim.
+- A run is stopped once it costs as much as the highest cost before the change, :data:`LIMIT`. After
+  the change, this happens for one in 300 random gains.
+- All strategies of a trial start at the same random gains, and learn their four lengthscales every
   five rounds.
 """
 
@@ -66,17 +65,17 @@ MACHINE = CartPoleSystem(
 motor with a time constant of 1 s. Runs start at 4 m, 0.1 rad and 0.01 rad/s."""
 
 LIMIT = 1.285
-"""The highest cost in the box before the change, in units of the lowest; it is at a corner."""
+"""The highest cost in the box before the change, as a multiple of the lowest; at a corner."""
 
 
 def cart_pole() -> CartPole:
-    """The cost of gains, in units of the best cost before the change."""
+    """The cost as a function of the gains, as a multiple of the lowest cost before the change."""
     return CartPole(MACHINE, change=CHANGE, factor=2.5, limit=LIMIT, horizon=HORIZON)
 
 
 @cache
 def unit() -> tuple[float, float]:
-    """Prior mean and standard deviation, in units of the best cost before the change.
+    """Prior mean and standard deviation, as multiples of the lowest cost before the change.
 
     Both are computed from the costs of gains spread evenly over the box.
     """
@@ -92,13 +91,13 @@ def unit() -> tuple[float, float]:
 
 
 def cart_pole_world(noise: float) -> BoxWorld:
-    """The standardised cost, to be minimised."""
+    """A world whose objective is the standardised cost, which is minimised."""
     mean, scale = unit()
     return BoxWorld(cart_pole(), noise=noise, shift=mean, scale=scale, random_rounds=1)
 
 
 def kernel() -> RBFKernel:
-    """Squared exponential of variance 1 with a lengthscale for every gain."""
+    """A squared exponential kernel of variance 1 with a lengthscale for every gain."""
     with torch.device("cpu"):
         own = RBFKernel(ard_num_dims=4).double()
     own.lengthscale = torch.full((1, 4), LENGTHSCALE, dtype=torch.float64, device="cpu")
@@ -141,7 +140,7 @@ def recovery(results: Results) -> Outcome:
 
 
 def stale_regret() -> float:
-    """Regret per round after the change, of the gain that was best before the change."""
+    """Regret per round, after the change, of the gains that were best before the change."""
     problem = cart_pole()
     best = problem.optimizers_at(0.0)
     X = torch.cat([best, torch.full_like(best[:, :1], CHANGE)], dim=-1)

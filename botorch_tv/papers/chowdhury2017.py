@@ -1,19 +1,20 @@
 """Experiments of [C17] on static objectives: draws, standard test functions and recorded data.
 
-Drawn functions, on 100 random arms of [0, 1], are either draws from the Gaussian process, or
-smoothed draws in the kernel's function space: posterior means fitted to the draws. Some settings of
-the paper depend on the function. Here these settings hold for a whole study: R² is 1 % of the mean
-range of its functions, and B is the largest √(fᵀKf) of its functions, with B² = fᵀKf as in §6. (The
-squared norm of a smoothed draw f = Ka is aᵀKa; §6 does not use it.) All trials have the same arms.
-The paper does not state the noise assumed in the fit; here it is 1 % of the mean range of the
-draws. The paper does not define the incumbent of GP-EI and GP-PI; here it is the best value
-observed. The first arm is random, and ties are broken at random. On the standard functions,
-variants whose incumbent is the best posterior mean are played too; their labels have a suffix.
+The synthetic functions are defined on 100 random arms in [0, 1]. They are either draws from the
+Gaussian process, or smoothed draws in the kernel's function space: posterior means fitted to the
+draws. Some settings of the paper depend on the function. Here each setting has one value for a
+whole study: R² is 1 % of the mean range of its functions, and B is the largest √(fᵀKf) of its
+functions, because §6 prints B² = fᵀKf. (The squared norm of a smoothed draw f = Ka is aᵀKa, which
+§6 does not use.) All trials have the same arms. The paper does not state the noise assumed in the
+fit; here it is 1 % of the mean range of the draws. The paper does not define the incumbent of GP-EI
+and GP-PI; here it is the best value observed. The first arm is random, and ties are broken at
+random. On the standard functions, variants of GP-EI and GP-PI are played too: their incumbent is
+the best posterior mean, and their labels have a suffix.
 
 The paper gives neither the unit nor the horizon of the standard functions in Figure 3. Here the
 functions are standardised over the arms, because the kernel has variance 1; R² = λ is 1 % of the
-range. For the sensors of Figure 4 γ_t = 1 as in the paper, and all rounds of a trial have the
-readings of the same row. B is the largest √(fᵀKf) here too.
+range. For the sensors of Figure 4, γ_t = 1 as in the paper, B is the largest √(fᵀKf), and all
+rounds of a trial have the readings of the same row.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ ON_MEAN = ", incumbent a mean"
 
 
 def random_arms() -> Grid:
-    """100 points drawn uniformly from [0, 1], always the same."""
+    """100 points drawn uniformly from [0, 1], the same in every call."""
     return Grid(torch.from_numpy(np.random.default_rng(2017).random((POINTS, 1))))
 
 
@@ -68,9 +69,9 @@ def line_up(
 
     Args:
         kernel: Covariance of the arms.
-        noise: Variance λ = R².
+        noise: Variance λ = R² of the noise.
         B: Bound on the norm of the functions.
-        gain: Information gain that enters the confidence widths.
+        gain: How the information gain in the confidence widths is computed.
     """
     R = noise**0.5
     agnostic = AgnosticGPUCB(B=B, delta=DELTA, gain=gain)
@@ -102,10 +103,10 @@ def function_world(kernel_name: str, smooth: bool, noise: float) -> StaticWorld:
 
 
 def printed_bound(covariance: Tensor, functions: Tensor) -> float:
-    """The largest B = √(fᵀKf) of any function, as [C17] §6 prints it.
+    """The bound B of [C17] §6: the largest √(fᵀKf) among some functions f.
 
     Args:
-        covariance: K of the arms, `M x M`.
+        covariance: Covariance K of the arms, `M x M`.
         functions: Values of the functions on the arms, `... x M`.
     """
     return float((functions @ covariance * functions).sum(-1).max().sqrt())
@@ -182,7 +183,7 @@ TEST_ROWS = 192
 
 @cache
 def standardised(problem: BaseTestProblem) -> tuple[Grid, Tensor]:
-    """100 d fixed random points of the unit cube, and the standardised values at these points."""
+    """Fixed random points in the unit cube, 100 per dimension, and their standardised values."""
     shape = (POINTS_PER_DIMENSION * problem.dim, problem.dim)
     grid = Grid(torch.from_numpy(np.random.default_rng(2017).random(shape)))
     found: Tensor = problem(grid.X, noise=False)
@@ -254,21 +255,21 @@ FUNCTIONS = Experiment(
 
 
 class SensorWorld(StaticWorld):
-    """A static objective in every trial: a row of a record.
+    """The objective of each trial is a row of a record, and does not change during the trial.
 
     As in [C17] §6, the kernel is the empirical covariance of the sensors, each about its own mean,
-    and the noise is 5 % of their mean variance. The objective is the reading itself: it is
-    standardised by the mean and the standard deviation of all training readings.
+    and the noise is 5 % of their mean variance. Readings are standardised by the mean and the
+    standard deviation of all training readings.
 
     Args:
         panel: The record.
-        sensors: Number of its arms, drawn at random.
+        sensors: Number of arms of the record to use, drawn at random.
         training: Indices of the training rows.
-        played: Indices of the rows played.
+        played: Indices of the rows that trials play.
 
     Attributes:
         kernel: Covariance of the training rows, `M x M`.
-        readings: Rows played, standardised, `trials x M`.
+        readings: Standardised readings in the rows that trials play, `trials x M`.
     """
 
     def __init__(
@@ -284,7 +285,7 @@ class SensorWorld(StaticWorld):
 
 
 def temperature(records: Recordings) -> SensorWorld:
-    """54 cells; the readings at 8 and 9 o'clock on the days after the first 18 are played.
+    """54 cells of the grid; trials play the readings at 8 and 9 o'clock, after the first 18 days.
 
     All hours of the first 18 days are for training, because two hours a day do not determine a
     covariance of 54 arms.
@@ -296,10 +297,10 @@ def temperature(records: Recordings) -> SensorWorld:
 
 
 def light(records: Recordings) -> SensorWorld:
-    """41 sensors of the paper's record; all its test rows are played, as in the paper.
+    """41 light sensors of the paper's record; trials play all its test rows, as in the paper.
 
-    Without that record, speeds on 41 roads are played: one row per quarter of an hour of five days
-    is for training, and rows of the next two days are played.
+    Without that record, speeds on 41 roads replace it: one row per quarter of an hour of five days
+    is for training, and trials play rows of the next two days.
     """
     found = records.light()
     if found is None:
@@ -312,7 +313,7 @@ def light(records: Recordings) -> SensorWorld:
 
 
 def sensor_strategies(world: SensorWorld, B: float | None = None) -> dict[str, Strategy]:
-    """The strategies, with the sample covariance; by default B is the largest √(fᵀKf)."""
+    """The strategies for the sensors; without ``B`` the bound is the largest √(fᵀKf)."""
     bound = printed_bound(world.kernel, world.readings) if B is None else B
     return line_up(world.kernel, world.noise, bound, Fixed(1.0))
 

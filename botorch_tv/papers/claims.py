@@ -1,4 +1,4 @@
-"""Tests of a paper's claims, and their outcome as text.
+"""Tests of a paper's claims, and the outcome of these tests as text.
 
 A claim is that one strategy has less regret than another, or that a number lies between limits.
 """
@@ -42,8 +42,9 @@ def below(
         lower: Label of the better strategy.
         higher: Label of the worse strategy.
         required: Number of standard errors that the paired difference must exceed, by default
-            :data:`REQUIRED`. The value -:data:`REQUIRED` only requires that `lower` is not worse.
-        ours: Whether the claim is ours; it is then reported, but does not affect the verdict.
+            :data:`REQUIRED`. With -:data:`REQUIRED` the claim is only that `lower` is not worse.
+        ours: Whether the claim is ours and not the paper's; it is then reported, but does not
+            affect the verdict.
     """
 
     def test(results: Results) -> Row:
@@ -78,7 +79,7 @@ def compared(
 
 
 def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
-    """Whether an order holds: yes, no, or level.
+    """Whether one regret is lower than another: "yes", "no", or "level" if trials do not decide.
 
     A single trial has no standard error; the answer is then level.
 
@@ -96,7 +97,8 @@ def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> P
 
     Args:
         result: The study.
-        orders: Labels of the lower and of the higher regret.
+        orders: Pairs of labels: the strategy with lower regret, then the strategy with higher
+            regret.
     """
     hold = [result.total_regret(low) < result.total_regret(high) for low, high in orders]
     return Paired.of(np.all(hold, axis=0).astype(float))
@@ -124,7 +126,7 @@ def across(
         cases: Names of the studies.
         lower: As for :func:`below`.
         higher: As for :func:`below`.
-        name: What the cases have in common.
+        name: A name for the cases together.
         ours: As for :func:`below`.
     """
 
@@ -161,7 +163,7 @@ def within(
 
 
 def yes(holds: bool) -> str:
-    """The answer to a claim that is either right or wrong, and cannot be level."""
+    """The answer to a claim that can only be right or wrong, not level."""
     return "yes" if holds else "no"
 
 
@@ -185,9 +187,9 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     """Test every claim, on paired trials.
 
     Returns:
-        The verdict, and a table with one row per claim. For an order the row has the mean of
-        R_T(higher) − R_T(lower), its standard error and their ratio; for a number it has the
-        limits.
+        The verdict, and a table with one row per claim. The row of an order contains the mean of
+        R_T(higher) − R_T(lower), its standard error and their ratio. The row of a number contains
+        the limits.
     """
     rows = [claim(results) for claim in claims]
     orders = [row for row in rows if "lower" in row]
@@ -208,7 +210,7 @@ def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) ->
     under every interpretation, some claim is wrong. The verdict covers all interpretations.
 
     Args:
-        readings: The claims by the name of the interpretation, such as "B = 1".
+        readings: The claims under each interpretation, by its name, such as "B = 1".
         results: The studies of all interpretations.
     """
     outcomes = {name: judge(claims, results) for name, claims in readings.items()}
@@ -220,7 +222,7 @@ def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) ->
 
 
 def also(orders: Outcome, rows: Sequence[Row], verdict: str = "") -> Outcome:
-    """An outcome with further rows and their verdict; rows with an answer count as claims."""
+    """Add rows and their verdict to an outcome; rows with an answer count as claims."""
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
     holds = decided(row["answer"] for row in rows if "answer" in row)
     if holds is not False:
@@ -247,7 +249,7 @@ def _summed(rows: Sequence[Row], name: str) -> str:
         return "; ".join(parts) + "."
     closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
     if len(rows) == 1:
-        return f"The one of the {name} holds: {_text(closest)}."
+        return f"1 of 1 {name} holds: {_text(closest)}."
     return f"All {len(rows)} {name} hold; the closest is {_text(closest)}."
 
 
@@ -260,7 +262,7 @@ def _text(row: Row) -> str:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """The claims and their tests, other numbers, and the verdict.
+    """The outcome of an experiment as text: its tables and its verdict.
 
     Args:
         outcome: The outcome of :meth:`Experiment.run`.
@@ -271,7 +273,7 @@ def outcome_text(outcome: Outcome) -> str:
     if outcome.holds is None:
         judged = "Level" if "answer" in table else "Nothing to agree or disagree with"
         judged = judged if outcome.judged else "Not judged"
-    # Rows of different kinds fill different columns.
+    # A table for each kind of rows, because rows of different kinds have different columns.
     kinds = table.groupby(table.notna().apply(tuple, axis=1), sort=False)
     shown = [
         rows.dropna(axis=1).to_string(index=False, float_format="{:.5g}".format)

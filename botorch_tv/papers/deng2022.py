@@ -1,16 +1,16 @@
 """Experiments of [W22] on functions of an RKHS that change abruptly or slowly, and on stock prices.
 
 [W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] Table 1 repeats the comparison with
-ET-GP-UCB added and with less noise. Functions are drawn anew for every trial; the papers' numbers
-depend on the functions drawn there, so only orders can be compared. In another interpretation of
-the papers, all trials have the functions of the first trial, because some standard deviations in
-[ET] are as small as between trials with the same functions.
+ET-GP-UCB added and with less noise. Functions are drawn anew for every trial. The papers' numbers
+depend on the functions that the papers drew, so only orders can be compared. In another
+interpretation of the papers, all trials have the functions of the first trial, because some
+standard deviations in [ET] are as small as between trials with the same functions.
 
-Settings that theory derives from the functions hold for a whole study. B_T is the mean over trials
-of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not give B, so two values
-are tried: the largest norm of any function of the study, as theory requires, and 1, which is far
-smaller. In [W22] the budget bounds the changes in norm, not in maximum, but the rule for the window
-holds only up to a constant.
+Theory derives some settings from the functions; here each has one value for a whole study. B_T is
+the mean over trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not
+give B, so two values are tried: the largest norm of any function of the study, as theory requires,
+and 1, which is far smaller. [W22] measures a change by its norm instead of its maximum, but its
+rule for the window holds only up to a constant factor.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def abrupt(noise: float, terms: int = 20) -> AbruptWorld:
 
 
 def slow(noise: float, terms: int = 20, legs: int = 1) -> DriftWorld:
-    """The objective is f4 + (f5 - f4) t / T; with two legs, the second goes from f5 to f6."""
+    """The objective goes from f4 to f5 linearly in time; with two legs, then from f5 to f6."""
     functions = RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
     return DriftWorld(_ARMS, functions=functions, horizon=HORIZON, legs=legs, noise=noise)
 
@@ -98,7 +98,7 @@ def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
         horizon: Number of rounds T.
 
     Returns:
-        H of BR-GP-UCB and W of SW-GP-UCB in rounds, and the discount γ of WGP-UCB.
+        The number of rounds H of BR-GP-UCB and W of SW-GP-UCB, and the discount γ of WGP-UCB.
     """
     gain = math.log(horizon) ** 2
     return budget_period(horizon, budget, gain), discount(horizon, gain, budget)
@@ -106,7 +106,7 @@ def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
 
 @cache
 def _survey(make: Make) -> tuple[float, tuple[int, float]]:
-    """The largest norm, and the pair of window and discount; none depends on the noise."""
+    """The largest norm, and the pair of window and discount; they do not depend on the noise."""
     world = make(1.0)
     return largest_norm(world, TRIALS), forgetting(variation(world, TRIALS, HORIZON))
 
@@ -134,7 +134,7 @@ def line_up(
 
 
 def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str, Strategy]:
-    """:func:`line_up` and random search for a drawn world; B is the largest norm by default."""
+    """The strategies of :func:`line_up`, and random search; by default B is the largest norm."""
     (norm, memory), kernel = _survey(make), unit_kernel("se", 0.2)
     found = line_up(kernel, noise, norm if B is None else B, memory)
     return found | {"Random": random_search(kernel=kernel, noise=noise)}
@@ -173,7 +173,7 @@ def _experiment(
         id: Name on the command line.
         title: One line about the experiment.
         make: Function that makes the world from the noise variance.
-        claims: The papers' claims, by the suffix of the names of cases.
+        claims: Function that makes the papers' claims from the suffix of the cases' names.
         paper: What the papers report.
     """
     cases = {
@@ -229,7 +229,7 @@ def _equal_noise(end: str) -> list[Claim]:
 
 
 def _abrupt(end: str) -> list[Claim]:
-    """The claims of [W22] §7, and of [ET] Appendix A for less noise and for the same noise."""
+    """The claims of [W22] §7, and of [ET] Appendix A for noise of variance 0.1 and 1."""
     return [
         *beats(f"noise-0.1{end}", _EVENT, RIVALS),
         *beats(f"noise-1{end}", "WGP-UCB", DROPPING),
@@ -238,7 +238,7 @@ def _abrupt(end: str) -> list[Claim]:
 
 
 def _slow(end: str) -> list[Claim]:
-    """The claims of [W22] §7, and of [ET] Appendix A for less noise and for the same noise."""
+    """The claims of [W22] §7, and of [ET] Appendix A for noise of variance 0.1 and 1."""
     return [
         *beats(f"noise-0.1{end}", _EVENT, RIVALS),
         similar(f"noise-1{end}", _EVENT, "WGP-UCB"),
@@ -295,11 +295,11 @@ SLOW_100 = _experiment(
 
 
 # Stocks, [W22] §7 and [ET] Table 1: an arm is a stock, and its closing price is the reward. [ET]
-# standardise all prices by the same mean and standard deviation. The kernel is their covariance. As
-# in the papers, scale and kernel come from the days that are played. B is the largest norm of a
-# day's prices in the kernel's function space, and B_T the sum of the largest daily changes. [W22]
-# uses raw prices; in its code, according to [ET], the prior mean is 0, the prior variance 1, the
-# noise variance 300, and B 1.
+# standardise all prices by the same mean and standard deviation. The kernel is the covariance of
+# the prices. As in the papers, scale and kernel come from the days that are played. B is the
+# largest norm of a day's prices in the kernel's function space, and B_T the sum of the largest
+# daily changes. [W22] uses raw prices; in its code, according to [ET], the prior mean is 0, the
+# prior variance 1, the noise variance 300, and B 1.
 
 DAYS = 823
 STOCK_NOISE = 0.01
@@ -312,7 +312,7 @@ def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
 
     Args:
         records: The records.
-        raw: Whether to preserve the unit of the price and only subtract the mean.
+        raw: Whether prices stay in dollars, minus their mean; otherwise they are standardised.
     """
     played = records.stocks().values[-DAYS:]
     both, share = np.concatenate([played, played]), 0.05 if raw else STOCK_NOISE
@@ -429,9 +429,9 @@ _TABLE_CLAIMS = {
 
 
 def _judge_table(results: Results) -> Outcome:
-    """Judge orders; list regrets here and in the paper; count functions with the paper's order.
+    """Judge orders, list regrets here and in the paper, and count trials with the paper's order.
 
-    Standard deviations are those between trials.
+    Standard deviations are between trials.
     """
     orders, rows, sentences = judge_readings(_TABLE_CLAIMS, results), [], []
     for name, result in results.items():
@@ -452,9 +452,9 @@ def _judge_table(results: Results) -> Outcome:
             column = share_of_trials(result, pairwise(by_regret))
             rows.append({"case": name, "lowest": lowest.mean, "column": column.mean})
             sentences.append(
-                f"At {name} {_EVENT} has less regret than every rival for {lowest} of the "
-                f"functions, and the whole column is in the paper's order for {column}, judged by "
-                "a run each."
+                f"At {name} {_EVENT} has less regret than every rival in {lowest} of the trials, "
+                f"and the whole column is in the paper's order in {column}. Each trial draws new "
+                "functions."
             )
     return also(orders, rows, " ".join(sentences))
 

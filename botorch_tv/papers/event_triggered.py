@@ -1,8 +1,8 @@
 """Experiments of [ET]: ET-GP-UCB resets when an observation contradicts the model.
 
 The noise variance is 0.02, as in the paper's appendix. The variance 0.05 of the paper's main text
-does not reproduce its Table 2; run `et-table2` with this noise to see the difference. Every cell of
-Table 2 is tested: our mean has to be within sampling error of the paper's mean.
+does not reproduce its Table 2; run `et-table2` with ``--noise 0.05`` to see the difference. Every
+cell of Table 2 is tested: our mean must lie within sampling error of the paper's mean.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ and the mean total regret R_T."""
 
 
 def tolerance(ours: np.ndarray, runs: int) -> float:
-    """Largest expected difference between two means of a quantity, 3 sd √(1/runs + 1/n).
+    """Largest difference to expect between the paper's mean and ours, 3 sd √(1/runs + 1/n).
 
     Args:
         ours: A number per trial, `n`; the paper's standard deviation is assumed to be the same.
@@ -69,7 +69,7 @@ def judge_cells(paper: Paper, runs: int, results: Results) -> Outcome:
     table["answer"] = within.map(yes).where(table["tolerance"].notna(), "level")
     agree = int(within.sum())
     verdict = (
-        f"{agree} of {len(table)} cells lie within {REQUIRED:g} standard errors of the paper's"
+        f"{agree} of {len(table)} means lie within {REQUIRED:g} standard errors of the paper's"
     )
     if table["tolerance"].notna().any():
         apart = table["deviation"].abs() / table["tolerance"].clip(lower=1e-12)
@@ -188,7 +188,7 @@ _SENSITIVITIES = _rates(_PAPER_ROWS, _sensitivity)
 
 
 def _draw_table_2(results: Results, path: Path) -> Figure:
-    """Plot our means, with tolerances as bars, and the paper's."""
+    """Plot our means, with tolerances as bars, and the paper's means."""
     from botorch_tv.drawing import COLORS, canvas, lighten, written
 
     figure, table = canvas(10, 4.4), _score_table_2(results).table
@@ -243,9 +243,9 @@ def _waiting_times(results: Results) -> Outcome:
         never, seconds = 1 - float(fired.mean()), float(result.data.attrs["seconds"])
         rows.append((epsilon, len(first), mean, median, never, period, seconds))
         sentences.append(
-            f"ε = {epsilon}: first reset in round {mean:.1f} on average, median {median:g}, "
-            f"{never:.2%} never; R-GP-UCB resets after {period}; {len(first):,} trials in "
-            f"{seconds:.0f} s."
+            f"ε = {epsilon}: the first reset is in round {mean:.1f} on average (median "
+            f"{median:g}); {never:.2%} of trials have none. R-GP-UCB resets after {period} rounds. "
+            f"{len(first):,} trials took {seconds:.0f} s."
         )
     columns = ["epsilon", "trials", "mean", "median", "never", "period", "seconds"]
     return Outcome(pd.DataFrame(rows, columns=columns), " ".join(sentences), None)

@@ -1,5 +1,5 @@
-"""An experiment of a paper as data: its cases (a study each, on drawn objectives or on recorded
-data), its sizes, its claims and their tests.
+"""The parts of a paper's experiment: its cases (studies on drawn objectives or on recorded data),
+its sizes, and its claims with their tests.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Drawn(Case):
         variance: Variance of the noise, or a function that computes it.
         world: Function that makes the world.
         strategies: Function that makes the strategies, by label.
-        horizon: Largest number of rounds, if the experiment has more; None for no limit.
+        horizon: Largest number of rounds of this case; None for the number of the experiment.
         fixed: Whether all trials have the same functions; the trials then differ in noise alone.
     """
 
@@ -149,13 +149,14 @@ class Experiment:
         title: One line about the experiment.
         paper: What the paper reports, in a sentence or two.
         horizon: Rounds T; a shorter record is played to its end.
-        trials: Default number of trials; a record with fewer distinct trials plays each once.
+        trials: Default number of trials; if a record has fewer distinct trials, each is played
+            once.
         cases: The studies of the experiment, by names that are valid in file names.
         score: Function that judges the results.
         picture: Function that draws the results and writes the figure to a path; by default it
             draws regret curves, in a panel per case.
-        record: Recorders of further variables during a study.
-        remark: Settings that the paper does not give, and reasons for different results.
+        record: Recorders, which record further variables during a study.
+        remark: Settings that the paper does not give, and reasons why results may differ from it.
         quick: The largest numbers of trials and of rounds of a quick run.
     """
 
@@ -187,9 +188,9 @@ class Experiment:
         Each study is written as soon as it is finished.
 
         Args:
-            folder: Where to write; created if missing. File names start with the id.
+            folder: Folder for the results, created if missing. File names start with the id.
             trials: Trials per study.
-            noise: Variance of the noise, of the world and of the models.
+            noise: Variance of the noise in the world and in the models; None for the default.
             data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it records
                 are synthetic, and nothing is judged.
             quick: Whether to run a few trials of a few rounds, :attr:`quick`, without a verdict.
@@ -246,7 +247,7 @@ class Experiment:
 
     @property
     def errors(self) -> str:
-        """Text: what differs between trials, in cases whose trials share their objectives."""
+        """A text on what differs between trials, for the cases whose trials share objectives."""
         over: dict[str, list[str]] = {"first arms": [], "noise": []}
         for name, case in self.cases.items():
             if isinstance(case, Recorded) and case.trials is None:
@@ -289,7 +290,7 @@ class Experiment:
 
 
 def draw_panels(cases: Mapping[str, Case], results: Results, path: Path, **scales: bool) -> Figure:
-    """Draw regret curves, a panel per case; ``scales`` are options of ``plot_panels``."""
+    """Draw regret curves, one panel per case; ``scales`` are options of ``plot_panels``."""
     from botorch_tv.simulation.plots import plot_panels
 
     titled = {cases[name].title: result for name, result in results.items()}

@@ -1,8 +1,8 @@
 """[MK] Mandl and Kekkonen (2026), Figure 1: TV-GP-UCB with the same β in every round.
 
 Objectives follow the Markov model on 20 x 20 arms. Over 10,000 rounds of a changing objective, a
-width that grows with the logarithm of the round costs regret. β is the square of the factor on the
-standard deviation.
+width that grows with the logarithm of the round increases regret. β is the square of the factor on
+the standard deviation.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _claims(epsilon: float, best: float) -> list[Claim]:
 
 
 def _draw(results: Results, path: Path) -> Figure:
-    """Draw total regret over β, a panel per rate of change."""
+    """Draw total regret against β, one panel per rate of change."""
     from botorch_tv.drawing import COLORS, canvas, written
 
     figure = canvas(10, 3.6)

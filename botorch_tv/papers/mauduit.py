@@ -1,9 +1,9 @@
 """Experiments of [M]: bandits with and without experts, on oscillating functions of 401 arms.
 
 The paper does not give most settings, including the widths. There are therefore three cases: all
-strategies with β = 0.8 ln(4 t); the same widths with random ties, because the posterior is flat far
-from all data; and all strategies with the width of the paper's theory. That width is so large that
-TV-GP-UCB is worse than random search and the two SparQ strategies hardly differ.
+strategies with β = 0.8 ln(4 t); the same width with ties broken at random, because the posterior is
+flat far from all data; and all strategies with the width of the paper's theory. The theory's width
+is so large that TV-GP-UCB is worse than random search and the two SparQ strategies hardly differ.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def line_kernel() -> Kernel:
 
 
 def sine_world(noise: float) -> SineWorld:
-    """20 evenly spaced centres on [-50, 50]; the same functions in every trial."""
+    """Functions with 20 evenly spaced centres on [-50, 50], the same in every trial."""
     line = Grid.regular(points=POINTS, dim=1, bounds=[(-50.0, 50.0)])
     return SineWorld(line, kernel=line_kernel(), noise=noise)
 
@@ -98,8 +98,8 @@ def line_up(
         noise: Variance of the noise.
         width: The confidence width of all strategies.
         alpha: Exponent α of W-SparQ-GP-UCB.
-        c_Q: Scale of the number of side queries.
-        memory: Period of R-GP-UCB and window of SW-GP-UCB.
+        c_Q: Factor c_Q in the number of side queries.
+        memory: Number of rounds of R-GP-UCB's period and of SW-GP-UCB's window.
         gamma: Discount of WGP-UCB.
         epsilon: Rate of change assumed by TV-GP-UCB.
     """
@@ -187,14 +187,14 @@ def _judge(results: Results) -> Outcome:
     rows = [{"case": name, **row} for name, row in asked.items()]
     first = asked["logarithmic"]
     queries = (
-        f"{EXPERTS[1]} asks {first['share']:.0%} of the {first['sparq']:.0f} side queries of "
-        f"{EXPERTS[0]}, in {first['windows']} windows (theory: {first['windows_of_theory']})"
+        f"{EXPERTS[1]} asks {first['share']:.0%} as many side queries as the {first['sparq']:.0f} "
+        f"of {EXPERTS[0]}, in {first['windows']} windows (theory: {first['windows_of_theory']})"
     )
     return also(orders, rows, f"{queries}.")
 
 
 def _side_queries(result: StudyResult) -> dict[str, Any]:
-    """Number of side queries per trial; W-SparQ's share of it and windows, here and in theory."""
+    """Side queries per trial, the share that W-SparQ asks, and its windows, here and in theory."""
     asked = result.data["side_queries"]
     every, some = (asked.sel(strategy=label).values for label in EXPERTS)  # `trials x rounds`
     of_every, of_some = (Paired.of(queries.sum(1)) for queries in (every, some))
@@ -213,7 +213,7 @@ def _side_queries(result: StudyResult) -> dict[str, Any]:
 
 
 def _draw(results: Results, path: Path) -> Figure:
-    """Draw regret, and W-SparQ-GP-UCB below the order of its theorem in a second file."""
+    """Draw regret; in a second file, compare W-SparQ-GP-UCB with the order of its theorem."""
     from botorch_tv.theory.plots import plot_orders
 
     order = partial(w_sparq_gp_ucb_order, alpha_tilde=ALPHA_TILDE, dim=1, delta=0.1)
@@ -236,7 +236,7 @@ SYNTHETIC = Experiment(
     "regret than random search. Side queries are drawn from the exact k-DPP, which the paper's "
     "chain approximates.",
     horizon=500,
-    trials=5,  # a trial takes minutes; compared regrets differ by over 6 standard errors
+    trials=5,  # few, because a trial takes minutes; regrets differ by over 6 standard errors
     cases=_CASES,
     score=_judge,
     picture=_draw,
@@ -264,7 +264,7 @@ WEST = 1 / math.cos(math.radians(54))
 
 
 def anomalies(records: Recordings) -> PanelWorld:
-    """The last 264 hours of a coarse grid; the earlier hours are for training."""
+    """Temperatures on a coarse grid: the last 264 hours are played, the others are for training."""
     panel = records.temperature(every=4)
     return PanelWorld(
         panel, train=len(panel.values) - TEMPERATURE_HORIZON, center="arm", first_arm="each"
@@ -272,7 +272,7 @@ def anomalies(records: Recordings) -> PanelWorld:
 
 
 def fitted(world: PanelWorld) -> tuple[Kernel, float]:
-    """Kernel and rate of change per hour with the largest marginal likelihood in training."""
+    """The kernel and the rate of change per hour that fit the training rows best."""
     fits = []
     for kernel in map(_kernel, LENGTHSCALES):
         covariance = kernel(world.domain.X).to_dense().detach().numpy()
@@ -282,7 +282,7 @@ def fitted(world: PanelWorld) -> tuple[Kernel, float]:
 
 
 def fitted_alpha(world: PanelWorld, kernel: Kernel) -> float:
-    """The α for which the training rows have the largest marginal likelihood.
+    """The α that maximises the marginal likelihood of the training rows.
 
     Row s is f plus noise of variance n_s = σ² (1 + lag^α), [M] (8), where the lag is counted from
     the last row. The component of the rows along an eigenvector of the kernel with eigenvalue λ has

@@ -41,7 +41,7 @@ LIGHT = "iw_data_all.mat"
 
 
 class Recordings:
-    """The records of a folder.
+    """The records in a folder.
 
     Args:
         folder: The folder; None for synthetic records.
@@ -124,7 +124,7 @@ class Recordings:
         """Whether the folder has a record.
 
         Args:
-            name: Its file name.
+            name: File name of the record.
         """
         return self.folder is not None and (self.folder / name).is_file()
 

@@ -4,11 +4,12 @@ The kernel is the covariance of the training rows. Regret is the highest reading
 of the chosen sensor, in units of the readings for [B16], in standard deviations for [ET]. Each
 trial has a different first sensor, which is the same for all strategies. Standard errors of a
 single case therefore reflect only the choice of the first sensor. For temperatures, orders of
-strategies are tested by the standard error between windows of days instead.
+strategies are tested with the standard error between windows of days.
 
 [B16] has 46 sensors and three days for training. The grid of the reanalysis has many more cells,
 but a covariance of more cells than independent rows is poorly determined. Therefore 46 cells are
-spread over the grid. Hourly values are interpolated linearly to the papers' ten minutes.
+spread over the grid. Hourly values are interpolated linearly to one value every ten minutes, as in
+the papers.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def ten_minutes(hourly: np.ndarray) -> np.ndarray:
 def mornings(
     values: np.ndarray, day: int, training: Sequence[int] = TRAINING_DAYS
 ) -> tuple[np.ndarray, int]:
-    """The rows of the mornings of training days and of another day, and the number per morning.
+    """Rows of the training days' mornings and another day's morning, and the rows per morning.
 
     Args:
         values: Readings of all days, `rows x arms`.
@@ -80,7 +81,7 @@ def mornings(
 def temperature(
     records: Recordings, *, start: int, train: int, standardize: bool, noise: float
 ) -> PanelWorld:
-    """Temperatures: the first days are for training, and the next two days are played.
+    """A world of temperatures: the first days are for training, the next two days are played.
 
     Args:
         records: The records.
@@ -101,7 +102,7 @@ def temperature(
 
 
 def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
-    """The morning of ``day`` is played; other mornings are for training, each as a group."""
+    """A world of speeds: the morning of ``day`` is played, the other mornings are for training."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
     others = [number for number in WORKING_DAYS if number != day]
@@ -131,7 +132,7 @@ def cross_validated_period(
 
     Args:
         world: The world, whose training rows are used.
-        rows: Number of rows of a fold; rows left at the end are not used.
+        rows: Number of rows in each fold; an incomplete last fold is not used.
         width: The confidence width, which determines exploration.
         periods: Candidate periods N.
     """
@@ -159,7 +160,7 @@ def cross_validated_period(
 
 
 def model_free(world: PanelWorld) -> Strategy:
-    """RExp3: its range of rewards and its variation per round are those of the training rows."""
+    """The strategy RExp3, with the training rows' range of rewards and variation per round."""
     rows = world.training
     low, high = float(rows.min()), float(rows.max())
     change = float(np.abs(np.diff(rows, axis=0)).max(1).mean()) / (high - low)
@@ -181,9 +182,9 @@ def strategies(
         world: The world, whose covariance and noise the strategies use.
         width: The confidence width of all strategies.
         epsilon: Rate of change assumed by TV-GP-UCB; fitted to the training rows by default.
-        period: Period of R-GP-UCB; by default chosen by cross-validation or, without it, from the
-            rate of change.
-        fold: Number of rows of a fold of the cross-validation; None for no cross-validation.
+        period: Period of R-GP-UCB. If it is None, cross-validation chooses it if ``fold`` is given;
+            otherwise it follows from the rate of change.
+        fold: Number of rows in each fold of the cross-validation; None for no cross-validation.
     """
     kernel, noise = world.kernel, world.model_noise
     rate = world.epsilon if epsilon is None else epsilon
@@ -241,10 +242,10 @@ def _judge_temperature(results: Results) -> Outcome:
     barely = gain < BARELY
     verdict = (
         f"In the last {LAST} rounds the gain of GP-UCB over random search is {gain:.0%} of the "
-        f"gain of TV-GP-UCB{'' if barely else '; the paper has barely any'}. The regret of "
+        f"gain of TV-GP-UCB{'' if barely else '; in the paper it is barely any'}. The regret of "
         f"R-GP-UCB exceeds that of TV-GP-UCB by {first:.3g} in the first half and by {second:.3g} "
         f"in the second. Total regret of RExp3 is {total['RExp3'] / total['GP-UCB']:.2f} times "
-        "GP-UCB's; the paper has them comparable."
+        "GP-UCB's; in the paper the two are comparable."
     )
     claim = {"claim": "GP-UCB ends barely better than chance", "answer": yes(barely)}
     return also(orders, [claim], verdict)
@@ -302,7 +303,7 @@ def _judge_traffic(results: Results) -> Outcome:
     return Outcome(
         orders.table,
         f"{orders.verdict} TV-GP-UCB has less regret than GP-UCB on {less} of {len(gaps)} days, "
-        f"more on {more}; the others are level.",
+        f"more on {more}; on the other days the two are level.",
         True if 2 * less > len(gaps) else False if 2 * more > len(gaps) else None,
     )
 

@@ -2,10 +2,10 @@
 
 [B16] and [ET] play Markov objectives on a 50 x 50 grid. The widths of [C17] and [W22] depend on a
 bound on the norms of the objectives, and the windows of [W22] depend on the variation budget. The
-noise of [C17] depends on the range of the objectives. These numbers hold for a whole study. They
-are computed from the functions of the default study on a CPU, with seed 0 and the paper's number of
-trials. They do not depend on the requested seed, device or number of trials, so a study can be
-resumed and extended.
+noise of [C17] depends on the range of the objectives. Each of these numbers has one value for a
+whole study. They are computed from the functions of the default study on a CPU, with seed 0 and the
+paper's number of trials. They do not depend on the requested seed, device or number of trials, so a
+study can be resumed and extended.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def held_fixed(world: Drawing) -> Drawing:
     """A copy of a world in which all trials have the functions of the default study's first trial.
 
     Args:
-        world: A world made of functions.
+        world: A world that draws functions.
     """
     fixed = copy.copy(world)
     fixed.functions = tuple(FixedFunctions(drawn.values[0]) for drawn in world.draw(_stream(1)))
@@ -68,7 +68,7 @@ def held_fixed(world: Drawing) -> Drawing:
 def largest_norm(world: DrawnWorld, trials: int) -> float:
     """The largest norm of any function of any trial, a bound B for the widths.
 
-    A linear interpolation between two functions does not exceed the larger of their norms.
+    The norm of a linear interpolation between two functions is at most the larger of their norms.
 
     Args:
         world: A world whose functions have norms.
@@ -83,7 +83,7 @@ def drawn_values(world: DrawnWorld, trials: int) -> Tensor:
     """Values of all functions of all trials on the arms, `functions x trials x M`.
 
     Args:
-        world: A world made of functions.
+        world: A world that draws functions.
         trials: Number of trials of the default study.
     """
     return torch.stack([drawn.values for drawn in world.draw(_stream(trials))])
@@ -93,7 +93,7 @@ def mean_range(world: DrawnWorld, trials: int) -> float:
     """Mean range (highest minus lowest value) over all functions of all trials.
 
     Args:
-        world: A world made of functions.
+        world: A world that draws functions.
         trials: Number of trials of the default study.
     """
     values = drawn_values(world, trials)

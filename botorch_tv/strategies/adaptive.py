@@ -1,4 +1,4 @@
-"""The adaptive strategy, which needs only a domain and a clock, and its posterior as text."""
+"""The adaptive strategy and its summary as text; it needs only a domain and a clock."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_text
 
 LIKELY = 0.5
-"""Smallest posterior probability of a hypothesis that :meth:`Adaptive.describe` states."""
+"""Smallest posterior probability at which :meth:`Adaptive.describe` states a hypothesis."""
 SURE = 0.95
 """Posterior probability below which :meth:`Adaptive.describe` also prints the prior probability."""
 
 LEARNED = 0.05
-"""Smallest excess over the prior probability at which the probability of jumps is printed."""
+"""Smallest excess over its prior at which the posterior probability of jumps is printed."""
 
 
 def _probability(share: float) -> str:
@@ -61,7 +61,7 @@ def _probability(share: float) -> str:
 
 
 def _with_prior(share: float, prior: float) -> str:
-    """A posterior probability; if it is below ``SURE``, the prior probability follows."""
+    """A posterior probability as text; if it is below ``SURE``, the prior probability follows."""
     text = _probability(share)
     return text if share >= SURE else f"{text} (prior {_probability(prior)})"
 
@@ -69,7 +69,7 @@ def _with_prior(share: float, prior: float) -> str:
 def _edge_text(
     share: Tensor, values: Sequence[float], texts: tuple[str, str], least: float = LIKELY
 ) -> str:
-    """Text that marks an estimate at the smallest or largest candidate value; else empty.
+    """Text that marks an estimate at the smallest or largest candidate value, otherwise empty.
 
     The true value may lie beyond an estimate that is marked.
 
@@ -114,8 +114,8 @@ class Adaptive(ProcessStrategy):
             if all first measurements have the same value, or if further measurements have the same
             time as the last of the first measurements.
         width: The confidence schedule sqrt(beta_t).
-        exploration: How the posterior becomes a choice; upper confidence bounds by default.
-        maximize: False to minimise. Predictions stay in the units of y.
+        exploration: The rule that chooses from the posterior; upper confidence bounds by default.
+        maximize: False to minimise. Predictions have the sign and the units of y in both cases.
 
     Raises:
         ValueError: If an argument is of another type, or ``starts`` is out of range.
@@ -144,7 +144,7 @@ class Adaptive(ProcessStrategy):
 
     @functools.cached_property
     def process(self) -> Process:
-        """A placeholder that inferences require; its kernel, noise and forgetting are not used."""
+        """A process that inferences require; its kernel, noise and forgetting are not used."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
             noise=1.0,
@@ -202,14 +202,15 @@ class Adaptive(ProcessStrategy):
         Choices and predictions use different posteriors, for two reasons. First, choices assume no
         jump since the newest measurement. After a jump all points are equally good, but a
         confidence band that allows for a jump would favour points with a high mean. Second, choices
-        omit the variance that features do not represent. No measurement reduces this variance. In
-        four or more dimensions this variance is large near the boundary, so all choices would lie
-        near the boundary.
+        omit the part of the variance that the kernel's features do not represent. No measurement
+        reduces this part. In four or more dimensions it is large near the boundary, so all choices
+        would lie near the boundary.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready
-        # Without units there is nothing to search. A randomised strategy draws its random numbers
-        # nevertheless, because the numbers of a trial must not depend on the other trials.
+        # Before the units are set, there is no posterior to search. A randomised strategy draws its
+        # random numbers nevertheless, because the numbers of a trial must not depend on the other
+        # trials.
         domain = decision.state.domain
         fills = domain.search.fills if isinstance(domain, Box) else 0
         due = decision.state.rounds < max(self.starts, fills)
@@ -218,7 +219,7 @@ class Adaptive(ProcessStrategy):
         choosing = self.inference_for(decision.state.domain, choosing=True)
         chosen = super()._chosen(replace(decision, inference=choosing), draws)
         if running.settled and isinstance(choosing, PointMixture):
-            return chosen  # the choice already has its prediction
+            return chosen  # the suggestion already has its prediction
         choice = chosen.choice
         if not running.settled:
             use = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)
@@ -259,7 +260,7 @@ class Adaptive(ProcessStrategy):
         return math.nan
 
     def _start(self, decision: Decision) -> Tensor:
-        """The next of the first points, which fill the domain."""
+        """The next point of the initial design, which fills the domain."""
         state, domain = decision.state, decision.state.domain
         prior, shape = bank_prior(state.data), state.time.shape
         place = prior.starts[state.rounds % len(prior.starts)]
@@ -273,7 +274,7 @@ class Adaptive(ProcessStrategy):
     def inference_for(
         self, domain: Domain, prior: Prior | None = None, *, choosing: bool = False
     ) -> MixtureInference:
-        """The method that computes the posterior on a domain.
+        """The inference that computes the posterior on a domain.
 
         Args:
             domain: The domain.
@@ -285,7 +286,7 @@ class Adaptive(ProcessStrategy):
         return kind(self.process, samples=samples, starts=self.starts, choosing=choosing)
 
     def prior_variance(self, state: State) -> float:
-        """Estimated variance of the objective of a single trial over the domain.
+        """Estimated variance of the objective over the domain, for a single trial.
 
         Args:
             state: A state of one trial.
@@ -347,7 +348,7 @@ class Adaptive(ProcessStrategy):
             return (
                 f"Initialising: all {number} observations equal {value:.6g}, so the signal sd "
                 "cannot be estimated. Suggestions fill the domain until an observation differs. If "
-                "none ever differs, check how y is measured."
+                "no observation ever differs, check how y is measured."
             )
         values = self.bank.values(state.domain.columns)
         shares = {name: share.flatten() for name, share in self.marginals(state).items()}
@@ -369,7 +370,7 @@ class Adaptive(ProcessStrategy):
         return " ".join(filter(None, sentences))
 
     def _drift_text(self, share: Tensor, clock: float, unit: str) -> str:
-        """The probability of drift and its half-life; empty if no rate is above 0.
+        """A sentence on the probability of drift and the half-life; empty if no rate is above 0.
 
         Args:
             share: The weights of the rates, `n`.
@@ -391,13 +392,13 @@ class Adaptive(ProcessStrategy):
         return f"Drift: probability {chance}, correlation half-life {half_life}{edge}."
 
     def _jump_text(self, share: Tensor, when: str | None, chance: float) -> str:
-        """The newest change point; empty if no hazard is above 0.
+        """A sentence on the newest change point; empty if no hazard is above 0.
 
         Args:
             share: The weights of the hazards, `n`.
             when: The time of the first observation after the newest change point; None if no change
                 point was detected.
-            chance: The probability of that change point.
+            chance: The probability of the newest change point.
         """
         prior = self._prior_share(self.bank.hazards)
         if prior == 0:

@@ -61,7 +61,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return repr(self._by_name)
 
     def named(self, place: Tensor) -> dict[str, Any]:
-        """The values of the parameters at a point of the cube, with the rounding of stored values.
+        """The values of the parameters at a point of the cube, rounded to the stored digits.
 
         Args:
             place: Coordinates in the cube, `d`.
@@ -79,7 +79,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         Args:
             point: A value for each parameter.
             like: A tensor of any shape with the dtype and the device of the result.
-            name: Name of the point in errors.
+            name: Name of the point in messages of errors.
 
         Raises:
             InputDataError: If parameters are missing or unknown, a value lies outside its range, or
@@ -95,13 +95,13 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Map points in which all integers have intervals of equal length to the cube, `* x d`.
+        """Map coordinates to the cube, `* x d`, such that each integer is equally probable.
 
         Rounding has gradient 0, and an ascent would stop there. Therefore the gradient of this map
         is the gradient of the same map without rounding, up to a factor per parameter.
 
         Args:
-            U: Points, `* x d`, from 0 to 1; each integer has an interval of the same length.
+            U: Coordinates, `* x d`, from 0 to 1; each integer has an interval of the same length.
         """
         columns = list(U.unbind(-1))
         for number in self._whole:
@@ -144,7 +144,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
     def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """Three values: an integer parameter, the interval that rounds to its range, and its range.
+        """An integer parameter, the interval that rounding maps to its range, and its range.
 
         Interval and range are on the scale of the parameter.
         """
@@ -196,7 +196,8 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
     if isinstance(bounds, Parameter):
         return bounds
     try:
-        # A range, which holds whole numbers, and a set, which has no order, are refused.
+        # Python's ranges and sets are refused: a range contains whole numbers, and a set has no
+        # order.
         pair: Any = () if isinstance(bounds, (range, set)) else bounds
         low, high = pair
         return Float(low, high)
@@ -211,8 +212,8 @@ Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple
 """Bounds of a box: its corners `2 x d`, its ranges, or its named parameters."""
 
 ROUNDING = 1e-9
-"""Tolerance for points outside a box, as a fraction of a range. Larger rounding errors are
-tolerated, too."""
+"""Smallest tolerance for points outside a box, as a fraction of a range. The tolerance is larger in
+float32, whose rounding errors are larger."""
 PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
@@ -225,14 +226,14 @@ class Box(Domain):
             ``[(low, high), ...]``, which are converted to float64; or named parameters in their own
             units, ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers":
             Integer(1, 8), "kind": Choice("a", "b")}``. With named parameters points lie in the unit
-            cube, and lengthscales are fractions of the ranges. ``parameters.named`` converts from
-            the cube to the units, ``parameters.place`` converts back, and
+            cube, and lengthscales are fractions of the ranges. ``parameters.named`` converts a
+            point of the cube to named values, ``parameters.place`` converts back, and
             :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
             a time.
         context_dim: Number c of context coordinates, such as the weather, which are given before
             each round and not chosen. In the input of the kernel the context coordinates follow the
             d coordinates of the box. ``ask(context=...)`` requires the context.
-        search: How an acquisition function is maximised. The default is the gradient ascent
+        search: The method that maximises acquisition functions. The default is the gradient ascent
             :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
 
@@ -241,9 +242,9 @@ class Box(Domain):
 
     Raises:
         InputDataError: If ``bounds`` is a tensor but not a finite floating-point `2 x d` tensor
-            whose upper corner is above the lower corner. If ``bounds`` is two lists that could be
-            ranges or corners. If the points of ``search`` lie outside the box, or ``search`` does
-            not support named parameters.
+            whose upper corner is above the lower corner. If ``bounds`` is a pair of lists, which
+            could be two ranges or two corners. If the points of ``search`` lie outside the box, or
+            ``search`` does not support named parameters.
         ValueError: If ``context_dim`` is negative or not whole.
 
     Example:
@@ -316,7 +317,7 @@ class Box(Domain):
         return found
 
     def probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Points for checks of a kernel: the centre, the corners and some points between, `q x d`.
+        """Points at which kernels are checked: centre, corners and some points between, `q x d`.
 
         Args:
             dtype: Dtype of the points.
@@ -388,7 +389,7 @@ class Box(Domain):
 
         Args:
             X: Points, `* x d`.
-            name: Their name in the error.
+            name: Name of the points in messages of errors.
 
         Raises:
             InputDataError: If a point lies outside the box or is not finite.
@@ -424,7 +425,7 @@ class Box(Domain):
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
-    """Raise if, in a dtype, different points of a box round to the same point or squares overflow.
+    """Raise if a dtype rounds different points of a box to the same point, or squares overflow.
 
     Raises:
         InputDataError: If a bound is too large, or a range is shorter than 64 rounding errors of

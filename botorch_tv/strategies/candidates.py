@@ -1,4 +1,4 @@
-"""The decision of a round, and the candidates that an exploration sees."""
+"""The decision in a round, and the candidates from which an exploration chooses."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Decision:
     """Everything that the choice of a round depends on.
 
     Attributes:
-        inference: How the posterior is computed.
+        inference: The inference, which computes the posterior.
         width: The confidence schedule.
         sign: 1 to maximise, -1 to minimise.
         made_by: Fingerprint that identifies the strategy.
         state: The current state.
-        data: The data in use now.
+        data: The data that the posterior uses now.
         present: The time of the decision.
-        context: Coordinates that are given, not chosen, `batch_shape x c`; None for none.
+        context: Coordinates that are given, not chosen, `batch_shape x c`; None without a context.
     """
 
     inference: Inference
@@ -91,7 +91,7 @@ class Decision:
         return self.inference.joint(self.data, choice, self.present)
 
     def at(self, choice: Tensor) -> Suggestion:
-        """The suggestion of a choice, with its prediction; the choice is as the log stores it."""
+        """The suggestion for a choice, with its prediction; ``choice`` has the form of the log."""
         dims = self.present.now.dim()
         mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
@@ -205,7 +205,7 @@ def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
 
 
 class RoundCandidates(Candidates):
-    """Candidates of a round.
+    """The candidates in a round, on any domain.
 
     Args:
         decision: Everything that the choice of the round depends on.
@@ -231,7 +231,7 @@ class RoundCandidates(Candidates):
 
     @cached_property
     def unit(self) -> Tensor | None:
-        """Unit in which predictions are stated, `batch_shape`; None for the unit 1."""
+        """The unit of the candidates' predictions, `batch_shape`; None for the unit 1."""
         return self.decision.inference.unit(self.data)
 
     @property
@@ -257,13 +257,13 @@ class RoundCandidates(Candidates):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest of the ``values`` in use, multiplied by ``sign``; 0 if no value is in use."""
+    """The largest value where ``use`` is True, multiplied by ``sign``; 0 if there is none."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
 
 def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
-    """Scores, after a check of shape and dtype and, on a CPU, a check that no score is NaN."""
+    """Check the shape and the dtype of scores and, on a CPU, that no score is NaN."""
     if values.shape != wanted or not values.is_floating_point():
         raise InputDataError(
             f"a score is {values.dtype} of shape {tuple(values.shape)}, but scores must be "
@@ -297,7 +297,7 @@ class ArmCandidates(RoundCandidates):
         super().__init__(decision, draws, width, posterior.offset, scratch)
         self.mean, self.sd, self._posterior = posterior.mean, posterior.sd, posterior
         self._normals, self._functions = [] if drawn is None else [drawn], list[Tensor]()
-        self._choice: Tensor | None = None  # an arm of every trial; None for all arms
+        self._choice: Tensor | None = None  # a single arm for every trial; None for all arms
 
     @property
     def tight_sd(self) -> Tensor:  # type: ignore[override]
@@ -395,10 +395,10 @@ class BoxCandidates(RoundCandidates):
         offset: The prior mean, a number or `batch_shape`.
         posterior: The posterior of every trial, with trials in one dimension. It includes a sample
             if the exploration draws samples.
-        draw: Returns the posterior with another sample.
+        draw: Function that returns the posterior with another sample.
 
     Attributes:
-        context: Coordinates that are given, not chosen, `trials x c`; None for none.
+        context: Coordinates that are given, not chosen, `trials x c`; None without a context.
         functions: The posteriors drawn so far in this round, each with its own sample.
     """
 
@@ -435,7 +435,8 @@ class BoxCandidates(RoundCandidates):
         posterior = self.posterior
         if posterior.X.shape[-2] == 0:
             return posterior.X.new_zeros(*self._shape, 1)
-        # The means at the measured points are in the current context, not in the past contexts.
+        # The means at measured points are for the current context, not for the contexts of the
+        # past.
         reached = self.sign * posterior.mean_at(posterior.here(self.context))
         return best_of(reached, posterior.live, self.sign).view(*self._shape, 1)
 
@@ -516,7 +517,7 @@ class BoxCandidates(RoundCandidates):
         return torch.where(condition.unsqueeze(-1), first, second)
 
     def _scored(self, score: Score, X: Tensor) -> Tensor:
-        """Scores of points `trials x q x d`, `trials x q`."""
+        """Scores, `trials x q`, of points `trials x q x d`."""
         view = (*self._shape, X.shape[-2])
         values = checked_scores(score(_Points(self, X)), view)
         if X.requires_grad and not values.requires_grad:

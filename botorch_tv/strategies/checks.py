@@ -1,4 +1,4 @@
-"""Checks of the arguments of strategies' public calls.
+"""Checks of the arguments that callers pass to strategies.
 
 A public call checks its arguments once; internal methods rely on this check.
 """
@@ -47,7 +47,7 @@ def fingerprinted(text: str, part: object) -> str:
 
 
 def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
-    """The two descriptions of the first component that differs between two strategies.
+    """Two descriptions of the first component that differs between two strategies, one for each.
 
     Args:
         there: Components of the first strategy, as :func:`fingerprinted` returns them.

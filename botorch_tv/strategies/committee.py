@@ -30,17 +30,16 @@ class Committee(Strategy):
     """Several strategies, and a rule that selects a member in every round of every trial.
 
     All members receive all observations. The member that :meth:`leading` selects makes predictions
-    and recommendations. A suggestion contains the index of the member that made it. For a point
-    chosen elsewhere there is no such index: the members learn from its observation, but the rule
-    only counts the round. :class:`Loop` and Optuna do not store the index, so they refuse a
-    committee.
+    and recommendations. A suggestion contains the index of the member that made it. A point chosen
+    elsewhere has no such index: the members learn from its observation, but the rule only counts
+    the round. :class:`Loop` and Optuna do not store the index, so they refuse a committee.
 
     Args:
         members: The strategies, which either all maximise or all minimise.
 
     Raises:
-        ValueError: If there is no member, a member is a committee or consults an expert, or some
-            maximise and others minimise.
+        ValueError: If there is no member, if a member is a committee or consults an expert, or if
+            some members maximise and others minimise.
     """
 
     members: tuple[Strategy, ...]
@@ -160,7 +159,7 @@ class Committee(Strategy):
         return self._of(suggestions, self.leading(state))._replace(member=None)
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
-        """For each trial the suggestion of the member with a given index, `batch_shape`, int64."""
+        """For each trial, the suggestion of the member with index ``member``, `batch_shape`."""
         names = ["X", "mean", "sd", "sqrt_beta"]
         names += [] if suggestions[0].index is None else ["index"]
         parts = {
@@ -206,7 +205,7 @@ class Committee(Strategy):
         return states[0]._replace(memory=(memory,), members=tuple(states)), whole
 
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
-        """The same choice with a member's prediction, if the member compares predictions.
+        """The same choice with the prediction of another member, if that member uses predictions.
 
         If this member made the suggestion, the suggestion's prediction is not replaced, even if
         observations have been added since.
@@ -252,14 +251,14 @@ class Committee(Strategy):
 
 
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
-    """For every trial, the entry of its member's tensor, `batch_shape x ...`."""
+    """For every trial, the entry in the tensor of this trial's member, `batch_shape x ...`."""
     stacked = torch.stack(parts)
     index = leading(member, parts[0].dim()).expand(parts[0].shape)
     return stacked.gather(0, index.unsqueeze(0)).squeeze(0)
 
 
 class Record(NamedTuple):
-    """Sums over the rounds in which each of the P members chose, each `batch_shape x P`."""
+    """Sums for each of P members, over the rounds in which the member chose, `batch_shape x P`."""
 
     rejected: Tensor
     """Whether a member is rejected, bool."""
@@ -362,7 +361,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BanditOverBandits(Committee):
-    """Follow one member per block of H rounds, drawn by EXP3 from the rewards of earlier blocks.
+    """In each block of H rounds, follow a member that EXP3 draws, given earlier blocks' rewards.
 
     This is BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with
     Gaussian processes. Member p of P members has the weight s_p and is drawn with probability
@@ -377,11 +376,12 @@ class BanditOverBandits(Committee):
 
     Args:
         members: Strategies, such as sliding windows of several lengths.
-        block: Rounds H of a block.
+        block: Number H of rounds per block.
         horizon: Total number of rounds T.
         bound: Bound F on |f - mean|; 1 in the paper. The reward of a round is y minus the given
             prior mean; if the mean is estimated, nothing is subtracted.
-        R: Sub-Gaussian scale of the noise; by default its standard deviation in the first member.
+        R: Sub-Gaussian scale of the noise; by default the noise standard deviation of the first
+            member.
 
     Raises:
         ValueError: As for :class:`Committee`, or if a number is out of range.

@@ -41,7 +41,7 @@ class Domain(ABC):
 
         Args:
             kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
-            inference: How the posterior is computed.
+            inference: The method that computes the posterior.
             like: A tensor of any shape with the dtype and the device of the prior.
 
         Raises:
@@ -70,7 +70,7 @@ class Domain(ABC):
 
     @abstractmethod
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        """Points of choices stored in the log, `* x columns`.
+        """The points of choices in the log, `* x columns`.
 
         Args:
             choice: Indices of arms, `*`, or points, `* x columns`.
@@ -88,7 +88,7 @@ class Grid(Domain):
         X: The arms, `M x d`.
         dim: Dimension d of the points.
         columns: Equal to ``dim``, because a grid has no context.
-        shape: Points per dimension of a regular grid, else ``(M,)``.
+        shape: Points per dimension of a regular grid; ``(M,)`` for any other grid.
 
     Raises:
         InputDataError: If ``X`` is not a finite floating-point `M x d` tensor with M, d >= 1.
@@ -121,9 +121,9 @@ class Grid(Domain):
                 corner as a tensor, `2 x d`, as for :class:`Box`; the unit cube by default.
 
         Returns:
-            A grid of ``points ** dim`` arms in float64, on the device of a tensor of bounds. In two
-            dimensions the position of arm ``points * i + j``, as fractions of the ranges, is
-            (i, j) / (points - 1).
+            A grid of ``points ** dim`` arms in float64, on the device of ``bounds`` if it is a
+            tensor. In two dimensions the position of arm ``points * i + j``, as fractions of the
+            ranges, is (i, j) / (points - 1).
 
         Raises:
             ValueError: If ``points`` or ``dim`` is below 1.
@@ -238,7 +238,7 @@ class Grid(Domain):
 
 
 def require_grid(domain: Domain, name: str) -> None:
-    """Check that the domain of a strategy that needs a list of arms is a grid.
+    """Check that a domain is a grid, for a strategy that needs a list of arms.
 
     Args:
         domain: The domain.
@@ -264,8 +264,8 @@ def corners(name: str, bounds: object) -> Tensor:
             numbers contains the corners of the ranges 0 to 10 and 5 to 50.
 
     Raises:
-        InputDataError: If ``bounds`` has another form, a range is empty or infinite, or two lists
-            of two numbers could be ranges or corners.
+        InputDataError: If ``bounds`` has another form, if a range is empty or infinite, or if two
+            lists of two numbers could be either ranges or corners.
     """
     made = bounds
     if isinstance(bounds, (list, tuple)):

@@ -21,12 +21,12 @@ from botorch_tv.validation import require, settle_integer, settle_number
 
 @dataclass(frozen=True)
 class Exp3(Exploration):
-    """Draw an arm in proportion to its weight w, or uniformly with probability γ.
+    """Draw an arm: uniformly with probability γ, otherwise in proportion to its weight w.
 
     The memory holds ln w of every arm.
 
     Args:
-        period: Rounds Δ between restarts.
+        period: Number Δ of rounds between restarts.
         gamma: Probability γ of a uniform choice; None for the default of :class:`RestartedExp3`.
     """
 
@@ -63,23 +63,23 @@ class Exp3(Exploration):
 class RestartedExp3(KernelStrategy):
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014): Exp3, restarted with equal weights every Δ rounds.
 
-    γ and Δ are those of the paper's Theorem 2, as two public implementations give them; the text of
-    the paper has not been read.
+    γ and Δ follow the paper's Theorem 2, which was read in two public implementations, not in the
+    paper.
 
     Arm k of K has the weight w_k, which is 1 after a restart, and is drawn with probability
     p_k = (1 - γ) w_k / Σ w + γ / K. A reward r in [0, 1] of arm k multiplies w_k by
     exp(γ r / (K p_k)). The reward is (y - low) / (high - low), clipped to [0, 1]; when minimising,
-    it is 1 minus this number. A failed measurement changes no weight. Arms are unrelated: kernel
-    and noise are used only for predictions, from the observations since the restart. A suggestion
-    of :meth:`suggestion_at` counts as drawn, and p_k is computed when its observation is added. For
-    grids only.
+    it is 1 minus this number. A failed measurement changes no weight. Choices ignore correlations
+    between arms. Kernel and noise are used only for predictions, from the observations since the
+    restart. A suggestion of :meth:`suggestion_at` counts as drawn by this strategy, and p_k is
+    computed when its observation is added. For grids only.
 
     Args:
-        period: Rounds Δ between restarts; :func:`botorch_tv.theory.rexp3_period` returns the
-            paper's value.
-        low: The observation with reward 0 when maximising, and reward 1 when minimising.
-        high: The observation with reward 1 when maximising, and reward 0 when minimising; it must
-            be above ``low``.
+        period: Number Δ of rounds between restarts; :func:`botorch_tv.theory.rexp3_period` returns
+            the paper's value.
+        low: The value of y with reward 0 when maximising, and reward 1 when minimising.
+        high: The value of y with reward 1 when maximising, and reward 0 when minimising; it must be
+            above ``low``.
         gamma: Probability γ of a uniform choice, in (0, 1]; by default the paper's
             min(1, sqrt(K ln K / ((e - 1) Δ))).
 
@@ -108,7 +108,7 @@ class RestartedExp3(KernelStrategy):
 
     @functools.cached_property
     def exploration(self) -> Exp3:  # type: ignore[override]
-        """How arms are drawn."""
+        """The rule that draws arms."""
         return Exp3(self.period, self.gamma)
 
     @property

@@ -88,7 +88,7 @@ class KernelStrategy(ProcessStrategy):
         width: The confidence schedule sqrt(beta_t).
         maximize: False to minimise.
         mean: Prior mean: a number, or ``"estimated"``.
-        inference: How the posterior is computed; see :class:`GPStrategy`.
+        inference: The method that computes the posterior; see :class:`GPStrategy`.
 
     Raises:
         ValueError: If ``noise`` is not positive or ``mean`` is not finite.
@@ -139,7 +139,7 @@ class KernelStrategy(ProcessStrategy):
 
     @property
     def _learns(self) -> Refit | None:
-        """Which hyperparameters are learned online."""
+        """The settings of online learning; None if nothing is learned."""
         return None
 
     @functools.cached_property
@@ -158,11 +158,12 @@ class KernelStrategy(ProcessStrategy):
         return f"{type(self).__name__}({parts})"
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """How the posterior is computed on a domain.
+        """The inference that computes the posterior on a domain.
 
         Args:
             domain: The domain.
-            prior: The prior on the domain. On a box it selects inference in features or on points.
+            prior: The prior on the domain. On a box, its type selects inference in features or on
+                points.
         """
         on_grid, in_features, on_points = self._inferences
         if isinstance(prior, PointBasis):
@@ -198,7 +199,7 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a domain. On a box it uses features if requested, or if exact and faster.
+        """The prior on a domain; on a box in features, if requested or if exact and faster.
 
         The result depends only on the domain and the kernel, not on the number of rounds.
 
@@ -273,23 +274,25 @@ class GPStrategy(KernelStrategy):
     Here K is the spatial covariance matrix of the observations, D their covariance in time, N the
     diagonal matrix of their noise variances, and k~ their covariances with f_now(x). The decay
     determines D and k~, the inflation determines N, and the retention selects the observations. The
-    choice usually maximises mean(x) + sqrt(beta) sd(x). Arms within 1e-7 standard deviations of the
-    best tie, and the lowest index wins. Without data the choice is index 0, or the centre of a box.
+    choice usually maximises mean(x) + sqrt(beta) sd(x). Arms whose scores lie within 1e-7 standard
+    deviations of the highest score are tied; the tied arm with the lowest index is chosen. Without
+    data the choice is the first arm of a grid, or the centre of a box.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Kernel,
             decay, inflation and width are copied, so later changes to them do not affect the
             strategy. Retention and exploration are not copied; by contract they never change.
         noise: Noise variance of a new observation: σ², or λ for exponential weights.
-        decay: How covariance falls with the time between measurements.
-        inflation: How the noise of a measurement grows with its age.
-        retention: Which measurements are retained; with several rules, those that all rules retain.
+        decay: The decay of covariance with the time between measurements.
+        inflation: The growth of a measurement's noise variance with its age.
+        retention: The rule that retains measurements; of several rules, all must retain a
+            measurement.
         width: The confidence schedule sqrt(beta_t), for explorations based on confidence bounds.
-        exploration: How the posterior becomes a choice; upper confidence bounds by default.
-        maximize: False to minimise. Predictions stay in the units of y.
+        exploration: The rule that chooses from the posterior; upper confidence bounds by default.
+        maximize: False to minimise. Predictions have the sign and the units of y in both cases.
         mean: Prior mean of the objective: a number, or ``"estimated"``, which estimates a constant
             by generalised least squares from the data in use: 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N.
-            The variance does not include the uncertainty of the estimate.
+            The posterior variance does not include the uncertainty of this estimate.
         inference: ``"features"`` factors the kernel once, and with constant noise each observation
             is a rank-one update. ``"exact"`` is a regression on the log in every round. ``"auto"``
             is the faster of the two; the choices are the same. On a box features are approximate.
@@ -297,9 +300,10 @@ class GPStrategy(KernelStrategy):
             the bound is refused. With features the cost of a round does not grow with the number of
             rounds. If the kernel is learned, or an expert's answers replace data, only ``"exact"``
             is available.
-        learning: Which hyperparameters are learned online, and when; boxes only. ``kernel``,
-            ``noise`` and ``decay`` are then the initial values. The guarantees of widths and
-            triggers assume given hyperparameters, and do not hold for learned hyperparameters.
+        learning: Settings that say which hyperparameters are learned online, and when; only on
+            boxes. ``kernel``, ``noise`` and ``decay`` are then the initial values. The guarantees
+            of widths and triggers assume given hyperparameters, and do not hold for learned
+            hyperparameters.
 
     Raises:
         ValueError: If ``noise`` is not positive or ``mean`` is not finite.
@@ -394,7 +398,7 @@ class GPStrategy(KernelStrategy):
 
 @dataclass(frozen=True)
 class Undisturbed(Retention):
-    """A retention without its trigger: new observations neither reach it nor change its memory.
+    """A retention rule without its trigger: new observations do not change what it retains.
 
     Args:
         rule: The retention.

@@ -35,7 +35,7 @@ CONSTANT = 1e-4
 """Functions are practically constant if the variance of their differences between points is below
 this fraction of the variance that independent points would have."""
 FORGOTTEN = 1e-2
-"""A correlation, or a weight in standard deviations, below which data count as forgotten."""
+"""Data count as forgotten if their correlation, or the root of their weight, is below this."""
 LOOKED_AT = 8
 """Number of arms whose covariance with all other arms is checked."""
 STACK = 7
@@ -53,8 +53,8 @@ def warn_of_observation(
     """Warn at the first observation that is far outside the prior.
 
     Args:
-        process: The process of the prior.
-        learning: Which hyperparameters are learned; None for none.
+        process: The process that defines the prior.
+        learning: Settings of the hyperparameters that are learned; None if none is learned.
         state: The state before the observation.
         y: The observation, `batch_shape`.
         variance: Noise variances, infinite where a measurement failed, `batch_shape`.
@@ -101,7 +101,7 @@ def warn_of_domain(
 
     Args:
         process: The process with the kernel.
-        learning: Which hyperparameters are learned; None for none.
+        learning: Settings of the hyperparameters that are learned; None if none is learned.
         domain: The domain of the strategy.
         prior: The prior on the domain.
     """
@@ -194,7 +194,7 @@ def _share(between: Tensor, variance: Tensor) -> float:
 
 
 def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
-    """Each part, and whether it forgets everything within a gap in time, `batch_shape x 2`."""
+    """Each part of a process, and whether it forgets everything in a gap, `batch_shape x 2`."""
     gap, decay, rules = times.diff(dim=-1), process.decay, process.retention
     # An oscillating decay may be uncorrelated at a single lag, so two lags are checked.
     both = torch.stack([gap, 0.97 * gap])
@@ -205,7 +205,8 @@ def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
     dropped = torch.zeros_like(gap, dtype=torch.bool)
     for rule in rules:
         if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "time":
-            # A period may end in any short gap, so a tenth of the gap must exceed the period, too.
+            # A period may happen to end within a short gap, so even a tenth of the gap must exceed
+            # the period.
             length = rule.period if isinstance(rule, PeriodicReset) else rule.window
             dropped = dropped | (0.1 * gap > length)
     retention = rules[0] if len(rules) == 1 else rules

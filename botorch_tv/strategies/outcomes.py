@@ -55,10 +55,10 @@ STARTS, POINTS = 64, 1024
 class Success:
     """The probability that a measurement succeeds now.
 
-    Outcomes are labels ±1. Under each hypothesis they are a noisy Gaussian process with mean
+    Outcomes are labels ±1. Under each hypothesis the labels are a noisy Gaussian process with mean
     2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2) on
-    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. Without the local part
-    failures do not depend on the point. A measurement at a point succeeds with probability
+    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. Without the part with
+    LOCAL, failures do not depend on the point. A measurement at a point succeeds with probability
     (1 + mean) / 2.
 
     Args:
@@ -117,7 +117,7 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether success is likely enough to choose each of the points `* x d`; `*`, bool."""
+        """Whether success at each point `* x d` is likely enough to choose the point; `*`, bool."""
         likely: Tensor = self.relative(X) > LIKELY
         return likely
 
@@ -270,7 +270,7 @@ def recommended(
     context: Tensor | None,
     chance: Success | None,
 ) -> Tensor:
-    """The point with the best lower bound among points that are likely to succeed, `d + c`.
+    """The point with the best lower bound, `d + c`, among points where success is likely.
 
     Args:
         strategy: The strategy that predicts.
@@ -326,17 +326,18 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
 def as_if_measured(
     strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
-    """The state after an assumed observation: the worse of its predicted mean and ``limit``.
+    """The state after an assumed observation, the worse of its predicted mean and ``limit``.
 
-    Without predictions the observation is ``limit``. Without predictions and without a limit the
-    measurement counts as failed, because an invented value must not set the units.
+    If the strategy has no predictions yet, the assumed observation is ``limit``. If there is no
+    limit either, the measurement counts as failed, because an invented value must not set the
+    units.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.
         state: A state of one trial.
         X: The point with its context, `d + c`.
         time: Time of the measurement.
-        limit: Upper bound on the observation (lower bound when minimising); None for none.
+        limit: Upper bound on the observation (lower bound when minimising); None for no bound.
     """
     suggestion = strategy.suggestion_at(state, X, now=time)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None

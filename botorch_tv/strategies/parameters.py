@@ -44,7 +44,7 @@ class BoxParameter:
     """A numeric parameter with a range, both ends included.
 
     The parameter has one column of the unit cube: 0 at the lower end of the range, 1 at the upper
-    end. Between them the column is linear in the value or, if ``log``, in its logarithm. A
+    end. Between the ends the column is linear in the value or, if ``log``, in its logarithm. A
     parameter with a single value has no column.
 
     Attributes:
@@ -61,7 +61,7 @@ class BoxParameter:
     """Distance between neighbouring values; None for a continuous range."""
 
     def __post_init__(self) -> None:
-        """Check the range; the public parameters override this method."""
+        """Check the range; the public classes of parameters override this method."""
 
     def __repr__(self) -> str:
         log = ", log=True" if self.log else ""
@@ -271,7 +271,7 @@ class Choice:
         return rows
 
     def index(self, value: Any) -> int:
-        """Position of a value among the choices; True and 1, of different types, are distinct.
+        """Position of a value among the choices; True and 1 are distinct, as their types differ.
 
         Args:
             value: The value.
@@ -290,7 +290,7 @@ class Choice:
         """The coordinates of a value in the parameter's columns of the unit cube.
 
         Args:
-            value: The value, among the choices.
+            value: The value, which must be among the choices.
 
         Raises:
             ValueError: If the value is not among the choices.
@@ -341,7 +341,7 @@ class Space:
         return sum(axis.columns for axis in self.axes)
 
     def covers(self, params: Mapping[str, Any]) -> bool:
-        """Whether all values lie in their ranges; if so, their point determines them."""
+        """Whether all values lie in their ranges; if so, their point determines these values."""
         return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
@@ -355,7 +355,7 @@ class Space:
         return {name: axis.value(row[at]) for (name, axis), at in every}
 
     def rounded(self, X: Tensor) -> Tensor:
-        """For each point, the point of the values that are nearest to it, `* x D`."""
+        """Round points, `* x D`: each becomes the point of the nearest values of all parameters."""
         rows = [self.point(self.params(point)) for point in X.reshape(-1, X.shape[-1])]
         return X.new_tensor(rows).view_as(X)
 
@@ -369,7 +369,7 @@ class Space:
         return self.spread(even_points(1, len(self.axes), seed=seed, first=number))[0]
 
     def spread(self, U: Tensor) -> Tensor:
-        """Map points of a cube with one coordinate per parameter to this space, `q x D`.
+        """Map points with one coordinate per parameter, from 0 to 1, to this space, `q x D`.
 
         If the values of a parameter are listed, each value gets an interval of equal length.
         """
@@ -412,11 +412,11 @@ BLOCK = 2**20
 
 @dataclass(frozen=True, eq=False)
 class MixedSearch(Search):
-    """Alternate ascent in continuous parameters with the best change of a single listed value.
+    """A search that alternates ascent in continuous parameters with changes of listed values.
 
     The search never leaves the listed values, because rounding after the search may give a poor
-    point. Only numbers with very many values are rounded after the search. The search serves a
-    single trial.
+    point. Only numeric parameters with very many values are rounded after the search. The search
+    serves a single trial.
 
     Args:
         space: The parameters.

@@ -86,7 +86,7 @@ class PhasedElimination(KernelStrategy):
 
     Args:
         width: The confidence schedule sqrt(beta_t); it must not use an information gain.
-        period: Rounds H between restarts.
+        period: Number H of rounds between restarts.
 
     Raises:
         ValueError: If ``period`` is below 1, the width uses an information gain, or the mean is
@@ -126,7 +126,7 @@ class PhasedElimination(KernelStrategy):
         before: Phase = state.memory[-1]
         after, info = super()._tell(state, measured, consume=consume)
         assert measured.suggestion.index is not None
-        # An arm played although it is not in the plan replaces the next planned arm.
+        # If an arm outside the plan was played, it replaces the next planned arm.
         planned = before.pending & (before.plan == measured.suggestion.index.unsqueeze(-1))
         meant = torch.where(planned.any(-1, keepdim=True), planned, before.pending)
         place = meant.to(torch.uint8).argmax(-1, keepdim=True)
@@ -158,10 +158,10 @@ class PhasedElimination(KernelStrategy):
         return mean + width >= lower
 
     def _phase(self, prior: Basis, shape: Size, number: int, alive: Tensor | None = None) -> Phase:
-        """The plan of a phase: repeatedly the most uncertain arm alive.
+        """Plan a phase: each planned arm is the most uncertain arm alive, given the arms before it.
 
         Args:
-            prior: The kernel over the arms.
+            prior: The factored kernel over the arms.
             shape: `batch_shape`.
             number: Index of the phase in its period, from 0.
             alive: Arms alive, `batch_shape x M`, bool; None for all arms of all trials.

@@ -1,19 +1,19 @@
 """The algorithms of the papers, and later algorithms, by name: the list :data:`PRESETS`.
 
-Each preset composes a strategy of parts (decay, inflation, retention, exploration, width). The
-entry of a preset in the list holds its names, its row of the README's table and its line style in
+Each preset composes a strategy from parts (decay, inflation, retention, exploration, width). Each
+entry of the list contains the preset's names, its row in the README's table and its line style in
 plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the
-``noise`` variance, and its own parameters by the paper's names. Optional arguments are the
+``noise`` variance, and its own parameters, named as in the paper. Optional arguments are the
 confidence schedule ``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number
 or ``"estimated"``), and ``inference``.
 
-Default widths are those of the papers, and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB,
+Default widths come from the papers, and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB,
 TV-GP-UCB and UI-TVBO, ``Logarithmic(c1=0.4)`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS,
 BR-GP-UCB and SW-GP-UCB, ``WGPUCB`` for WGP-UCB, and ``Heteroscedastic`` for UI-GP-UCB and the two
 presets with an expert, SparQ-GP-UCB and W-SparQ-GP-UCB. Regret depends on both width and
 forgetting; pass the same ``width`` to all presets to compare their forgetting.
 
-A paper's guarantees hold for its own constants. Constants that were not available are arguments
+A paper's guarantees hold for the paper's constants. Constants that were not available are arguments
 without a default, and the docstring of the preset says so.
 """
 
@@ -160,12 +160,12 @@ def with_width(common: Common, width: Width) -> dict[str, Any]:
 def preset(
     names: str, style: str, row: str
 ) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
-    """A decorator that lists a preset, with a signature and docstring of all its arguments.
+    """A decorator that lists a preset, and adds shared arguments to its signature and docstring.
 
-    The decorated function takes its own arguments by name; they come last in its docstring. It also
-    takes ``**common`` with the keys of a ``TypedDict``, such as :class:`Common`. The decorator
-    passes every key, with the default in ``ARGUMENTS`` if the caller gives no value. An unknown or
-    missing name raises a ``TypeError``.
+    The decorated function takes its own arguments by name; in its docstring only ``Raises`` may
+    follow them. It also takes ``**common`` with the keys of a ``TypedDict``, such as
+    :class:`Common`. The decorator passes every key, with the default in ``ARGUMENTS`` if the caller
+    gives no value. An unknown or missing name raises a ``TypeError``.
 
     Args:
         names: As :attr:`Preset.names`, separated by commas.
@@ -274,7 +274,7 @@ def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> GPStrategy:
     """R-GP-UCB, [B16] Algorithm 1: forgets everything at regular intervals.
 
     Args:
-        period: Rounds N between resets.
+        period: Number N of rounds between resets.
     """
     return GPStrategy(retention=PeriodicReset(period), **with_width(common, Logarithmic()))
 
@@ -288,7 +288,7 @@ def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted at regular intervals.
 
     Args:
-        period: Rounds H between restarts, derived from a variation budget.
+        period: Number H of rounds between restarts, derived from a variation budget.
     """
     return GPStrategy(retention=PeriodicReset(period), **with_width(common, igp_width(common)))
 
@@ -298,7 +298,7 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """SW-GP-UCB, [W22] §7 and [ET] Appendix A: retains the newest rounds.
 
     Args:
-        window: Number of rounds W to retain.
+        window: Number W of newest rounds to retain.
     """
     return GPStrategy(retention=SlidingWindow(window), **with_width(common, igp_width(common)))
 
@@ -308,10 +308,10 @@ def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
     With ``width=Constant(beta)`` this is the algorithm of Mandl and Kekkonen (2026). Their paper
-    was not available, so their rule for beta is not implemented. In simulations of the setting of
-    their figure 1, the best beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1.
-    With ``ask(now=)`` and ``tell(time=)`` the covariance depends on the actual times, as
-    (1 - ε)^(Δt / 2). Imamura et al. (2020) study evaluations that take different times.
+    was not available, so their rule for beta is not implemented. In simulations with the settings
+    of their Figure 1, the best beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1.
+    With ``ask(now=)`` and ``tell(time=)`` the covariance depends on the actual times, as (1 -
+    ε)^(Δt / 2). Imamura et al. (2020) study evaluations that take different times.
 
     Args:
         epsilon: The objective's rate of change ε per unit of time.
@@ -348,9 +348,9 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
     """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
 
     This is TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. BOLT, the successor
-    of W-DBO (arXiv:2501.18963), has another rule for the size of the data; that rule is not
-    implemented. The package of the authors of W-DBO learns kernel, rate and noise in every round
-    and explores with beta = 0.2 d ln(2 n), where n is the number of observations in use.
+    of W-DBO (arXiv:2501.18963), has another rule for the size of the data, which is not
+    implemented. The package of W-DBO's authors learns kernel, rate and noise in every round and
+    explores with beta = 0.2 d ln(2 n), where n is the number of observations in use.
 
     Args:
         epsilon: Rate of change ε per unit of time.
@@ -377,7 +377,8 @@ def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
     """UI-TVBO, a baseline in [ET]: the objective is a random walk.
 
     Args:
-        sigma_w2: Variance gained per unit of time.
+        sigma_w2: Variance σ_w² that the objective gains per unit of time, as a share of the
+            kernel's variance.
     """
     return GPStrategy(decay=Wiener(sigma_w2), **with_width(common, Logarithmic()))
 
@@ -425,14 +426,14 @@ def et_gp_ucb(
 
     Args:
         delta: Bound δ_B on the probability of a false trigger on a static objective.
-        rule: The test of whether an observation contradicts the model; the paper's by default. It
-            returns a bool tensor, `batch_shape`; see
+        rule: The test of whether an observation contradicts the model; by default the paper's test.
+            It returns a bool tensor, `batch_shape`; see
             :func:`~botorch_tv.forgetting.prediction_error` for its arguments.
-        confirm: How many contradictions must follow the first before everything is forgotten. With
-            0, as in the paper, the first suffices. With 1 a single wrong reading causes no reset:
-            the reading is set aside, and dropped if the next observation agrees with the model.
-            ``delta`` bounds false triggers for any ``confirm``, but a change is detected
-            ``confirm`` rounds later; see :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
+        confirm: Number of contradictions that must follow the first before everything is forgotten.
+            With 0, as in the paper, the first contradiction suffices. With 1 a single wrong reading
+            causes no reset: the reading is set aside, and dropped if the next observation agrees
+            with the model. ``delta`` bounds false triggers for any ``confirm``, but a change is
+            detected ``confirm`` rounds later; see :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
 
     Raises:
         ValueError: If ``confirm`` is negative or not whole, or ``delta`` lies outside (0, 1).
@@ -454,12 +455,12 @@ def glr_gp_ucb(
     """Detection-augmented GP-UCB: forgets when a likelihood ratio detects a change.
 
     This preset follows Gerogiannis, Huang, Bose, Veeravalli (arXiv:2501.19401);
-    :class:`~botorch_tv.forgetting.GLRTrigger` describes the differences. Their rule for ``chance``
-    was not available.
+    :class:`~botorch_tv.forgetting.GLRTrigger` describes the differences. The paper's rule for
+    ``chance`` was not available.
 
     Args:
-        chance: Fraction of rounds with a uniformly random choice; such choices find changes
-            anywhere.
+        chance: Fraction of rounds with a uniformly random choice; such choices can detect a change
+            at any point.
         delta: Bound on the probability of a false detection on a static objective.
         longest: Number of past rounds that are searched for a change.
     """
@@ -510,7 +511,7 @@ def bob_gp_ucb(
 
     Args:
         windows: Candidate window lengths W in rounds; a block uses a single window.
-        block: Rounds H of a block.
+        block: Number H of rounds per block.
         horizon: Total number of rounds T.
     """
     usual = with_width(common, igp_width(common))
@@ -538,8 +539,8 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
     available.
 
     Args:
-        period: Rounds H between restarts.
-        beta: Square of the half-width of the bands in standard deviations.
+        period: Number H of rounds between restarts.
+        beta: The constant β; the half-width of the confidence bands is √β standard deviations.
     """
     return PhasedElimination(period=period, width=Constant(beta), **common)
 
@@ -554,18 +555,18 @@ def rexp3(
 ) -> RestartedExp3:
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014), a baseline in [B16] §5.2: Exp3, restarted.
 
-    γ and Δ are those of the paper's Theorem 2, as two public implementations give them; the text of
-    the paper has not been read. Arms are unrelated, and the model is used only for predictions and
+    γ and Δ follow the paper's Theorem 2, which was read in two public implementations, not in the
+    paper. Choices ignore correlations between arms; the model is used only for predictions and
     recommendations; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. This preset is only for
     grids.
 
     Args:
-        period: Rounds Δ between restarts.
-        low: The observation with reward 0 when maximising, and reward 1 when minimising. Lower
+        period: Number Δ of rounds between restarts.
+        low: The value of y with reward 0 when maximising, and reward 1 when minimising. Lower
             observations are clipped to ``low``.
-        high: The observation with reward 1 when maximising, and reward 0 when minimising. Higher
+        high: The value of y with reward 1 when maximising, and reward 0 when minimising. Higher
             observations are clipped to ``high``.
-        gamma: Probability γ of a uniform choice; the paper's by default.
+        gamma: Probability γ of a uniform choice; by default the paper's value.
     """
     return RestartedExp3(period=period, low=low, high=high, gamma=gamma, **common)
 
@@ -614,8 +615,8 @@ def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Boun
     ``ask`` warns and uses the data available; see :class:`~botorch_tv.experts.SparQ`.
 
     Args:
-        c_Q: Scale of the number of points, see :class:`~botorch_tv.experts.Refresh`.
-        steps: How the points are drawn, see :class:`~botorch_tv.experts.Refresh`.
+        c_Q: Factor in the number of points; see :class:`~botorch_tv.experts.Refresh`.
+        steps: The method that draws the points; see :class:`~botorch_tv.experts.Refresh`.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
     return SparQ(refresh=Refresh(EveryRound(), c_Q, steps), **with_width(common, width))
@@ -638,12 +639,12 @@ def w_sparq_gp_ucb(
     """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
 
     Within a window ordinary observations are added. The lengths of windows grow slowly. With α = 2
-    and α~ = 1/4, windows that start up to round 255 last two rounds, and the first window of three
-    rounds starts in round 257.
+    and α~ = 1/4, windows that start in round 255 or earlier last two rounds, and the first window
+    of three rounds starts in round 257.
 
     Args:
-        alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the
-            windows, see :class:`~botorch_tv.experts.Windows`.
+        alpha: Exponent of the growth of noise with age; ``alpha`` and ``alpha_tilde`` determine the
+            windows; see :class:`~botorch_tv.experts.Windows`.
         alpha_tilde: See :class:`~botorch_tv.experts.Windows`.
         inflate: Whether the noise variance of an answer or observation is σ² (1 + lag^alpha), as in
             [M] §2. If False the noise variance is σ², another interpretation of "standard GP-UCB"

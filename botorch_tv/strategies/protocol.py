@@ -1,4 +1,4 @@
-"""The base class of strategies: public calls, their checks, and the methods to define."""
+"""The base class of strategies: public calls, checks, and the methods of subclasses."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ if TYPE_CHECKING:  # BoTorch's models import SciPy, which most strategies do not
 class Strategy(ABC):
     """A bandit: it chooses where to measure next, and predicts the objective now.
 
-    A strategy is configuration and never changes. A strategy serves one trial (``batch_shape=()``)
+    A strategy is a configuration, and never changes. It serves one trial (``batch_shape=()``)
     or thousands of trials that advance together. Its methods are pure: they return new states and
-    do not change the old states. :class:`~botorch_tv.strategies.GPStrategy` is composed of parts;
-    most presets return such a strategy.
+    do not change the old states. Most presets return a :class:`~botorch_tv.strategies.GPStrategy`,
+    which is composed of parts.
     """
 
     # ---------------------------------------------------------------- defined by subclasses
@@ -71,7 +71,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """How the posterior is computed on a domain.
+        """The inference that computes the posterior on a domain.
 
         Args:
             domain: The domain.
@@ -181,7 +181,7 @@ class Strategy(ABC):
     def step(self, state: State) -> float | Tensor:
         """Default time from the newest measurement to the next, a scalar or `batch_shape`.
 
-        It is 1 unless a subclass overrides this method.
+        The default is 1; subclasses may override this method.
 
         Args:
             state: The current state.
@@ -232,7 +232,7 @@ class Strategy(ABC):
         return None
 
     def undisturbed(self) -> Strategy:
-        """The strategy without triggers, learning and expert, to be used with fantasies.
+        """The strategy without triggers, learning and expert, for use with fantasy observations.
 
         For the same data both strategies choose the same points.
         """
@@ -265,7 +265,7 @@ class Strategy(ABC):
 
     @functools.cached_property
     def _fingerprint(self) -> str | None:
-        """A text that identifies the strategy; equal strategies have equal texts everywhere."""
+        """A text that identifies the strategy; it is the same in all processes."""
         try:
             return fingerprinted(repr(self), self._begun)
         except Exception:  # a part may lack a working repr
@@ -288,7 +288,7 @@ class Strategy(ABC):
             domain: A :class:`Grid` or a :class:`Box`.
             batch_shape: Shape of the trials that advance together; empty for one trial.
             dtype: Dtype of all computations, float64 or float32.
-            device: Device of all computations; the domain's by default.
+            device: Device of all computations; by default the domain's device.
 
         Returns:
             A state to pass to :meth:`ask`.
@@ -377,8 +377,8 @@ class Strategy(ABC):
                 by default.
             ok: Whether the measurement succeeded, bool, `batch_shape`; True by default. After a
                 failure the round counts, but nothing is learned from it, and y may be anything.
-            noise: Noise variance of this observation, positive, a scalar or `batch_shape`; the
-                strategy's by default.
+            noise: Noise variance of this observation, positive, a scalar or `batch_shape`; by
+                default the strategy's noise variance.
             check: Whether to validate the values; the validation synchronises with the device.
             consume: Whether the new state may reuse the memory of ``state``. If True, many trials
                 are faster, but ``state`` must not be used afterwards.
@@ -445,7 +445,7 @@ class Strategy(ABC):
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
-        """Which points an expert should measure again, after :meth:`tell` and before :meth:`ask`.
+        """Points that an expert should measure again, after :meth:`tell` and before :meth:`ask`.
 
         Args:
             state: The current state.
@@ -469,7 +469,7 @@ class Strategy(ABC):
         """Add an expert's answers, which replace earlier answers and older observations.
 
         Args:
-            state: The newest state, of the consultation or later.
+            state: The newest state: the state of the consultation, or a later state.
             consultation: The question to the expert.
             y: The answers, `batch_shape x Q`; arbitrary where ``consultation.mask`` is False.
             ok: Which points were answered, bool, `batch_shape x Q`; all by default.
@@ -479,9 +479,9 @@ class Strategy(ABC):
             The new state. ``state.expert.unanswered`` counts the points without an answer.
 
         Raises:
-            InputDataError: If this strategy consults no expert, the number of answers differs from
-                the number of points, an answer is NaN or infinite, or the consultation belongs to
-                another run or is superseded.
+            InputDataError: If this strategy consults no expert; if the number of answers differs
+                from the number of points; if an answer is NaN or infinite; or if the consultation
+                belongs to another run or is superseded.
         """
         return self._absorb(state, consultation, y, ok, check)
 
@@ -515,7 +515,7 @@ class Strategy(ABC):
 
     @without_gradients
     def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
-        """The index of the arm that :meth:`recommend` returns, `batch_shape`, int64; on a grid.
+        """The index of the arm that :meth:`recommend` returns on a grid, `batch_shape`, int64.
 
         Args:
             state: The current state.

@@ -38,12 +38,12 @@ class ProcessStrategy(Strategy):
     width: Width
     """The confidence schedule."""
     exploration: Exploration
-    """How the posterior becomes a choice."""
+    """The rule that chooses from the posterior."""
 
     # ---------------------------------------------------------------- subclasses may override
 
     def _relearned(self, state: State) -> State:
-        """The state with newly learned hyperparameters if learning is due, else the same state."""
+        """The state with newly learned hyperparameters; the same state if learning is not due."""
         return state
 
     def _in_use(self, data: Data, state: State) -> Data:
@@ -106,7 +106,7 @@ class ProcessStrategy(Strategy):
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
         advanced = self._relearned(advanced)
         asked = repeated(0, shape, torch.int64, device)
-        if state.expert is not None:  # queries are reported in one round, then counted from 0
+        if state.expert is not None:  # side queries are reported once, then counted from 0
             none, asked = torch.zeros_like(asked), state.expert.asked
             advanced = advanced._replace(expert=state.expert._replace(asked=none))
         return advanced, Info(reset, asked, suggestion.sd, variance)

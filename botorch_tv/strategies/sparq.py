@@ -1,8 +1,8 @@
 """SparQ-GP-UCB and W-SparQ-GP-UCB: bandits with an expert who measures past points again.
 
-They are [M] Algorithms 1 and 2. In a round, ``tell`` adds the observation, ``consult`` returns the
-points at which the expert should measure f_now, ``absorb`` adds the expert's answers, and ``ask``
-returns the next choice.
+These strategies are Algorithms 1 and 2 of [M]. In a round, ``tell`` adds the observation,
+``consult`` returns the points at which the expert should measure f_now, ``absorb`` adds the
+expert's answers, and ``ask`` returns the next choice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from botorch_tv.validation import of_trial, settle_number
 
 
 def retained_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
-    """The old answers in the trials ``old_trials``, and the new answers in the other trials."""
+    """The answers of all trials: old answers in ``old_trials``, new answers in the other trials."""
     count, place = max(old.y.shape[-1], new.y.shape[-1]), old_trials.dim()
 
     def either(first: Tensor, second: Tensor, fill: float) -> Tensor:
@@ -131,7 +131,7 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
 
     Args:
         choice: Arms, `batch_shape x n`, or points, `batch_shape x n x d`.
-        batch_dims: Dimensions of the batch shape.
+        batch_dims: Number of dimensions of the batch shape.
 
     Returns:
         Two tensors `batch_shape x n`. First, whether a row differs from all earlier rows, bool.
@@ -220,7 +220,7 @@ class Windows(Schedule):
 
 @dataclass(frozen=True)
 class Refresh:
-    """When an expert is asked, and the number of points that the expert is asked to measure.
+    """Settings that say when an expert is asked, and about how many points.
 
     Args:
         schedule: The rounds after which the expert is asked.
@@ -245,7 +245,7 @@ class Refresh:
         """Whether the expert is asked after round t; never before the first round.
 
         Args:
-            t: The round, counted from 1; 0 before the first.
+            t: The round, counted from 1; 0 before the first round.
         """
         return t >= 1 and self.schedule.due(t)
 
@@ -263,24 +263,24 @@ class Refresh:
 class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
-    Regression uses the newest answers and the observations after the round of their consultation.
-    Older observations, including those of the round of the consultation, are dropped; their points
-    remain candidates for the next consultation. Answers and observations age from their own times.
+    Regression uses the newest answers and the observations after the round in which the expert was
+    asked for them. The observation of this round and all older observations are dropped; their
+    points remain candidates for the next consultation. The age of an answer or of an observation
+    counts from its own time.
 
-    The expert may be slow: answers absorbed rounds later have the time of their question, and
+    The expert may be slow: answers absorbed some rounds later have the time of the question, and
     regression uses them with all later observations. The expert may answer only some of the points
     (``ok``), and different points in each trial. A trial without any answer continues with its
     data. :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round
     but no answers have been absorbed since then. In this case :meth:`consult` and :meth:`absorb`
-    were not called, or the expert is slow or absent.
-    ``warnings.simplefilter("ignore", ExpertWarning)`` silences the warning.
+    were not called, or the expert is slow or absent. ``warnings.simplefilter("ignore",
+    ExpertWarning)`` silences the warning.
 
     Args:
-        decay: How covariance falls with the time between measurements.
-        inflation: How the noise of a measurement grows with its age.
-        exploration: How the posterior becomes a choice; upper confidence bounds by default.
-        refresh: When the expert is asked, and the number of points that the expert is asked to
-            measure.
+        decay: The decay of covariance with the time between measurements.
+        inflation: The growth of a measurement's noise variance with its age.
+        exploration: The rule that chooses from the posterior; upper confidence bounds by default.
+        refresh: Settings that say when the expert is asked, and about how many points.
 
     Raises:
         ValueError: If a number is out of range.
@@ -305,7 +305,7 @@ class SparQ(KernelStrategy):
         return super()._initial(domain, basis, shape)
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """How the posterior is computed: by regression, because answers replace data.
+        """Inference by regression, because answers replace data.
 
         Args:
             domain: The domain.
@@ -400,8 +400,8 @@ class SparQ(KernelStrategy):
         if check and not all_trials:
             warnings.warn(
                 f"the expert gave no answer in {int((~any_answer).sum())} of "
-                f"{any_answer.numel()} trials after round {consultation.round}; these continue "
-                "with their data.",
+                f"{any_answer.numel()} trials after round {consultation.round}; these trials "
+                "continue with their data.",
                 ExpertWarning,
                 stacklevel=4,  # the warning points to the caller of absorb
             )

@@ -95,7 +95,7 @@ def _require_version(saved_by: str) -> SavedBy:
 
 
 class State(NamedTuple):
-    """Everything carried from round to round; save it with ``torch.save``.
+    """Everything that a strategy carries from round to round; save it with ``torch.save``.
 
     Attributes:
         domain: The domain, shared by all trials.
@@ -145,7 +145,7 @@ def _restored(saved_by: SavedBy, *parts: Any) -> State:
 
 
 class Suggestion(NamedTuple):
-    """A choice with the prediction it was based on.
+    """A choice, and the prediction at the chosen point.
 
     Attributes:
         X: The point to measure, `batch_shape x d`, followed by the context if the box has any.
@@ -180,7 +180,8 @@ class Info(NamedTuple):
 
     Attributes:
         reset: Whether earlier observations were forgotten, `batch_shape`, bool: because a period
-            ended before the choice of this round, or because a trigger reset at its observation.
+            ended before the choice of this round, or because the observation of this round
+            triggered a reset.
         side_queries: Number of measurements requested from an expert since the previous
             observation, `batch_shape`, int64.
         sd: Predicted standard deviation of f at the suggestion, `batch_shape`.

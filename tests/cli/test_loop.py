@@ -180,7 +180,7 @@ def test_choices_of_a_loop_from_python_are_written_as_python_or_json_has_them(tm
     assert table["on"].tolist() == [True, False, False]
     assert table["size"].tolist() == [1, 2.5, "big"]
     Loop({"size": Choice(1, "1")}).save(file)
-    assert "'size=1' may be 1 or '1'" in call("observe", file, "1", "size=1", fails=True)
+    assert "'size=1' may mean 1 or '1'" in call("observe", file, "1", "size=1", fails=True)
 
 
 def test_coordinates_without_names(tmp_path, call):
@@ -359,10 +359,10 @@ REFUSED_TABLES = {
     "x,y\n0.5,1": EXACTLY + " 'time', but has x, y; .* by --y and --times",
     "time,X,y\n2026-03-01,1,1": EXACTLY + " 'x', but has time, X, y; name columns like the par",
     "time,x,x,y\n2026-03-01,1,1,1": EXACTLY + " 'x', but has time, x, x, y",
-    "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1": "x is 2.0, .* In line 3 of .*past.csv",
-    "time,x,y\n2026-03-01,0.5,1\n3,0,1": "time is 3.* with another unit. In line 3",
-    "time,x,y\n2026-03-01,0.5,good": "'good' is not a number; .* In line 2",
-    "time,x,y\n01.03.2026,0.5,1": "neither a number nor a date; .* In line 2",
+    "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1": "x is 2.0, .* in line 3 of .*past.csv",
+    "time,x,y\n2026-03-01,0.5,1\n3,0,1": "time is 3.* with another unit. .*in line 3",
+    "time,x,y\n2026-03-01,0.5,good": "'good' is not a number; .* in line 2",
+    "time,x,y\n01.03.2026,0.5,1": "neither a number nor a date; .* in line 2",
     "time,x,y\n,0.5,1": "'' is neither a number nor a date",
     "time;x;y\n2026-03-01;0,5;1.000,5": "may have a thousands separator; write all",
     "time;x;y\n2026-03-01;0,5;2.5": "may have a thousands separator; write all",

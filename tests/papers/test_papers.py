@@ -329,7 +329,7 @@ def test_one_reading_of_a_paper_is_enough():
     outcome = claims.judge_readings({"B = 1": wrong, "B = 2": right}, results)
     assert outcome.holds is True
     assert outcome.verdict.startswith("With B = 1: 0 of 1 orders of the paper hold; wrong")
-    assert "With B = 2: The one of the orders of the paper holds" in outcome.verdict
+    assert "With B = 2: 1 of 1 orders of the paper holds" in outcome.verdict
     assert outcome.table["reading"].tolist() == ["B = 1", "B = 2"]
     assert claims.judge_readings({"one": wrong, "other": wrong}, results).holds is False
 

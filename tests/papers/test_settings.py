@@ -556,7 +556,7 @@ def test_table_1_shares_and_deviations():
     assert "deviations at abrupt-fixed: IGP-UCB 1.0 (238.9 in the paper), " in outcome.verdict
     assert "ET-GP-UCB 4.0 (2.7 in the paper)." in outcome.verdict
     # A share of 3 in 4 has the standard error √(¾ ¼ / 3).
-    assert "every rival for 0.8 ± 0.2 of the functions" in outcome.verdict
+    assert "every rival in 0.8 ± 0.2 of the trials" in outcome.verdict
     share = claims.share_of_trials(results["slow"], [("SW-GP-UCB", "WGP-UCB")])
     assert share == (0.75, pytest.approx(0.25))
     tied = make_result({"A": [[1], [1]], "B": [[1], [2]]})
@@ -593,7 +593,7 @@ def test_m_synthetic_counts_side_queries():
     row = outcome.table[outcome.table["case"] == "logarithmic"].iloc[-1]
     assert (row["sparq"], row["w_sparq"], row["share"]) == (8.0, 1.5, 1.5 / 8)
     assert (row["windows"], row["windows_of_theory"], row["answer"]) == (1, 1, "yes")
-    assert "asks 19% of the 8 side queries" in outcome.verdict
+    assert "asks 19% as many side queries as the 8 of" in outcome.verdict
     results["theory"].data["side_queries"].values[1, 0, 1] = 1  # one round too many
     assert mauduit._judge(results).table.iloc[-1]["answer"] == "no"
 
