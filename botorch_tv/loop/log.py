@@ -39,7 +39,7 @@ class Measurement:
     """A suggestion and its answer.
 
     Attributes:
-        number: The number of the suggestion; -1, -2, ... if it was not suggested.
+        number: The number of the suggestion; -1, -2, ... if the measurement was not suggested.
         point: The coordinates of the point, followed by the context.
         arm: The index of the arm on a grid; None on a box.
         planned_for: The time for which the point was chosen.
