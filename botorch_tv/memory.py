@@ -33,7 +33,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def _allowed() -> int:
-    """The memory that `ulimit -v` allows this process to add, on Linux."""
+    """On Linux, the memory that `ulimit -v` allows this process to add."""
     import resource
 
     most = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -164,7 +164,7 @@ def like(state: State) -> Tensor:
 
 
 class MeasurementLog(NamedTuple):
-    """Measurements in order of time, and states after some of them; immutable.
+    """A loop's measurements in order of time, with the states after some of them; immutable.
 
     The loop, the sampler for Optuna and the node for Ax use this class. Methods return a new log.
 
@@ -177,8 +177,8 @@ class MeasurementLog(NamedTuple):
     or the model that made the prediction has been reset by an answer that arrived later.
 
     A question to an expert refers to all answers of earlier times, and to the answers of its own
-    time that have already arrived. The expert's reply replaces these answers. It also replaces
-    answers of earlier times that arrive after it.
+    time that have already arrived. The expert's reply replaces these answers. The reply also
+    replaces answers that arrive after it but have earlier times.
 
     Attributes:
         strategy: The strategy.
@@ -211,7 +211,7 @@ class MeasurementLog(NamedTuple):
         return self.states[-1]
 
     def before(self, time: float) -> State:
-        """The state before an answer of a given time."""
+        """The state before an answer with a given time."""
         place = bisect_right(self.answers, time, key=lambda answer: answer.time)
         state = self._base(place)
         for after, _ in islice(self._steps(state, self.answers), place - state.rounds):
@@ -235,7 +235,7 @@ class MeasurementLog(NamedTuple):
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
         """The log with the given answers instead of its own; the log must have no replies.
 
-        All answers from the first difference on are replayed.
+        The log replays all answers from the first that differs.
 
         Args:
             answers: All answers, in any order.
@@ -251,7 +251,7 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def absorbed(self, reply: Question) -> MeasurementLog:
-        """The log with one more expert's reply, to a question newer than all answered questions."""
+        """The log with one more reply of an expert, whose question is newer than all others."""
         place = self.place_of(reply)
         states = tuple(
             state if state.rounds < place else self._with_reply(state, reply, place)
@@ -267,7 +267,7 @@ class MeasurementLog(NamedTuple):
     def _replayed(
         self, place: int, answers: tuple[Measurement, ...], oldest: int
     ) -> MeasurementLog:
-        """The log with other answers; the first ``place`` answers are unchanged."""
+        """The log with other answers; the first ``place`` answers are the same as before."""
         base = self._base(place)
         states, resets = [old for old in self.states if old.rounds <= base.rounds], []
         try:
@@ -301,7 +301,7 @@ class MeasurementLog(NamedTuple):
         trigger = max((answer.arrival for answer, reset in fired if reset), default=-1)
         for answer in answers[begun:]:
             suggestion, stored = answer.suggestion(state), answer.predicted
-            # The model that made the prediction was reset before this answer arrived.
+            # Stale: the model that made the prediction was reset before this answer arrived.
             stale = stored is not None and strategy.process.reacts and answer.known <= trigger
             if stale or (stored is None and strategy.compares):
                 fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
@@ -345,7 +345,7 @@ class MeasurementLog(NamedTuple):
     # ---------------------------------------------------------------- choosing
 
     def success(self, now: float, failed: Iterable[Place] = ()) -> Success | None:
-        """The probability of success over the domain; None if no measurement has failed.
+        """The probability of success at each point; None if no measurement has failed.
 
         Args:
             now: The present time, no earlier than the newest answer.
@@ -375,8 +375,8 @@ class MeasurementLog(NamedTuple):
 
         Args:
             waiting: Open suggestions; their fantasy is the predicted mean.
-            now: The present time; later times of points are replaced by it. None to use all times
-                of points unchanged.
+            now: The present time, which replaces later times of points. With None, all times of
+                points stay the same.
             stopped: Points of pruned trials; their fantasy is the median of all answers or the
                 predicted mean, whichever is worse.
         """
@@ -460,7 +460,7 @@ def replayed(
 
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
-    """Predicted mean, sd and sqrt(beta) at a row's point, for the time for which it was planned."""
+    """Predicted mean, sd and sqrt(beta) at a row's point and planned time."""
     when = plan.planned_for
     state = log.before(when) if plan.number < 0 else log.state
     if state.rounds:
@@ -491,7 +491,7 @@ def is_retained(count: int, newest: int, oldest: int) -> bool:
     with 2^j ≥ L - 1. This age is less than 3 L.
 
     Args:
-        count: Number of answers in the state.
+        count: Number of answers that the state includes.
         newest: Number of all answers of the log.
         oldest: Maximum age, in answers, of the earlier states that the log retains.
     """
@@ -505,7 +505,7 @@ def oldest_for(late: int) -> int:
     return late - 1 + (1 << (before - 1).bit_length())
 
 
-# ---------------- new trials of categories that have long been untried
+# ---------------- new trials of categories that have been untried for long
 
 EVERY = 10
 """While a category is due to be tried again, one in this number of trials tries it."""
@@ -517,7 +517,7 @@ MOST_PATIENCE = 240
 
 
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
-    """The category that is longest untried, as axis and level; None if no category is due.
+    """The category untried for the longest time, as axis and level; None if no category is due.
 
     Measurements of other categories do not show that a category has improved, so every category
     must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, such trials are

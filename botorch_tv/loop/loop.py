@@ -1,4 +1,4 @@
-"""A stateful optimisation loop that is saved to a file and resumed from it."""
+"""An optimisation loop that can be saved to a file and resumed from it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Make a method of a loop run under the lock of the loop."""
+    """Make a method of a loop hold the loop's lock while it runs."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
@@ -134,13 +134,14 @@ class Loop:
     each open suggestion had been answered with its predicted mean (GP-BUCB, Desautels et al.,
     2014). The prediction printed with a suggestion uses real answers only.
 
-    **Failures.** ``tell(ok=False)`` carries no value of the objective, but lowers the probability
+    **Failures.** ``tell(ok=False)`` reports no value of the objective, but lowers the probability
     that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is not
     suggested if its probability of success is less than half of the highest in the domain. A point
     that is more likely to fail than to succeed is not recommended.
 
-    **Late answers.** An answer measured before the newest answer is inserted at its time, and all
-    later answers are replayed. This is fast if there are at most 2 x ``pending`` later answers.
+    **Late answers.** If an answer has an earlier time than the newest answer, the loop inserts it
+    at its time and replays all later answers. This is fast if there are at most 2 x ``pending``
+    later answers.
 
     **Triggers.** An event trigger compares an answer with the prediction made with its suggestion.
     A measurement that was not suggested is compared with a prediction made at its arrival. In a
@@ -158,7 +159,7 @@ class Loop:
     **Experts.** After ``tell``, :meth:`consult` returns the points that an expert should measure
     again now, and :meth:`absorb` takes some or all of the answers. The answers describe the
     objective at the time of the newest measurement before the consultation. They replace all
-    measurements made before, including those that arrive late.
+    measurements made before that time, including measurements that arrive late.
 
     Args:
         first: The domain, or the strategy if ``second`` is the domain.
@@ -170,15 +171,15 @@ class Loop:
         pending: Maximum number of open suggestions; may be changed later.
         seed: Seed of strategies that draw random numbers, or that sample points for an expert.
         unit: Unit of time if times are datetimes: ``"seconds"``, ``"minutes"``, ``"hours"``,
-            ``"days"`` or ``"weeks"``; rates of forgetting are per unit. The default is hours.
+            ``"days"`` or ``"weeks"``; rates of forgetting refer to this unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
         dtype: Dtype of all computations, float64 or float32.
         device: Device of all computations; the device of the domain by default.
 
     Raises:
-        ValueError: If ``pending`` is below 1, there is no such ``unit``, ``maximize`` contradicts
-            the strategy, or the strategy does not fit the domain.
+        ValueError: If ``pending`` is below 1, ``unit`` is unknown, ``maximize`` contradicts the
+            strategy, or the strategy does not fit the domain.
         InputDataError: As for :meth:`Strategy.init`.
 
     Example:
@@ -217,12 +218,12 @@ class Loop:
             strategy = adaptive_gp_ucb(maximize=maximize is not False)
         require(
             maximize in (None, strategy.maximize),
-            f"Loop: maximize is {shown(maximize)}, but the strategy's is {strategy.maximize}; "
-            "pass it to the strategy alone.",
+            f"Loop: maximize is {shown(maximize)}, but the strategy has maximize="
+            f"{strategy.maximize}; pass maximize to the strategy alone.",
         )
         require(
             strategy.remakes_suggestions,
-            f"Loop: {strategy!r} needs to know which member made each suggestion, but a loop does "
+            f"Loop: {strategy!r} needs the member that made each suggestion, but a loop does "
             "not store this; use ask() and tell() of the strategy, or a Loop of a single member.",
         )
         self._lock = LoopLock()
@@ -261,8 +262,8 @@ class Loop:
         """Make a loop that starts from earlier measurements.
 
         Args:
-            given: Strategy, domain, X and y in this order, unless passed by name; the strategy is
-                optional, ``Loop.from_table(domain, X, y)``.
+            given: Strategy, domain, X and y in this order, unless passed by name. The strategy is
+                optional, as in ``Loop.from_table(domain, X, y)``.
             strategy: As for :class:`Loop`.
             domain: As for :class:`Loop`.
             X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
@@ -345,8 +346,9 @@ class Loop:
         """
         if len(self._open) >= self.pending:
             raise InputDataError(
-                f"pending is {self.pending}, and these are open: {self._units.listed(self._open)}; "
-                f"tell or discard a suggestion by its number, or set pending to {self.pending + 1}."
+                f"pending is {self.pending}, and these suggestions are open: "
+                f"{self._units.listed(self._open)}; tell or discard a suggestion by its number, or "
+                f"set pending to {self.pending + 1}."
             )
         present, log = self._present(now), self._log
         row = context_row(self.state, context)
@@ -427,8 +429,8 @@ class Loop:
             X: The point, `d` numbers, or a dict of named parameters; with named parameters a tensor
                 is a point of the unit cube, like ``suggestion.X``.
             y: The observation, a scalar; ignored if ``ok`` is False.
-            time: Time of the measurement, with the default of ``now`` in :meth:`ask`. It may lie
-                before the newest measurement.
+            time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. It
+                may lie before the newest measurement.
             noise: Noise variance of this measurement; by default the noise variance of the
                 strategy. The adaptive strategy estimates the noise itself and refuses this
                 argument.
@@ -488,10 +490,10 @@ class Loop:
         Args:
             number: Number of the answered suggestion, or -1, -2, ... for a measurement that was not
                 suggested; see :meth:`table`.
-            y: The right observation, a scalar; unchanged by default. A value turns a failure into a
-                success.
+            y: The corrected observation, a scalar; by default the observation stays as it is. A
+                value turns a failure into a success.
             ok: False if the measurement failed.
-            time: The right time; unchanged by default.
+            time: The corrected time; by default the time stays as it is.
 
         Raises:
             InputDataError: If there is no measurement of this number, the arguments change nothing,
@@ -532,17 +534,17 @@ class Loop:
 
     @locked
     def consult(self) -> NumberedConsultation | None:
-        """The points that an expert should measure again now; call it after :meth:`tell`.
+        """The points that an expert should measure again now; call this method after :meth:`tell`.
 
         The strategy schedules consultations by the number of measurements that have arrived,
         including late measurements and those that were not suggested. All points are to be measured
         at the newest time.
 
         Returns:
-            The consultation; repeated calls return the same one until there is a newer measurement.
-            None if no consultation is due, if it has been answered, or if the strategy has no
-            expert. A consultation stays open until :meth:`absorb` takes answers to it or to a newer
-            one; at most 16 are open.
+            The consultation; until there is a newer measurement, repeated calls return the same
+            object. None if no consultation is due, if it has been answered, or if the strategy has
+            no expert. A consultation stays open until :meth:`absorb` takes answers to it or to a
+            newer one; at most 16 are open.
         """
         log, state = self._log, self.state
         newest = next(reversed(self._consultations.values()), None)
@@ -596,7 +598,8 @@ class Loop:
         asked = self._consultations.get(number) if type(number) is int else None
         if asked is None or getattr(consultation, "row", asked) != asked:
             raise InputDataError(
-                f"consultation {shown(number)} is not open; open are {list(self._consultations)}. "
+                f"consultation {shown(number)} is not open; open consultations: "
+                f"{list(self._consultations)}. "
                 f"Absorb answers once, in order of time; at most {MOST_OPEN} stay open."
             )
         answers = as_replies(y, ok, len(asked.points))
@@ -618,12 +621,12 @@ class Loop:
 
     @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point with the best lower bound, mean - sd / 2, in the form of ``suggestion.point``.
+        """The point with the highest lower bound, mean - sd / 2; a value like ``suggestion.point``.
 
-        When minimising, it is the point with the best upper bound, mean + sd / 2. Points more
+        When minimising, it is the point with the lowest upper bound, mean + sd / 2. Points more
         likely to fail than to succeed are excluded. Until the adaptive strategy makes predictions,
-        the result is the best point measured. A warning is issued if no measurement supports the
-        point.
+        the result is the best point measured. A warning is issued if the posterior variance at the
+        point exceeds half the prior variance.
 
         Args:
             now: As in :meth:`ask`.
@@ -691,8 +694,8 @@ class Loop:
 
         Args:
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`. If a domain has a context but none is given, the text has no
-                best setting.
+            context: As in :meth:`ask`. If the domain has a context and no context is given, the
+                text omits the best setting.
 
         Returns:
             Up to six lines.
@@ -734,16 +737,17 @@ class Loop:
     ) -> Figure:
         """Plot observations and choices over time, and the predicted objective now.
 
-        The upper panel shows each observation, and the prediction made before it, plus and minus
-        two standard deviations. Below, each parameter has two panels: its chosen values over time
-        and, once there are predictions, a slice of the posterior through the current best point.
+        The upper panel shows each observation, and the mean predicted for it with a band of two
+        standard deviations to each side. Below, each parameter has two panels: its chosen values
+        over time and, once there are predictions, a slice of the posterior through the current best
+        point.
 
         Args:
             path: Where to write the figure; its extension selects the format.
             ax: Axes for the upper panel alone; nothing else is drawn then.
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`. If a domain has a context but none is given, there are no
-                slices.
+            context: As in :meth:`ask`. If the domain has a context and no context is given, the
+                figure has no slices.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -788,7 +792,7 @@ class Loop:
     @property
     @locked
     def last(self) -> LastAnswer | None:
-        """The newest answer to arrive, and whether it triggered a reset; None before the first."""
+        """The newest answer to arrive, and whether it triggered a reset; None before any answer."""
         pairs = zip(self._log.answers, self._log.resets)
         newest = max(pairs, key=lambda pair: pair[0].arrival, default=None)
         return None if newest is None else LastAnswer(newest[0].number, newest[1])
@@ -854,14 +858,14 @@ class Loop:
         Raises:
             OSError: If the file cannot be written; an existing file is then unchanged.
             ValueError: If the strategy or domain has parts that cannot be described, or another
-                process has written the file since this loop was loaded from it or saved there.
+                process has written the file since this loop last loaded or saved it.
         """
         path = Path(path)
         saved, present = self._saved, _version(path)
         require(
             saved is None or present is None or saved[0] != present[0] or saved == present,
-            f"{path} has been written since this loop was loaded from it or saved there, and the "
-            "new rows would be lost; load the file and add the missing answers there, or save this "
+            f"{path} has been written since this loop last loaded or saved it, and the new rows "
+            "would be lost; load the file and add the missing answers there, or save this "
             "loop under another name.",
         )
         state, drawn = self._generator.get_state(), None
@@ -902,9 +906,9 @@ class Loop:
         which depends on processor and threads. If rows of the file were changed, added or deleted
         by hand, a warning names them, and the loop continues from the changed rows.
 
-        With ``snapshot``, loading takes the same time for any number of answers. Whenever 32 more
-        answers have arrived, loading stores the state after all but the newest answers in a
-        snapshot of 10 to 100 MB beside the file. A snapshot is ignored if it is damaged, or if it
+        With ``snapshot``, loading takes the same time for any number of answers. After every 32
+        further answers, loading stores a snapshot of 10 to 100 MB beside the file; it contains the
+        state after all but the newest answers. A snapshot is ignored if it is damaged, or if it
         belongs to other answers, another strategy or other versions of libraries.
 
         Args:
@@ -1018,7 +1022,7 @@ class Loop:
         return describe(self._strategy, "strategy")
 
     def _has_best(self, context: Numbers | None) -> bool:
-        """Whether the strategy predicts, and the context is given if the domain has one."""
+        """Whether the strategy predicts, and a context is given if the domain has a context."""
         given = context is not None or self.domain.columns == self.domain.dim
         return given and bool(self._strategy.predicts(self.state))
 
@@ -1037,7 +1041,7 @@ class Loop:
         return sd**2 > UNSUPPORTED_SHARE * self._strategy.prior_variance(self.state)
 
     def _success(self, present: float | None) -> Success | None:
-        """The probability of success over the domain; None if no measurement has failed."""
+        """The probability of success at each point; None if no measurement has failed."""
         now = self.state.time + self._strategy.step(self.state) if present is None else present
         return self._log.success(float(now))
 
@@ -1058,7 +1062,7 @@ class Loop:
         row = self._open.get(number) if type(number) is int else None
         if row is None or getattr(suggestion, "row", row) != row:
             raise InputDataError(
-                f"suggestion is {shown(suggestion)}, but open are: "
+                f"suggestion is {shown(suggestion)}, but the open suggestions are: "
                 f"{self._units.listed(self._open) or 'none'}; give the number of an open "
                 "suggestion, ask for a new one, amend an answer, or observe a point that was not "
                 "suggested."
@@ -1082,8 +1086,8 @@ class Loop:
             if answer.number == number and not isinstance(number, bool):
                 return answer
         raise InputDataError(
-            f"there is no measurement {shown(number)}; give a number of the table: that of an "
-            "answered suggestion or, for a measurement that was not suggested, -1, -2, ..."
+            f"there is no measurement {shown(number)}; give a number from the table: a "
+            "suggestion's number or, for a measurement that was not suggested, -1, -2, ..."
         )
 
     def _change(self, wrong: Measurement, right: Measurement | None) -> None:

@@ -1,4 +1,4 @@
-"""A sampler for Optuna that discounts old trials, and the parameters that are best now."""
+"""A sampler for Optuna that discounts old trials, and a function for the best parameters now."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 class StudyData(NamedTuple):
-    """The data for the choice of a trial: the log, and the trials by kind; see :func:`sort`."""
+    """The data for choosing a trial's point: the log, and the trials by kind; see :func:`sort`."""
 
     log: MeasurementLog
     space: StudySpace
@@ -109,7 +109,7 @@ class DriftSampler(BaseSampler):
 
     **Parameters.** Floats, integers and categorical parameters are modelled if all trials have them
     with the same range; other parameters are sampled independently. Lengthscales are fractions of a
-    range. Any two categories are as far apart as the ends of a range; see
+    parameter's range. Any two categories are as far apart as the ends of a range; see
     :class:`~botorch_tv.strategies.parameters.Choice`.
 
     **Categories.** With the default strategy, a category missing from the newest 30 trials is tried
@@ -117,13 +117,13 @@ class DriftSampler(BaseSampler):
     each attempt without success, up to 240 trials.
 
     Args:
-        strategy: The strategy; its ``maximize`` is taken from the study. The strategy's data are
-            the values of the study, at times in ``unit``. The default is
+        strategy: The strategy; its ``maximize`` is taken from the study. The strategy receives the
+            values of the study with their times in ``unit``. The default is
             :func:`~botorch_tv.strategies.adaptive_gp_ucb` or, with more than 20 columns,
             :func:`~botorch_tv.optuna.sampler.learning_strategy` in units set by the first 8 trials.
-        time_key: User attribute with the time of each trial, a number in any unit, which every
-            trial must set before its first ``suggest_``. By default Optuna's time stamps: the end
-            of a completed trial, the start of a new trial.
+        time_key: Name of the user attribute with the time of a trial, a number in any unit. Every
+            trial must set the attribute before its first ``suggest_``. By default Optuna's time
+            stamps: the end of a completed trial, the start of a new trial.
         unit: Unit of time stamps.
         n_startup_trials: Number of ended trials before the model is used; four of them must have a
             value. Until then points fill the space.
@@ -160,7 +160,8 @@ class DriftSampler(BaseSampler):
         require(
             strategy is None or (strategy.remakes_suggestions and not strategy.consults),
             f"DriftSampler: {strategy!r} consults an expert or needs the member that made each "
-            "suggestion. Optuna does not store these; use ask and tell of the strategy.",
+            "suggestion. Optuna stores neither experts' answers nor members; use ask and tell of "
+            "the strategy.",
         )
         self._strategy = strategy
         self._clock = TrialClock(time_key, unit)
@@ -309,7 +310,7 @@ class DriftSampler(BaseSampler):
         return StudyData(log, space, unit, *trials)
 
     def _success(self, data: StudyData, now: float) -> Success | None:
-        """The probability of success over the space; None if no trial has failed."""
+        """The probability of success at each point; None if no trial has failed."""
         failed = [trial for trial in data.failed for _ in range(failures(trial))]
         return data.log.success(now, self._ended(data, failed, now))
 
@@ -348,7 +349,7 @@ class DriftSampler(BaseSampler):
 
 
 def common(study: Study) -> dict[str, BaseDistribution]:
-    """Parameters with the same distribution in all complete trials and several possible values."""
+    """Parameters with several possible values and the same distribution in all complete trials."""
     found = intersection_search_space(study.get_trials(deepcopy=False))
     return {name: distribution for name, distribution in found.items() if not distribution.single()}
 
@@ -371,9 +372,9 @@ class BestNow(NamedTuple):
 def best_now(
     study: Study, sampler: DriftSampler | None = None, *, now: float | datetime | None = None
 ) -> BestNow:
-    """The parameters with the best lower bound of the objective, mean - sd / 2, now.
+    """The parameters at which the objective now has the highest lower bound, mean - sd / 2.
 
-    When minimising, these are the parameters with the best upper bound, mean + sd / 2. Settings
+    When minimising, these are the parameters with the lowest upper bound, mean + sd / 2. Settings
     more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift: it
     compares values of different times.
 
@@ -386,7 +387,8 @@ def best_now(
             replaced by the time of that trial.
 
     Returns:
-        The parameters, tried or not, and their predicted mean and standard deviation.
+        The parameters, which no trial need have tried, and their predicted mean and standard
+        deviation.
 
     Raises:
         ValueError: If the study has several objectives or no common parameter, its sampler is not

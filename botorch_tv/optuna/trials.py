@@ -68,7 +68,7 @@ class TrialClock:
         return self._attribute(trial)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
-        """The present time: ``now``, else the clock's time or, with a key, the newest trial's time.
+        """The present: ``now`` if given, else the clock's or, with a key, the newest trial's time.
 
         Raises:
             ValueError: If ``now`` is of another kind than the times of the trials.
@@ -197,7 +197,7 @@ def _has_value(trial: FrozenTrial) -> bool:
 
 
 def failures(trial: FrozenTrial) -> int:
-    """The number of failures as which a trial counts."""
+    """The number of failures that a trial counts as."""
     return CERTAIN if _infeasible(trial) else 1
 
 

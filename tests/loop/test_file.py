@@ -234,7 +234,7 @@ def test_a_file_written_by_another_process_is_not_overwritten(tmp_path):
     other.observe([0.5], 1.0)
     other.save(file)
     first.observe([0.25], 2.0)
-    with pytest.raises(ValueError, match="has been written since this loop was loaded from it"):
+    with pytest.raises(ValueError, match="has been written since this loop last loaded"):
         first.save(file)
     assert Loop.load(file).history.y.tolist() == [1.0]
     first.save(tmp_path / "another.json")
