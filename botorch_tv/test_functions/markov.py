@@ -1,4 +1,4 @@
-"""Draws from a Gaussian process on a box in random features; they drift by the Markov model."""
+"""Functions drawn from a Gaussian process by random features; they drift by the Markov model."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ def frequencies_of(
 ) -> Tensor:
     """Angular frequencies drawn from a kernel's spectral density, `shape x d`, float64.
 
-    By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential kernel,
-    ω is normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω is such a normal
-    vector divided by √(χ²_{2ν} / 2ν), so ω has Student's t distribution with 2ν degrees of freedom.
+    By Bochner's theorem, k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential
+    kernel, ω is normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω is such a
+    normal vector divided by √(χ²_{2ν} / 2ν), so ω has Student's t distribution with 2ν degrees of
+    freedom.
 
     Args:
         lengthscale: Lengthscale of each coordinate, `d`.
         smoothness: The smoothness ν of a Matérn kernel; infinite for the squared exponential
             kernel.
-        shape: Shape of the tensor of frequencies, without the dimension of coordinates.
+        shape: Shape of the result, without its last dimension of size d.
         generator: Source of the random numbers.
     """
     normal = partial(torch.randn, generator=generator, dtype=torch.float64, device="cpu")
@@ -72,7 +73,7 @@ once."""
 
 
 class MarkovFunction(TimeVaryingTestFunction):
-    """A draw from a Gaussian process on a box; it drifts by the Markov model, [B16] §2.
+    """A function drawn from a Gaussian process; it drifts by the Markov model, [B16] §2.
 
     f_t(x) = √(k(x, x) / F) Σ_i a_i(t) cos ω_iᵀx + b_i(t) sin ω_iᵀx, a sum over F frequencies ω_i,
     drawn from the spectral density of the kernel k. Each weight w, an a_i or a b_i, starts as a
@@ -105,8 +106,8 @@ class MarkovFunction(TimeVaryingTestFunction):
         bounds: Bounds of the coordinates; [0, 1] each by default.
         changes: Rounds in which all weights are drawn anew.
         horizon: The last round.
-        batch_shape: Batch shape of independent functions, such as one for each of several
-            optimisation runs that advance together. X is then `batch_shape x n x (d + 1)`, or
+        batch_shape: Batch shape of independent functions, for example one function for each of
+            several simultaneous optimisation runs. X is then `batch_shape x n x (d + 1)`, or
             broadcasts to this shape.
         features: The number F of frequencies.
         seed: Seed of the draw.

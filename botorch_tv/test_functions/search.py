@@ -29,12 +29,13 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, 
 
     In a step, a coordinate at a bound is fixed if the gradient points out of the box. In all other
     coordinates, the step is the gradient divided by the absolute curvature along each principal
-    direction. With absolute values, ascents leave saddle points. The damping is increased until the
-    value increases, so no ascent ends at a lower value than that of its starting point.
+    direction. Because the curvature is absolute, ascents leave saddle points. The damping is
+    increased until the value increases, so no ascent ends at a lower value than that of its
+    starting point.
 
     Args:
-        derivatives: Value and derivatives of the function at points; those at a point depend on no
-            other point.
+        derivatives: Function that returns value and derivatives at points; the results for a point
+            depend on no other point.
         X: Starting points in the box, `n x d`.
         bounds: Bounds of the box, `2 x d`.
 
@@ -64,8 +65,8 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
     """The best of several ascents, for each of several functions.
 
     Args:
-        derivatives: Values and derivatives of the functions at `m k` points; the points of function
-            i, counted from 0, are points i k, ..., i k + k - 1.
+        derivatives: Function that returns values and derivatives at `m k` points; the points of
+            function i, counted from 0, are points i k, ..., i k + k - 1.
         starts: Starting points of each function, `m x k x d`.
         bounds: Bounds of the box, `2 x d`.
 

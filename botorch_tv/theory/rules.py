@@ -65,7 +65,7 @@ def analysis_block(
 
 @checked
 def budget_period(horizon: int, budget: float, gain: float) -> int:
-    """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, period of BR-GP-UCB and window of SW-GP-UCB.
+    """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, the period of BR-GP-UCB and the window of SW-GP-UCB.
 
     The rule is from Zhou and Shroff (2021), as quoted in [W22] §7. The rule gives only an order;
     this function sets its constant to 1.
