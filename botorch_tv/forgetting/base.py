@@ -1,4 +1,4 @@
-"""Base classes for decays, inflations and retentions; learnable parameters; the observation log.
+"""Base classes of decays, inflations and retentions, with classes for parameters and the log.
 
 During learning, the unit of time is the median time between observations. The same initial values,
 bounds and priors then suit times in seconds and times in days. Each parameter declares how its
@@ -36,11 +36,10 @@ class Parameter:
         lower: Lower bound of the value.
         upper: Upper bound of the value.
         power: Exponent of time in the parameter's unit: -1 for a rate, 1 for a duration, 0 for a
-            pure number. A scalar, or a function that computes the exponent from the values of all
-            parameters.
+            pure number. The exponent is a number, or a function of the values of all parameters.
         share: ``"lost"`` if the parameter is a fraction lost per unit of time, such as ε;
             ``"retained"`` if it is a fraction retained, such as γ; None otherwise. For a fraction,
-            ``power`` is the exponent for -ln(1 - ε) or -ln γ instead of the value.
+            ``power`` is the exponent for -ln(1 - ε) or -ln γ, not for the fraction itself.
         prior: Prior of the value; for a retained fraction γ, prior of 1 - γ. None for no prior.
         beside_scale: Prior for models that standardise outcomes and also learn the variance; None
             to use ``prior`` in these models, too.
@@ -49,8 +48,8 @@ class Parameter:
             ``upper`` for any other parameter. With None, searches use ``lower`` and ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
-        fast_start: Value at which the second search of a strategy starts, and any search that would
-            otherwise start beyond ``uncorrelated_beyond``.
+        fast_start: Start of a strategy's second search, and of any search that would otherwise
+            start beyond ``uncorrelated_beyond``.
 
     Example:
         >>> class Seasonal(Decay):
@@ -192,7 +191,7 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
 
     Args:
         times: Times of observations, `... x n`, in any order; equal times count once.
-        live: Whether to use each time, `... x n`, bool; all by default.
+        live: For each time, whether to use it, `... x n`, bool; True by default.
 
     Returns:
         The median, positive, `...`; 1 for rows with fewer than two different times.
@@ -247,7 +246,7 @@ class Log:
             `batch_shape`, int64.
         first_time: Time of the very first observation, `batch_shape`, float64.
         newest: The observation just made, which is the last row; None before a choice.
-        reset: Whether each trial was reset in this round, `batch_shape`, bool; set only in
+        reset: For each trial, whether it was reset in this round, `batch_shape`, bool; set only in
             :meth:`Part.update`, None in other methods.
         memory: The memory of the retention or exploration that reads the log; see
             :meth:`Part.init`.
@@ -293,7 +292,7 @@ class Log:
 
     @property
     def retained(self) -> Tensor:
-        """Whether each trial retains each row, `batch_shape x n`, bool."""
+        """For each trial and row, whether the trial retains the row, `batch_shape x n`, bool."""
         return self._rows.retained  # type: ignore[no-any-return]
 
     def before_a_choice(self) -> Log:
@@ -313,7 +312,8 @@ class Part:
     def init(self, batch_shape: Size) -> Any:
         """The memory before the first round: a tensor, or tuples or dicts of tensors.
 
-        Tensors are moved to the state's device, and floating-point tensors to its dtype.
+        Tensors are moved to the state's device, and floating-point tensors also to the state's
+        dtype.
 
         Args:
             batch_shape: Shape of the trials.
@@ -374,12 +374,12 @@ class Decay:
     """How the covariance of the objective at two times falls with the time between them.
 
     Attributes:
-        markovian: Whether the future is independent of the past given the present.
+        markovian: Whether the objective's future is independent of its past, given its present.
         parameters: Learnable parameters, by attribute name; see :class:`Parameter`.
     """
 
     markovian: bool = False
-    """Whether the future is independent of the past given the present.
+    """Whether the objective's future is independent of its past, given its present.
 
     If so, the covariance D satisfies D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t. On a grid
     this equation permits a recursion of constant cost per round. Strategies check the equation at a
@@ -471,7 +471,7 @@ class Inflation(ABC):
 
     @abstractmethod
     def log_factor(self, lag: Tensor) -> Tensor:
-        """Logarithm of the factor on the noise variance, because the factor itself may overflow.
+        """Logarithm of the factor on the noise variance; the factor itself may overflow.
 
         Args:
             lag: Lags, at least 0, any shape.
@@ -490,12 +490,13 @@ class Retained(NamedTuple):
 
     Attributes:
         newest: Number of newest rows to retain; None for all, 0 for none.
-        where: Whether ``newest`` applies to each trial, `batch_shape`, bool; None for all trials.
-        rows: Whether to retain each row, `batch_shape x n`, bool; a slower alternative to
+        where: For each trial, whether ``newest`` applies, `batch_shape`, bool; None for all trials.
+        rows: For each row, whether to retain it, `batch_shape x n`, bool; a slower alternative to
             ``newest``.
-        reset: Whether to reset each trial, `batch_shape`, bool; or a single bool for all trials.
-        aside: Whether to ignore each row for now, `batch_shape x n`, bool; None to ignore none. A
-            row returns as soon as the rule no longer marks it.
+        reset: For each trial, whether to reset it, `batch_shape`, bool; or a single bool for all
+            trials.
+        aside: For each row, whether to ignore it for now, `batch_shape x n`, bool; None to ignore
+            none. A row returns as soon as the rule no longer marks it.
     """
 
     newest: int | None = None
@@ -572,5 +573,5 @@ class Static(Decay, Inflation):
 
 
 def is_static(part: Decay | Inflation) -> bool:
-    """Whether a part is a ``Static``, but not of a subclass, which may define another formula."""
+    """Whether a part's class is exactly ``Static``; a subclass may define another formula."""
     return type(part) is Static

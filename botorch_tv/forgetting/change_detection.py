@@ -22,8 +22,8 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     The half-width is sqrt(2 L) (sd + σ) with L = ln(π² t'² / (3 δ_B)), where t' is the number of
     rounds since the last reset. See :func:`prediction_error` for the arguments.
     """
-    # This is 2 L for t' = 1. The logarithm of delta is computed separately, because 1 / delta may
-    # overflow.
+    # The constant is 2 L for t' = 1. The logarithm of delta is computed separately, because 1 /
+    # delta may overflow.
     constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
     level = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4).sqrt_()
     return (sd + noise**0.5).mul_(level)
@@ -34,7 +34,7 @@ def prediction_error(
 ) -> Tensor:
     """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
 
-    On a static objective, any observation lies outside its band with probability at most δ_B.
+    With probability at least 1 - δ_B, no observation of a static objective lies outside its band.
 
     Args:
         y: The observation, `batch_shape`.
@@ -42,8 +42,8 @@ def prediction_error(
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance σ² of the observation, scalar or `batch_shape`.
         since: Rounds t' since the last reset, `batch_shape`.
-        delta: Bound δ_B, in (0, 1), on the probability that any observation of a static objective
-            lies outside its band.
+        delta: Bound δ_B, in (0, 1), on the probability that one or more observations of a static
+            objective lie outside their bands.
 
     Returns:
         Whether the observation lies outside the band, `batch_shape`, bool.
@@ -105,8 +105,8 @@ class ConfirmedTrigger(EventTrigger):
     with it. Any reset restarts the count of contradictions.
 
     An :class:`EventTrigger` resets at the first contradiction. This rule resets at least
-    ``confirm`` rounds later, and only after a first contradiction. On a static objective, both
-    rules therefore ever reset with probability at most δ_B.
+    ``confirm`` rounds later, and only after a first contradiction. For both rules, the probability
+    that a static objective ever causes a reset is therefore at most δ_B.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
     contradictions so far, and the number of all rounds before the first of these contradictions.
@@ -157,7 +157,7 @@ class ConfirmedTrigger(EventTrigger):
     def _counted(
         self, log: Log, observed: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Two memories: before the newest observation, and after it.
+        """The memory before the newest observation, and the memory after it.
 
         Args:
             log: The log after the observation, or before a choice.

@@ -25,9 +25,9 @@ from botorch_tv.forgetting.base import (
 from botorch_tv.validation import require, shown
 
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
-"""Lengths of the time intervals, from the origin, in which a decay is evaluated."""
+"""Lengths of the time intervals, each starting at the origin, in which a decay is evaluated."""
 ORDINARY = 4
-"""Number of the shortest intervals of ``SPANS`` in which the covariance must be finite."""
+"""Number of ``SPANS``, counted from the shortest, in which the covariance must be finite."""
 TIMES = 12
 TOLERANCE = 1e-8
 """Tolerance of covariances, relative to the product of the standard deviations at both times."""
@@ -142,8 +142,9 @@ def require_learnable(part: Decay | Inflation) -> None:
         part: The decay or the inflation.
 
     Raises:
-        ValueError: If the formula rejects tensors, ignores a declared parameter, takes a parameter
-            from anywhere but the attribute of the same name, or depends on the unit of time.
+        ValueError: If the formula rejects tensors, is independent of a declared parameter, uses
+            another value than the parameter's attribute, or depends on the unit of time in an
+            undeclared way.
     """
     time = 10 * (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1)
     tried = {key: _tried(entry, getattr(part, key)) for key, entry in part.parameters.items()}
@@ -187,7 +188,7 @@ def require_learnable(part: Decay | Inflation) -> None:
 
 
 def _tried(parameter: Parameter, given: float) -> Tensor:
-    """Two values of a parameter at which to evaluate its formula."""
+    """Two values of a parameter at which to evaluate the formula."""
     if parameter.share is None and not callable(parameter.power) and parameter.power == 0:
         other = given + 1 if math.isinf(parameter.upper) else 0.5 * (given + parameter.upper)
         return torch.tensor([float(given), float(other)], dtype=torch.float64, device="cpu")

@@ -35,16 +35,16 @@ from botorch_tv.forgetting.base import Decay, Parameter, Values, with_values
 from botorch_tv.validation import settle_number
 
 USUAL = 0.02
-"""A priori most probable rate of change, for the median time between observations as time unit."""
+"""Most probable rate of change a priori, per median time between two observations."""
 SPREAD = 1.0
 """Prior standard deviation of the logarithm of the rate of change.
 
 The rate is between 1/7 and 7 times its median with a probability of 95 %.
 """
 OFFSET = 1e-4
-"""Rate of change below which a rate is practically zero.
+"""Rate of change below which the objective is practically static.
 
-Below this rate the prior density is almost constant; the density is positive at rate 0, too.
+Below this rate, the prior density is almost constant; the density is positive at rate 0, too.
 """
 
 
@@ -110,7 +110,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         return self
 
     def _cut(self, loc: Tensor, scale: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-normal probabilities of values below the support's lower and upper end."""
+        """The log-normal distribution function at the lower and at the upper end of the support."""
         low = torch.special.ndtr((offset.log() - loc) / scale)
         if math.isinf(self._upper):
             return low, torch.ones_like(low)
@@ -118,7 +118,7 @@ class RatePrior(Prior):  # type: ignore[misc]
 
 
 LARGEST_EPSILON = 1.0 - 1e-6
-"""Upper bound of ε during learning. For larger ε rounding destroys the gradient of
+"""Upper bound of ε during learning. For larger ε, rounding destroys the gradient of
 (1 - ε)^(Δt/2)."""
 ENDLESS = 1e30
 """Finite number that replaces -ln(1 - ε) at ε = 1; large in any unit of time, and valid in float32.
@@ -185,7 +185,7 @@ class Wiener(Decay):
             prior=HalfNormalPrior(0.25),
             beside_scale=RatePrior(),
             fastest=1e3,
-            uncorrelated_beyond=9.0,  # 90 % of the variance at the next observation is new
+            uncorrelated_beyond=9.0,  # change then causes 90 % of the next variance
             fast_start=0.1,
         )
     }

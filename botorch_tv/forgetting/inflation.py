@@ -15,7 +15,7 @@ from botorch_tv.forgetting.base import Inflation, Parameter, Values
 from botorch_tv.validation import settle_number
 
 SMALLEST_GAMMA = 1e-6
-"""Lower bound of γ during learning. Below this bound older rows have practically no weight."""
+"""Lower bound of γ during learning. Below this bound, older rows have practically no weight."""
 
 
 @dataclass(frozen=True)

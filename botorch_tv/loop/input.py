@@ -99,7 +99,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
 
     Args:
         name: Name of the argument, for errors.
-        value: Points or one point. If there is one column, each number is a point.
+        value: Points, or a single point. If there is only one column, each number is a point.
         columns: Number of coordinates of a point.
         state: The state, which has the dtype and device of the points.
 
@@ -135,7 +135,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         raise InputDataError(f"{name} has two columns of the same name; drop one of them.")
     if isinstance(value, Tensor):  # a point of the unit cube, like suggestion.X
         X = as_points(name, value, parameters.columns, state)
-        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # later the domain checks exactly
+        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain checks exactly later
             raise InputDataError(
                 f"{name} is {shown(value)}, but a tensor holds points of the unit cube, from 0 "
                 f"to 1; give values of {', '.join(parameters)} as a dict."
@@ -185,7 +185,7 @@ def check_labels(columns: Mapping[str, Any]) -> None:
 
 def _tensor(value: Any, own: Tensor) -> Tensor:
     """Convert real numbers to a tensor like ``own``; raise a ``TypeError`` for other values."""
-    # A copy, because pandas returns read-only arrays.
+    # The array is copied, because pandas returns read-only arrays.
     tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError
@@ -249,7 +249,7 @@ def as_rows(name: str, column: object, rows: int) -> list[Any]:
     """The entries of a column, one per point.
 
     Raises:
-        InputDataError: If there is not one entry per point.
+        InputDataError: If the number of entries differs from the number of points.
     """
     entries = list(column) if isinstance(column, Iterable) else [column]
     if len(entries) != rows:
@@ -261,7 +261,7 @@ def as_rows(name: str, column: object, rows: int) -> list[Any]:
 
 
 def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
-    """An expert's answers, one per point; None where a point was not answered.
+    """An expert's answers, one per point; None where the expert gave no answer.
 
     Args:
         y: The answers; ignored where ``ok`` is False.
@@ -269,7 +269,8 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
         points: Number of points of the consultation.
 
     Raises:
-        InputDataError: If there is not one value per point, or an answer is not finite.
+        InputDataError: If the number of values differs from the number of points, or an answer is
+            not finite.
     """
     good = [ok is not False] * points
     if ok is not None and not isinstance(ok, bool):

@@ -29,7 +29,8 @@ OPEN = -1
 OLDEST = 32
 """Maximum age, in trials, of the earlier states that a log retains."""
 RECENT = 16
-"""Number of newest trials whose running or pruned trials are used; older ones are ignored."""
+"""Number of newest running trials that are used; also, pruned trials are used only if they are
+among this number of newest ended trials."""
 Place = tuple[float, tuple[float, ...]]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -47,7 +48,7 @@ class Measurement:
         known: Number of answers that had arrived when the point was chosen.
         predicted: Three values: the posterior mean and standard deviation of the objective given
             the first ``known`` answers to arrive, and sqrt(beta), the width of the confidence band
-            in standard deviations. None without a prediction.
+            in standard deviations. None if there is no prediction.
         y: The observation; None before the answer, or if the measurement failed.
         noise: The noise variance; None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
@@ -168,7 +169,7 @@ class MeasurementLog(NamedTuple):
 
     The loop, the sampler for Optuna and the node for Ax use this class. Methods return a new log.
 
-    The state is always the state after all answers in order of time, whatever their order of
+    The log's state is the state after all answers in order of time, whatever their order of
     arrival. A late answer is inserted at its time: the log returns to a retained state before that
     time and replays all later answers. If no state is old enough, all answers are replayed.
 
@@ -235,7 +236,7 @@ class MeasurementLog(NamedTuple):
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
         """The log with the given answers instead of its own; the log must have no replies.
 
-        The log replays all answers from the first that differs.
+        The log replays all answers from the first answer that differs.
 
         Args:
             answers: All answers, in any order.
@@ -471,7 +472,7 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
 
 
 def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
-    """A log without trials, for given parameters."""
+    """An empty log for trials with the given parameters."""
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
     box = Box(bounds.expand(2, space.columns), search=MixedSearch(space))
     return MeasurementLog.begin(strategy, strategy.init(box))
@@ -508,12 +509,12 @@ def oldest_for(late: int) -> int:
 # ---------------- new trials of categories that have been untried for long
 
 EVERY = 10
-"""While a category is due to be tried again, one in this number of trials tries it."""
+"""While a category is due to be tried again, it is tried once in this number of trials."""
 PATIENCE = 30
 """Number of trials without a category after which the category is due to be tried again. The number
 doubles with every trial of the category after such a gap."""
 MOST_PATIENCE = 240
-"""Upper limit of the number of trials in ``PATIENCE`` after doublings."""
+"""Largest number of trials to which ``PATIENCE`` doubles."""
 
 
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:

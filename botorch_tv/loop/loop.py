@@ -124,7 +124,7 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 class Loop:
-    """A running optimisation: suggests where to measure and stores the results.
+    """An optimisation in progress, which suggests where to measure and stores the results.
 
     A loop makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In
     addition, several suggestions may be open at once, and answers may arrive in any order, late, or
@@ -143,10 +143,11 @@ class Loop:
     at its time and replays all later answers. This is fast if there are at most 2 x ``pending``
     later answers.
 
-    **Triggers.** An event trigger compares an answer with the prediction made with its suggestion.
-    A measurement that was not suggested is compared with a prediction made at its arrival. In a
-    replay, answers are compared with the same predictions. If the model is reset after a prediction
-    was made, the prediction is replaced by a prediction from the data that remain after the reset.
+    **Triggers.** An event trigger compares an answer with the prediction that was made for the
+    suggestion. A measurement that was not suggested is compared with a prediction made at its
+    arrival. In a replay, answers are compared with the same predictions. If the model is reset
+    after a prediction was made, the prediction is replaced by a prediction from the data that
+    remain after the reset.
 
     **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. A suggested
     measurement has the number of its suggestion. Measurements that were not suggested have the
@@ -332,7 +333,7 @@ class Loop:
 
         Args:
             now: Time of the measurement, no earlier than the newest measurement. The default for
-                datetimes is the clock of this computer. For numbers it is the newest time plus 1
+                datetimes is the clock of this computer. For numbers, it is the newest time plus 1
                 or, with the adaptive strategy, plus the typical time between measurements.
             context: Coordinates given by the environment, `c` numbers, for a box with
                 ``context_dim`` c.
@@ -496,9 +497,9 @@ class Loop:
             time: The corrected time; by default the time stays as it is.
 
         Raises:
-            InputDataError: If there is no measurement of this number, the arguments change nothing,
-                ``y`` is missing though ``ok`` is True, or a number is not finite. The loop is not
-                changed.
+            InputDataError: If there is no measurement with this number, the arguments change
+                nothing, ``y`` is missing though ``ok`` is True, or a number is not finite. The loop
+                is not changed.
         """
         wrong = self._answered(number)
         value = wrong.y
@@ -526,7 +527,7 @@ class Loop:
             number: As for :meth:`amend`.
 
         Raises:
-            InputDataError: If there is no measurement of this number.
+            InputDataError: If there is no measurement with this number.
         """
         self._change(self._answered(number), None)
 
@@ -621,12 +622,12 @@ class Loop:
 
     @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point with the highest lower bound, mean - sd / 2; a value like ``suggestion.point``.
+        """The point at which the lower bound, mean - sd / 2, is highest.
 
-        When minimising, it is the point with the lowest upper bound, mean + sd / 2. Points more
-        likely to fail than to succeed are excluded. Until the adaptive strategy makes predictions,
-        the result is the best point measured. A warning is issued if the posterior variance at the
-        point exceeds half the prior variance.
+        When minimising, it is the point at which the upper bound, mean + sd / 2, is lowest. Points
+        more likely to fail than to succeed are excluded. Until the adaptive strategy makes
+        predictions, the result is the best point measured. A warning is issued if the posterior
+        variance at the point exceeds half the prior variance.
 
         Args:
             now: As in :meth:`ask`.
@@ -917,7 +918,7 @@ class Loop:
                 :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
             domain: The domain of the saved loop. By default it is restored from the file, which
                 works for a :class:`Grid`, and for a :class:`Box` with a search of this package.
-            device: Device of all computations; the same as before by default.
+            device: Device of all computations; by default the device of the saved loop.
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
         Raises:
@@ -954,7 +955,7 @@ class Loop:
                 *(log, answers, waiting, content["replies"], stale, self._oldest)
             )
         else:
-            # Only the adaptive strategy takes long to replay.
+            # Only the adaptive strategy needs long for a replay.
             slow = type(self._strategy) is Adaptive and not content["replies"]
             if snapshot is not None and slow:
                 log, following = read_snapshot(snapshot, content, log), len(answers) - LATE

@@ -40,7 +40,7 @@ POSTERIOR, MEASURED, FAILED = BLUE, BLACK, VERMILION
 SLICE = 101
 """Number of points of a plotted slice of the posterior on a box."""
 FEW = 25
-"""Largest number of values of a slice of the posterior that is drawn as dots, not as a line."""
+"""Largest number of values for which a slice of the posterior is drawn as dots, not as a line."""
 
 
 def _place(kind: Parameter | None, value: Any) -> float:

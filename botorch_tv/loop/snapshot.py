@@ -39,7 +39,7 @@ def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
     Args:
         path: The file of the loop.
         content: The content of the file.
-        log: The log of the first answers, whose state is written.
+        log: The log of the first answers; its state is written.
     """
     buffer = io.BytesIO()
     retained = {

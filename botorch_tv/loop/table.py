@@ -197,7 +197,7 @@ def table(
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
-"""Columns of :meth:`Loop.table`; the columns of the point are inserted after the first of them."""
+"""Columns of :meth:`Loop.table`; the columns of the point are inserted after the first column."""
 
 
 def names_of(domain: Domain) -> list[str]:
@@ -255,7 +255,7 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
     Args:
         given: The arguments of the user: X is a table in the format of :meth:`Loop.table`, and all
-            others are None.
+            other arguments are None.
         domain: The domain.
 
     Raises:

@@ -70,7 +70,7 @@ class StudyData(NamedTuple):
     log: MeasurementLog
     space: StudySpace
     unit: tuple[float, float, float, float]
-    """Four numbers that define the units of the model: center and scale of values, origin and scale
+    """Four numbers that define the units of the model: centre and scale of values, origin and scale
     of times."""
     valued: list[tuple[float, FrozenTrial]]
     failed: Trials
@@ -122,8 +122,8 @@ class DriftSampler(BaseSampler):
             :func:`~botorch_tv.strategies.adaptive_gp_ucb` or, with more than 20 columns,
             :func:`~botorch_tv.optuna.sampler.learning_strategy` in units set by the first 8 trials.
         time_key: Name of the user attribute with the time of a trial, a number in any unit. Every
-            trial must set the attribute before its first ``suggest_``. By default Optuna's time
-            stamps: the end of a completed trial, the start of a new trial.
+            trial must set the attribute before its first ``suggest_``. By default, times are
+            Optuna's time stamps: the end of a completed trial, the start of a new trial.
         unit: Unit of time stamps.
         n_startup_trials: Number of ended trials before the model is used; four of them must have a
             value. Until then points fill the space.
@@ -186,7 +186,7 @@ class DriftSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The parameters to model: those of all complete trials with more than one possible value.
+        """The parameters to model: all complete trials have them, and they have several values.
 
         Args:
             study: The study.
@@ -387,7 +387,7 @@ def best_now(
             replaced by the time of that trial.
 
     Returns:
-        The parameters, which no trial need have tried, and their predicted mean and standard
+        The parameters, even if no trial has tried them, and their predicted mean and standard
         deviation.
 
     Raises:

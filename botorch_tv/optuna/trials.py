@@ -68,7 +68,7 @@ class TrialClock:
         return self._attribute(trial)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
-        """The present: ``now`` if given, else the clock's or, with a key, the newest trial's time.
+        """``now``; by default the present time or, with a key, the time of the newest trial.
 
         Raises:
             ValueError: If ``now`` is of another kind than the times of the trials.
@@ -93,7 +93,7 @@ class TrialClock:
 
 
 def axis(distribution: BaseDistribution) -> Parameter:
-    """The parameter of a distribution: a float, an integer or a category."""
+    """The model's parameter for a distribution: a float, an integer or a category."""
     if isinstance(distribution, CategoricalDistribution):
         return Choice(*distribution.choices)
     assert isinstance(distribution, FloatDistribution | IntDistribution)
@@ -134,7 +134,7 @@ class StudySpace(Space):
 
 
 CERTAIN = 4
-"""Number of failures as which a violated constraint counts."""
+"""Number of failures that a violated constraint counts as."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 

@@ -80,7 +80,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
             t: A scalar time, or times of the shape of ``X[..., -1]``.
 
         Returns:
-            Best values; their shape is `batch_shape` if ``t`` is a scalar, and otherwise that of
+            Best values, of shape `batch_shape` if ``t`` is a scalar, and otherwise of the shape of
             ``t``.
 
         Raises:

@@ -20,7 +20,7 @@ from botorch_tv.validation import require, require_number
 def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
     """The discrete-time form of ẋ = A x + B u if the input u is constant between samples.
 
-    The result has two items, the discrete-time A, `... x n x n`, and B, `... x n x m`. They are
+    The result has two items, the discrete-time A, `... x n x n`, and B, `... x n x m`. Both are
     blocks of the matrix exp([[A, B], [0, 0]] step).
 
     Args:
@@ -190,13 +190,13 @@ class CartPole(TimeVaryingTestFunction):
     r u² for the linearised system under random disturbances, divided by the best cost before the
     change of friction. A Lyapunov equation gives the exact mean. The gain from the Riccati equation
     is the best gain, whatever the disturbance, so regret is exact up to rounding. With the default
-    system the best gain lies inside the box before and after the change. The best cost is 1 before
+    system, the best gain lies inside the box before and after the change. The best cost is 1 before
     the change and 2.18 after the change. The gain that is best before the change costs 2.81 after
     the change.
 
     The cost never exceeds ``limit``: gains that would cost more, or that let the pole fall, cost
     ``limit``. With the default system and limit, no gain in the box costs ``limit`` before the
-    change. After the change an eighth of the box costs ``limit``; in a quarter of this eighth the
+    change. After the change, an eighth of the box costs ``limit``; in a quarter of this eighth the
     pole falls. The cost does not rank the gains that cost ``limit``.
 
     Args:

@@ -81,12 +81,12 @@ class Orbit(Motion):
 class Jumps(Motion):
     """An abrupt path: the optimum jumps at each time of change and is constant in between.
 
-    Until the first change the function is the static function. At each change a new position is
-    drawn, with each coordinate uniform on the middle part of its range; this part is a fraction
+    Until the first change, the function equals the static function. At each change, a new position
+    is drawn, with each coordinate uniform on the middle part of its range; this part is a fraction
     ``reach`` of the range.
 
     Args:
-        times: Times of change, in increasing order. At a time of change the optimum is already at
+        times: Times of change, in increasing order. At a time of change, the optimum is already at
             its new position.
         reach: Fraction of each coordinate's range from which positions are drawn, in (0, 1].
         seed: Seed of the positions.

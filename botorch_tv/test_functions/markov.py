@@ -79,8 +79,8 @@ class MarkovFunction(TimeVaryingTestFunction):
     drawn from the spectral density of the kernel k. Each weight w, an a_i or a b_i, starts as a
     standard normal variate and changes by w_{t+1} = √(1 − ε) w_t + √ε g, where g is standard
     normal. Averaged over frequencies and weights, f has exactly the covariance k(x, x') (1 − ε)^{|t
-    − t'| / 2}. For a given set of frequencies the covariance deviates from k by about k(x, x) /
-    √(2F). In each round of ``changes`` all weights are drawn anew; with ε = 0 the function is
+    − t'| / 2}. For a given set of frequencies, the covariance deviates from k by about k(x, x) /
+    √(2F). In each round of ``changes``, all weights are drawn anew; with ε = 0 the function is
     constant in time between these rounds. Values are rewards: they are maximised unless
     ``negate=True``.
 

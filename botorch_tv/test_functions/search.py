@@ -20,8 +20,8 @@ _STEPS = 60
 
 
 Derivatives = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-"""Maps points `n x d` to three tensors: values `n`, gradients `n x d` and second derivatives
-`n x d x d` of a function."""
+"""Type of a function that maps points `n x d` to three tensors: values `n`, gradients `n x d` and
+second derivatives `n x d x d`."""
 
 
 def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
@@ -30,8 +30,7 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, 
     In a step, a coordinate at a bound is fixed if the gradient points out of the box. In all other
     coordinates, the step is the gradient divided by the absolute curvature along each principal
     direction. Because the curvature is absolute, ascents leave saddle points. The damping is
-    increased until the value increases, so no ascent ends at a lower value than that of its
-    starting point.
+    increased until the value increases, so no ascent ends below the value at its starting point.
 
     Args:
         derivatives: Function that returns value and derivatives at points; the results for a point
@@ -127,7 +126,7 @@ _SPACING = 6
 """Number of grid points per lengthscale, along each coordinate of the grid of candidates."""
 
 _STARTS = 32
-"""Number of candidates, the best ones, from which ascents start for each function."""
+"""Number of best candidates from which ascents start for each function."""
 
 _CHUNK = 4096
 """Largest number of candidates that are evaluated together, and of ascents that run together; it

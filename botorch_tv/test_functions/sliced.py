@@ -35,7 +35,7 @@ _SLICE_POINTS = 2**13
 """Number of evenly spread candidates for the optimum at each time."""
 
 _STARTS = 16
-"""Number of candidates, the best ones, from which ascents start at each time."""
+"""Number of best candidates from which ascents start at each time."""
 
 _TOGETHER = 16
 """Number of times whose optima are searched together; a limit saves memory."""
@@ -130,7 +130,7 @@ class SlicedFunction(SearchedFunction):
 
 
 _POINTS = 2**13
-"""Number of points from which the variance of a function, for its noise, is computed."""
+"""Number of points at which a function's variance, which sets its noise, is estimated."""
 
 
 class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
@@ -172,7 +172,7 @@ def sliced_suite(
 
     Each has d + 1 coordinates; the last coordinate is time and runs through its range, as in
     appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
-    Optimization". Use them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
+    Optimization". Use a function in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
     Most settings come from other papers that quote this appendix. These papers state most
     dimensions, the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and that time is

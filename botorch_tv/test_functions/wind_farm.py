@@ -16,7 +16,7 @@ _POINTS = 256
 """Number of candidates for the optimum at a time; they are evaluated before the compass search."""
 
 _STARTS = 6
-"""Number of candidates, the best ones, from which compass searches start."""
+"""Number of best candidates from which compass searches start."""
 
 _FIRST, _LAST = 4.0, 0.02
 """First step of the compass search in degrees, and the step at which it ends; the step is halved

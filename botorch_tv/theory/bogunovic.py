@@ -2,11 +2,11 @@
 
 All functions assume the Markov model f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, where the g_t
 are independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a compact convex domain in
-[0, r]^d, slopes satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian with
-variance σ². All bounds hold with probability 1 - δ. The docstring of a bound names its confidence
-width. The bounds are not sharp: on short horizons they exceed the regret of the worst choices.
-Orders have a ``constant``, which the paper does not specify. The lower bound assumes that f has two
-derivatives.
+[0, r]^d, the slopes of f satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian
+with variance σ². All bounds hold with probability 1 - δ. The docstring of a bound names its
+confidence width. The bounds are not sharp: on short horizons they exceed the regret of the worst
+choices. Orders have a ``constant``, which the paper does not specify. The lower bound assumes that
+f has two derivatives.
 """
 
 from __future__ import annotations
@@ -194,10 +194,9 @@ def tv_gp_ucb_regret_by_blocks(
 def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> Tensor:
     """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
 
-    The paper carries out the proof for σ² = 1. For other noise the same proof gives
-    Ñ^(5/2) ε / (2√6 σ²) instead of Ñ³ε. The printed bound is therefore proved only for
-    σ² >= 1/√(24 Ñ), for example 0.04 at Ñ = 26. :func:`markov_information_gain` has no such
-    restriction.
+    The paper carries out the proof for σ² = 1. For other noise, the same proof gives Ñ^(5/2) ε /
+    (2√6 σ²) instead of Ñ³ε. The printed bound is therefore proved only for σ² >= 1/√(24 Ñ), for
+    example 0.04 at Ñ = 26. :func:`markov_information_gain` has no such restriction.
 
     Args:
         T: Number of rounds, at least Ñ; any shape.
@@ -334,8 +333,9 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) 
     most the sum over j of the variances of g_j(x_j) - g_j(x'_j). By Rice's formula, E sup g_j is at
     most m(s), the integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. It follows that E sup
     f <= d m(1/l) (Sudakov, Fernique), and likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l). Let S
-    be this bound. Then P(sup |f| > L) <= 2 exp(-(L - S)²/2) (Borell, TIS). Since (L - S)² >= L²/2 -
-    S², this gives a = 2 exp(S²/2) and b = 2, in units of the standard deviation.
+    be the first bound, and likewise the second for l ∂_j f. Then P(sup |f| > L) <= 2 exp(-(L -
+    S)²/2) (Borell, TIS). Since (L - S)² >= L²/2 - S², this gives a = 2 exp(S²/2) and b = 2, in
+    units of the standard deviation.
 
     Args:
         lengthscale: Lengthscale l, positive.

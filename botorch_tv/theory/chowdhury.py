@@ -24,7 +24,7 @@ OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 
 @checked
 def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
-    """ε^T ((K + ηI)^(-1) + I)^(-1) ε, the self-normalised noise on the left of [C17] Theorem 1.
+    """ε^T ((K + ηI)^(-1) + I)^(-1) ε, the self-normalised noise, left side of [C17] Theorem 1.
 
     The matrix between the two vectors ε equals I - ((1 + η)I + K)^(-1), so K may be singular.
 
@@ -50,8 +50,8 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
 def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) -> Tensor:
     """2R² ln(√det((1 + η)I + K) / δ), the bound on :func:`noise_norm` of [C17] Theorem 1.
 
-    With probability at least 1 - δ the bound holds in all rounds, if each point is chosen given
-    past observations only.
+    If each point depends only on past observations, the bound holds in all rounds with probability
+    at least 1 - δ.
 
     Args:
         covariance: K, the kernel on the points played, `batch_shape x n x n`.

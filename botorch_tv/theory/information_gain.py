@@ -1,6 +1,6 @@
 """Information gains of given observations, in nats, and bounds on the maximum gain.
 
-For noise variances N the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] has no factor ½ and is
+For noise variances N, the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] has no factor ½ and is
 twice this gain. Every regret bound contains γ_n, the maximum over sets of n observations. Computing
 this maximum is hard; a greedy choice gives a lower and an upper bound.
 
@@ -244,7 +244,7 @@ def matern_exponent(nu: float, dim: int) -> float:
 def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) -> Tensor:
     """γ_T <= d/2 ln(1 + k̄T/(λd)) for the linear kernel xᵀx', of order O(d ln T) in [C17] §4.
 
-    By Sylvester's identity the gain is ½ ln det(I + Σ xxᵀ/λ). This d x d matrix has a trace of at
+    By Sylvester's identity, the gain is ½ ln det(I + Σ xxᵀ/λ). This d x d matrix has a trace of at
     most d + k̄T/λ, and its determinant is largest if its eigenvalues are equal. Equality holds if T
     is a multiple of d and each of d orthogonal points of squared norm k̄ is played T/d times.
 
