@@ -67,8 +67,8 @@ def require_sound(decay: Decay) -> None:
         at = tuple((~good).nonzero()[0].tolist())
         numbers = " and ".join(f"{value[at].item():.6g}" for value in values)
         raise ValueError(
-            f"{decay!r}: {problem}, but at s = {s[at]:.4g} and t = {s.mT[at]:.4g} since the origin "
-            f"the results are {numbers}; correct the formula."
+            f"{decay!r}: {problem}, but at s = {s[at]:.4g} and t = {s.mT[at]:.4g} (times "
+            f"since the origin) the results are {numbers}; correct the formula."
         )
 
     def agree(formulas: str, first: Tensor, second: Tensor) -> None:

@@ -117,10 +117,10 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     """
     require_regular(path)
     text = path.read_bytes()
-    with refused(f"{path} is damaged or not the file of a loop", "load a copy of it."):
+    with refused(f"{path} is damaged, or is not the file of a loop", "load a copy of it."):
         content = json.loads(text)
         written = content["format"], content["version"]
-        require(written == (FORMAT, VERSION), f"it is {written}, not {(FORMAT, VERSION)}")
+        require(written == (FORMAT, VERSION), f"its format is {written}, not {(FORMAT, VERSION)}")
         changes, touched = _changes(content)
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)
@@ -133,9 +133,9 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         stale = _recount(content, touched) if changes else set()
     if unlike:
         warnings.warn(
-            f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers are replayed "
-            "with the installed libraries, so later choices may differ; install the other versions "
-            "to continue exactly.",
+            f"{path} was saved with other versions of libraries: {'; '.join(unlike)}. All answers "
+            "are replayed with the installed versions, so later choices may differ; install the "
+            "versions of the file to continue exactly.",
             stacklevel=3,
         )
     if changes:
@@ -327,13 +327,13 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     if data[TYPE] == "Grid" and "axes" in data:
         axes = [_tensor(axis, device) for axis in data["axes"]]
         shape = tuple(map(len, axes))
-        require(0 < math.prod(shape) <= MOST_ARMS, f"the axes have {math.prod(shape):,} arms")
+        require(0 < math.prod(shape) <= MOST_ARMS, f"the grid has {math.prod(shape):,} arms")
         grid = Grid(_product(axes))
         grid.shape = shape
         return grid
     if data[TYPE] == "Grid":
         return Grid(_tensor(data["arms"], device))
-    require(data[TYPE] == "Box", "the file only describes it; pass domain=")
+    require(data[TYPE] == "Box", "the file only describes the domain; pass domain=")
     named = data.get("parameters")
     bounds = _tensor(data["bounds"], device) if named is None else Parameters.from_data(named)
     settings = dict(data["search"])
@@ -344,7 +344,7 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     elif kind == "Candidates":
         search = DiscreteSearch(_tensor(settings["X"], device))
     else:
-        require(kind == "Mixed", "the file only describes it; pass domain=")
+        require(kind == "Mixed", "the file only describes the domain; pass domain=")
     return Box(bounds, context_dim=data["context_dim"], search=search)
 
 

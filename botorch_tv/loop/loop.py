@@ -225,7 +225,7 @@ class Loop:
         require(
             strategy.remakes_suggestions,
             f"Loop: {strategy!r} needs the member that made each suggestion, but a loop does "
-            "not store this; use ask() and tell() of the strategy, or a Loop of a single member.",
+            "not store it; use ask() and tell() of the strategy, or a Loop of a single member.",
         )
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)

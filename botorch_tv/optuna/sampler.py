@@ -154,8 +154,8 @@ class DriftSampler(BaseSampler):
     ) -> None:
         require(
             strategy is None or isinstance(strategy, Strategy),
-            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; time_key= "
-            "is the user attribute with the time of each trial.",
+            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; to "
+            "name the user attribute with the time of each trial, pass time_key=.",
         )
         require(
             strategy is None or (strategy.remakes_suggestions and not strategy.consults),
@@ -405,8 +405,8 @@ def best_now(
     space = StudySpace(common(study))
     require(
         space.columns > 0,
-        "best_now: the complete trials have no parameter with the same distribution in common; run "
-        "trials that have one.",
+        "best_now: the complete trials share no parameter with the same distribution; run trials "
+        "that share a parameter.",
     )
     data = sampler._data(study, space)
     require(

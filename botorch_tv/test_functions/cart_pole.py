@@ -291,7 +291,7 @@ class CartPole(TimeVaryingTestFunction):
         gain = optimal_gain(A, B, Q, self.system.force_cost)
         require(
             bool(((gain > lower) & (gain < upper)).all()),
-            f"CartPole: the best gain is {gain.tolist()}, but must lie in {GAINS}; change system "
-            "or factor.",
+            f"CartPole: the best gain is {gain.tolist()}, but it must lie in {GAINS}; change "
+            "system or factor.",
         )
         return gain

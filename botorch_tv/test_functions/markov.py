@@ -140,9 +140,7 @@ class MarkovFunction(TimeVaryingTestFunction):
     ) -> None:
         name = "MarkovFunction"
         dim = require_integer(f"{name}: dim", dim, 1, "give at most 6.")
-        require(
-            dim <= 6, f"{name}: dim is {dim}; give 1 to 6, for which the optimum can be searched."
-        )
+        require(dim <= 6, f"{name}: dim is {dim}; give at most 6, or no search finds the optimum.")
         fix = "0 is a static function."
         epsilon = require_number(f"{name}: epsilon", epsilon, "[0, 1]", fix)
         horizon = require_integer(f"{name}: horizon", horizon, 1, "time is counted in rounds.")
@@ -211,7 +209,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         require(
             bool((rounds == t).all()),
             f"MarkovFunction: time is {t[rounds != t].flatten()[:1].tolist()}; give whole rounds, "
-            "where the function is defined.",
+            "because the function is defined only for these.",
         )
         return rounds.long()
 
