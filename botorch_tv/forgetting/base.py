@@ -551,7 +551,7 @@ class Retention(Part, ABC):
         Args:
             sd: Predicted standard deviation, without observation noise, `batch_shape`.
             noise: Noise variance, scalar or `batch_shape`.
-            since: Rounds t' since the last reset, `batch_shape`, int64.
+            since: Number t' of rounds since the last reset, `batch_shape`, int64.
 
         Returns:
             The threshold, `batch_shape`; None (the default) if the rule has no such threshold.

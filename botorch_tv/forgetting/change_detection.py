@@ -41,7 +41,7 @@ def prediction_error(
         mean: The predicted mean of the objective, `batch_shape`.
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance σ² of the observation, scalar or `batch_shape`.
-        since: Rounds t' since the last reset, `batch_shape`.
+        since: Number t' of rounds since the last reset, `batch_shape`.
         delta: Bound δ_B, in (0, 1), on the probability that one or more observations of a static
             objective lie outside their bands.
 
@@ -252,7 +252,7 @@ class GLRTrigger(Retention):
         """The threshold ln(L π² t'² / (6 δ)), `batch_shape`, float64.
 
         Args:
-            since: Rounds t' since the last reset, `batch_shape`.
+            since: Number t' of rounds since the last reset, `batch_shape`.
         """
         rounds = since.to(torch.float64)
         lengths = rounds.clamp_max(self.longest)

@@ -166,7 +166,7 @@ class Markov(Decay):
 class Wiener(Decay):
     """The objective is a random walk: its variance grows by σ_w² k(x, x) per unit of time.
 
-    The covariance is multiplied by 1 + σ_w² min(t, t'). This is the model of UI-TVBO in [ET].
+    The covariance is multiplied by 1 + σ_w² min(t, t'). UI-TVBO in [ET] uses this model.
 
     Args:
         sigma_w2: Variance σ_w² gained per unit of time, relative to the kernel's variance; at
@@ -185,7 +185,7 @@ class Wiener(Decay):
             prior=HalfNormalPrior(0.25),
             beside_scale=RatePrior(),
             fastest=1e3,
-            uncorrelated_beyond=9.0,  # change then causes 90 % of the next variance
+            uncorrelated_beyond=9.0,  # then 90 % of the next observation's variance is from change
             fast_start=0.1,
         )
     }
@@ -233,7 +233,7 @@ class PeriodicMarkov(Decay):
 
     parameters: ClassVar[Mapping[str, Parameter]] = {
         **Markov.parameters,
-        "cycle": Parameter(lower=2.0, power=1),  # at least two measurements per cycle
+        "cycle": Parameter(lower=2.0, power=1),  # a cycle has at least two measurements
         "cycle_lengthscale": Parameter(lower=0.05, upper=20.0),
     }
 

@@ -31,8 +31,8 @@ class WassersteinRemoval(Retention):
     The worth of an observation is a ratio of two distances: the distance between the posteriors
     with and without the observation, divided by the distance between the posterior and the prior.
     The squared distance is (mean - mean')² + |var - var'|, integrated over the future t > now and
-    over space. This is an upper bound on the squared 2-Wasserstein distance between predictions
-    [Bardou, Thiran, Ranieri, NeurIPS 2024].
+    over space. This integral is an upper bound on the squared 2-Wasserstein distance between
+    predictions [Bardou, Thiran, Ranieri, NeurIPS 2024].
 
     Let K be the covariance matrix of the observations, N the diagonal matrix of their noise
     variances, P = (K + N)⁻¹, w = P (y - mean), and C_ij the integral of k(x, x_i) k(x, x_j) over

@@ -153,7 +153,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
 
 
 def parameters_of(domain: Domain) -> Parameters | None:
-    """The named parameters of a domain, or None."""
+    """The named parameters of a domain; None if coordinates have no names."""
     return domain.parameters if isinstance(domain, Box) else None
 
 

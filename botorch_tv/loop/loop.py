@@ -140,8 +140,8 @@ class Loop:
     that is more likely to fail than to succeed is not recommended.
 
     **Late answers.** If an answer has an earlier time than the newest answer, the loop inserts it
-    at its time and replays all later answers. This is fast if there are at most 2 x ``pending``
-    later answers.
+    at its time and replays all later answers. The replay is fast if there are at most 2 x
+    ``pending`` later answers.
 
     **Triggers.** An event trigger compares an answer with the prediction that was made for the
     suggestion. A measurement that was not suggested is compared with a prediction made at its
@@ -404,8 +404,8 @@ class Loop:
             ok: False if the measurement failed.
 
         Raises:
-            InputDataError: If the suggestion is not open, ``y``, ``time`` or ``noise`` is not a
-                finite number, or ``ok`` is neither True nor False. The loop is not changed.
+            InputDataError: If the suggestion is not open, a number is not finite, or ``ok`` is
+                neither True nor False. The loop is not changed.
         """
         plan = self._meant(suggestion)
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
@@ -538,8 +538,8 @@ class Loop:
         """The points that an expert should measure again now; call this method after :meth:`tell`.
 
         The strategy schedules consultations by the number of measurements that have arrived,
-        including late measurements and those that were not suggested. All points are to be measured
-        at the newest time.
+        including late measurements and those that were not suggested. The expert should measure all
+        points at the newest time.
 
         Returns:
             The consultation; until there is a newer measurement, repeated calls return the same
@@ -584,7 +584,8 @@ class Loop:
         Args:
             consultation: The consultation, or its number.
             y: The answers, `Q`; ignored where ``ok`` is False.
-            ok: Whether each point was answered, `Q`, or a scalar for all points; True by default.
+            ok: For each point, whether it was answered, `Q`; or a scalar for all points. True by
+                default.
 
         Returns:
             The number of points without an answer. If no point has an answer, an ``ExpertWarning``
@@ -916,8 +917,9 @@ class Loop:
             path: The file.
             strategy: The strategy of the saved loop;
                 :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
-            domain: The domain of the saved loop. By default it is restored from the file, which
-                works for a :class:`Grid`, and for a :class:`Box` with a search of this package.
+            domain: The domain of the saved loop. By default, the domain is restored from the file.
+                This works for a :class:`Grid`, and for a :class:`Box` with a search of this
+                package.
             device: Device of all computations; by default the device of the saved loop.
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 POSTERIOR, MEASURED, FAILED = BLUE, BLACK, VERMILION
 SLICE = 101
-"""Number of points of a plotted slice of the posterior on a box."""
+"""Number of points at which a slice of the posterior on a box is plotted."""
 FEW = 25
 """Largest number of values for which a slice of the posterior is drawn as dots, not as a line."""
 

@@ -382,9 +382,9 @@ def best_now(
         study: The study.
         sampler: The sampler with the model; the sampler of the study by default.
         now: The present time. If trials are timed by time stamps, the present time is a datetime,
-            by default the time of the call. If trials are timed by a user attribute, it is a
-            number, by default the time of the newest trial. A time before the newest trial is
-            replaced by the time of that trial.
+            by default the time of the call. If trials are timed by a user attribute, the present
+            time is a number, by default the time of the newest trial. A time before the newest
+            trial is replaced by the time of that trial.
 
     Returns:
         The parameters, even if no trial has tried them, and their predicted mean and standard

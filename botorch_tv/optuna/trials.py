@@ -46,7 +46,7 @@ class TrialClock:
         )
 
     def measured(self, trial: FrozenTrial) -> float | None:
-        """The time at which a trial was measured, or None."""
+        """The time at which a trial was measured; None if the trial has no time."""
         if self.key is not None:
             return self._attribute(trial) if self.key in trial.user_attrs else None
         when = trial.datetime_complete or trial.datetime_start

@@ -154,7 +154,7 @@ class SearchedFunction(TimeVaryingTestFunction):
 
     @cached_property
     def _optima(self) -> dict[float, tuple[float, Tensor]]:
-        """By time: the optimal value, before ``negate``, and the position of the optimum."""
+        """The optimal value (before ``negate``) and the optimum, for each time already searched."""
         return {}
 
     def _best_at(self, t: Tensor) -> Tensor:

@@ -137,9 +137,9 @@ def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
     """Points that cover a box, `n x d`.
 
     The points are a grid with six points per lengthscale, including the edges, if this grid has at
-    most 65,536 points. This is the case if each lengthscale is at least 1/42 of the range of its
-    coordinate in 2 dimensions, 1/6 in 3 and 1/2.5 in 4. Otherwise the points are 65,536 points of a
-    scrambled Sobol sequence.
+    most 65,536 points. The grid is small enough if each lengthscale is at least 1/42 of the range
+    of its coordinate in 2 dimensions, 1/6 in 3 and 1/2.5 in 4. Otherwise the points are 65,536
+    points of a scrambled Sobol sequence.
     """
     lower, upper = bounds
     counts = [

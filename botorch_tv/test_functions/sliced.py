@@ -38,7 +38,7 @@ _STARTS = 16
 """Number of best candidates from which ascents start at each time."""
 
 _TOGETHER = 16
-"""Number of times whose optima are searched together; a limit saves memory."""
+"""Number of points in time whose optima are searched together; a limit saves memory."""
 
 
 class SlicedFunction(SearchedFunction):
@@ -170,8 +170,8 @@ def sliced_suite(
 ) -> dict[str, SlicedFunction]:
     """The ten synthetic functions of W-DBO, Rastrigin to Powell, with time as the last coordinate.
 
-    Each has d + 1 coordinates; the last coordinate is time and runs through its range, as in
-    appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
+    Each function has d + 1 coordinates; the last coordinate is time and runs through its range, as
+    in appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
     Optimization". Use a function in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
     Most settings come from other papers that quote this appendix. These papers state most

@@ -1,7 +1,7 @@
 """Checks and conversions of arguments, and formulas that several bounds share.
 
 If the horizon is a floating-point tensor, results have its dtype and device; otherwise results are
-in float64. Functions accept a number or a tensor of horizons and return a tensor.
+in float64. Functions accept one horizon or a tensor of horizons, and return a tensor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMES: dict[str | int, str] = {
 }
 RANGES = {name: limit for limit, names in NAMES.items() for name in names.split()}
 """Limits of arguments by name: the interval of a number, or the smallest value of an integer. A key
-``function.argument`` applies to an argument of this function only."""
+``function.argument`` limits an argument of that function only."""
 
 SERIES = ("budget", "double_gain", "gain", "log_decisions")
 """Arguments that may be tensors with a value for every horizon."""

@@ -327,15 +327,15 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) 
 
     For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula, g
     crosses u upwards (r/2π) s exp(-u²/2) times on average. Hence P(sup |g| > u) <= (1 + (r/π) s)
-    exp(-u²/2). This holds for g = f, with s = 1/l, and for g = l f', with s = √3/l.
+    exp(-u²/2). This inequality holds for g = f, with s = 1/l, and for g = l f', with s = √3/l.
 
     For d > 1, let g_j be independent processes in one dimension. The variance of f(x) - f(x') is at
     most the sum over j of the variances of g_j(x_j) - g_j(x'_j). By Rice's formula, E sup g_j is at
     most m(s), the integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. It follows that E sup
     f <= d m(1/l) (Sudakov, Fernique), and likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l). Let S
-    be the first bound, and likewise the second for l ∂_j f. Then P(sup |f| > L) <= 2 exp(-(L -
-    S)²/2) (Borell, TIS). Since (L - S)² >= L²/2 - S², this gives a = 2 exp(S²/2) and b = 2, in
-    units of the standard deviation.
+    be the first bound. Then P(sup |f| > L) <= 2 exp(-(L - S)²/2) (Borell, TIS); the second bound
+    gives the same for l ∂_j f. Since (L - S)² >= L²/2 - S², this gives a = 2 exp(S²/2) and b = 2,
+    in units of the standard deviation.
 
     Args:
         lengthscale: Lengthscale l, positive.

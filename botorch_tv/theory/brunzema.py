@@ -162,11 +162,11 @@ def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
     """√((3σ^-2 + σ^-4) T² (1 - exp(-p(ε) T))), p(ε) = -½ ln(1 - ε), [ET] Lemma 8, eq. (27).
 
     This formula bounds the error of a posterior standard deviation that is computed after T rounds
-    as if the objective were static. With ε = 1 it is the trivial bound of [ET] Figure 7, which
+    as if the objective were static. With ε = 1, it is the trivial bound of [ET] Figure 7, which
     holds for any rate of change.
 
     Args:
-        T: Rounds since a reset, at least 1; any shape.
+        T: Number of rounds since a reset, at least 1; any shape.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
 

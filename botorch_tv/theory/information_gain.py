@@ -170,7 +170,7 @@ def markov_information_gain(
 
     The bound is twice the gain of a strategy that plays the most uncertain arm of f_t in each
     round. A greedy choice over successive sets reaches at least half of the maximum of a monotone
-    submodular function (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
+    submodular function (Fisher, Nemhauser and Wolsey 1978). For ε = 0, the result is the tighter
     bound of :func:`greedy_information_gain`.
 
     Args:

@@ -21,9 +21,9 @@ def reset_period(
 ) -> int:
     """Period N of R-GP-UCB for the Markov model, [B16] Corollary 4.1 and §5.1.
 
-    N is ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel. For a Matérn kernel it is
-    ⌈min(T, 24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives the powers; the paper
-    chose 12 and 24 by cross-validation.
+    N is ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel. For a Matérn kernel, N is ⌈min(T,
+    24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives the powers; the paper chose 12
+    and 24 by cross-validation.
 
     Args:
         epsilon: Rate of change ε in [0, 1]; for 0, the period is T, so there are no resets.
