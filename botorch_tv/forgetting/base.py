@@ -36,7 +36,7 @@ class Parameter:
         lower: Lower bound of the value.
         upper: Upper bound of the value.
         power: Exponent of time in the parameter's unit: -1 for a rate, 1 for a duration, 0 for a
-            pure number. The exponent is a number, or a function of the values of all parameters.
+            pure number. The exponent is a scalar, or a function of the values of all parameters.
         share: ``"lost"`` if the parameter is a fraction lost per unit of time, such as ε;
             ``"retained"`` if it is a fraction retained, such as γ; None otherwise. For a fraction,
             ``power`` is the exponent for -ln(1 - ε) or -ln γ, not for the fraction itself.

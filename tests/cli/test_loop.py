@@ -268,8 +268,8 @@ def test_readings_are_amended_and_removed(file, call):
     for argv, text in (
         (("amend", file, "3", "--failed", "--number", "1"), "give either the observation Y"),
         (("amend", file, "--number", "1"), "measurement 1 is 4.0 already; give another y"),
-        (("remove", file, "--number", "-3"), "give a number of the table"),
-        (("remove", file, "--number", "8"), "give a number of the table"),
+        (("remove", file, "--number", "-3"), "give a number from the table"),
+        (("remove", file, "--number", "8"), "give a number from the table"),
         (("tell", file, "1", "--number", "1"), "amend an answer"),
     ):
         assert text in call(*argv, fails=True)
