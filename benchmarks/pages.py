@@ -96,10 +96,10 @@ def peers() -> str:
     ahead, level = (sum(word.startswith(start) for word in words) for start in ("ahead", "level"))
     played = ", ".join(f"{name} {sum(name in row for row in worlds.values())}" for name in DRIFT)
     return _paragraph(
-        f"[On {len(words)} worlds](benchmarks/PEERS.md), by two standard errors, the default loop "
-        f"is ahead of all other optimisers that played on {ahead}, level with some on {level} and "
-        f"behind on {len(words) - ahead - level}. Packages that model time played few of these "
-        f"worlds: {played}."
+        f"Of [{len(words)} worlds](benchmarks/PEERS.md), by two standard errors, the default loop "
+        f"is ahead of all other optimisers on {ahead}, level with some on {level} and behind on "
+        f"{len(words) - ahead - level}. Packages that model time played few of these worlds: "
+        f"{played}."
     )
 
 

@@ -12,7 +12,7 @@ def even_points(number: int, dim: int, *, seed: int = 0, first: int = 0) -> Tens
     Args:
         number: Number of points.
         dim: Dimension of the cube.
-        seed: Seed of the scrambling; torch's global generator is not used.
+        seed: Seed of the scrambling; the function does not use torch's global generator.
         first: Index of the first point in the sequence.
     """
     engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)  # type: ignore[no-untyped-call]

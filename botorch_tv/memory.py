@@ -33,7 +33,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def _allowed() -> int:
-    """The memory that `ulimit -v` allows this process to add, on Linux."""
+    """On Linux, the memory that `ulimit -v` allows this process to add."""
     import resource
 
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -55,7 +55,7 @@ def bytes_text(size: float) -> str:
 def torch_threads(count: int) -> Iterator[None]:
     """Set PyTorch's number of threads per operation within a ``with`` block."""
     before = torch.get_num_threads()
-    if before == count:  # nothing to set: another thread may have set it
+    if before == count:  # already set, perhaps by another thread
         yield
         return
     torch.set_num_threads(count)

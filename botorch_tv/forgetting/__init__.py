@@ -1,4 +1,4 @@
-"""Forgetting of old measurements: decay, inflation and retention."""
+"""Three ways to forget old measurements: decay, inflation and retention."""
 
 from botorch_tv.forgetting.base import (
     Decay,

@@ -1,7 +1,7 @@
-"""Base classes of decays, inflations and retentions, their parameters, and the observation log.
+"""Base classes of decays, inflations and retentions, with classes for parameters and the log.
 
-During learning, the unit of time is the median time between observations. Initial values, bounds
-and priors are then the same whether the data count seconds or days. Each parameter declares how its
+During learning, the unit of time is the median time between observations. The same initial values,
+bounds and priors then suit times in seconds and times in days. Each parameter declares how its
 value depends on the unit of time.
 """
 
@@ -36,20 +36,19 @@ class Parameter:
         lower: Lower bound of the value.
         upper: Upper bound of the value.
         power: Exponent of time in the parameter's unit: -1 for a rate, 1 for a duration, 0 for a
-            pure number. A scalar, or a function that computes the exponent from the values of all
-            parameters.
+            pure number. The exponent is a scalar, or a function of the values of all parameters.
         share: ``"lost"`` if the parameter is a fraction lost per unit of time, such as ε;
             ``"retained"`` if it is a fraction retained, such as γ; None otherwise. For a fraction,
-            ``power`` refers to -ln(1 - ε) or -ln γ.
-        prior: Prior of the value, or of 1 - γ for a fraction γ retained; None for no prior.
-        beside_scale: Prior that replaces ``prior`` in models that standardise outcomes and also
-            learn the variance; None to use ``prior`` in these models, too.
-        fastest: A tighter bound on the speed of change, for searches by
-            :class:`~botorch_tv.learning.Refit`. It replaces ``lower`` for a fraction retained, and
-            ``upper`` for any other parameter. None to search up to ``lower`` or ``upper``.
+            ``power`` is the exponent for -ln(1 - ε) or -ln γ, not for the fraction itself.
+        prior: Prior of the value; for a retained fraction γ, prior of 1 - γ. None for no prior.
+        beside_scale: Prior for models that standardise outcomes and also learn the variance; None
+            to use ``prior`` in these models, too.
+        fastest: A tighter bound that limits the speed of change in searches by
+            :class:`~botorch_tv.learning.Refit`. It replaces ``lower`` for a retained fraction, and
+            ``upper`` for any other parameter. With None, searches use ``lower`` and ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
-        fast_start: Initial value of the second search of a strategy, and of any search that would
+        fast_start: Start of a strategy's second search, and of any search that would otherwise
             start beyond ``uncorrelated_beyond``.
 
     Example:
@@ -116,9 +115,9 @@ class Parameter:
         return self.number(low), self.number(high)
 
     def presumed(self, value: Tensor) -> Tensor:
-        """The quantity that priors refer to: 1 - γ for a fraction retained γ, else the value.
+        """The quantity that has the prior: 1 - γ for a retained fraction γ, else the value.
 
-        The map is its own inverse.
+        The method is its own inverse.
 
         Args:
             value: Value of the parameter, any shape.
@@ -132,11 +131,11 @@ class Parameter:
         """The factor by which the natural value changes when the unit of time grows.
 
         Args:
-            factor: Growth of the unit, positive, any shape.
-            others: Values of all parameters, in any unit; used if ``power`` is a function of them.
+            factor: Factor by which the unit grows, positive, any shape.
+            others: Values of all parameters, in any unit; used only if ``power`` is a function.
 
         Returns:
-            The factor, shape of ``factor``.
+            The factor on the natural value, shape of ``factor``.
         """
         power = self.power(others) if callable(self.power) else self.power
         return factor**-power
@@ -146,11 +145,11 @@ class Parameter:
 
         Args:
             value: Value in the present unit, any shape.
-            factor: Growth of the unit, positive, any shape.
+            factor: Factor by which the unit grows, positive, any shape.
             others: Values of all parameters, as for :meth:`stretch`.
 
         Returns:
-            The natural value, of the broadcast shape.
+            The natural value, with the shape to which the arguments broadcast.
         """
         return self.natural(value) * self.stretch(factor, others)
 
@@ -159,11 +158,11 @@ class Parameter:
 
         Args:
             value: Value in the present unit, any shape.
-            factor: Growth of the unit, positive, any shape.
+            factor: Factor by which the unit grows, positive, any shape.
             others: Values of all parameters, as for :meth:`stretch`.
 
         Returns:
-            The value, of the broadcast shape.
+            The value, with the shape to which the arguments broadcast.
         """
         if not callable(self.power) and self.power == 0:
             return value
@@ -173,7 +172,7 @@ class Parameter:
 
 
 def with_values(part: Made, values: Mapping[str, Any]) -> Made:
-    """A copy of a decay or an inflation with other parameter values, numbers or tensors."""
+    """A copy of a decay or an inflation with other parameter values (numbers or tensors)."""
     made = copy.copy(part)
     for name, value in values.items():
         object.__setattr__(made, name, value)  # a frozen dataclass refuses ordinary assignment
@@ -192,7 +191,7 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
 
     Args:
         times: Times of observations, `... x n`, in any order; equal times count once.
-        live: Which times to use, `... x n`, bool; all by default.
+        live: For each time, whether to use it, `... x n`, bool; True by default.
 
     Returns:
         The median, positive, `...`; 1 for rows with fewer than two different times.
@@ -205,7 +204,7 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
     gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # nanmedian ignores unused times
     span = torch.where(gaps.isnan(), 0.0, gaps).sum(-1, keepdim=True)
     gaps = torch.where(gaps > NEGLIGIBLE * span, gaps, torch.nan)
-    # For an even number of gaps PyTorch's median is the lower of the two middle gaps.
+    # For an even number of gaps, PyTorch's median is the lower of the two middle gaps.
     lower, upper = gaps.nanmedian(dim=-1).values, -(-gaps).nanmedian(dim=-1).values
     return (0.5 * (lower + upper)).nan_to_num(nan=1.0)
 
@@ -214,7 +213,7 @@ class Observation(NamedTuple):
     """An observation with its prediction; the shape of every tensor starts with `batch_shape`.
 
     Attributes:
-        X: The point with its context, if any, `batch_shape x d`.
+        X: The point, followed by its context if there is one, `batch_shape x d`.
         y: The observed value, `batch_shape`; 0 where a measurement failed.
         mean: The predicted mean of the objective at ``X``, `batch_shape`.
         sd: The predicted standard deviation at ``X``, without observation noise, `batch_shape`.
@@ -229,13 +228,14 @@ class Observation(NamedTuple):
 
 
 class Log:
-    """The n retained observations, oldest first, as input of retentions and explorations.
+    """The n retained observations, oldest first; retentions and explorations read them.
 
-    All trials share the rows. A row that some trials have dropped appears in these trials as a
-    failed measurement, so rules that compare observations should skip rows of infinite ``noise``.
+    Every trial has all n rows. Where a trial has dropped a row, this row looks like a failed
+    measurement, so rules that compare observations should skip rows with infinite ``noise``.
 
     Args:
-        rows: The stored rows, with tensors ``time``, ``y``, ``noise``, ``X`` and ``retained``.
+        rows: An object that stores the rows as tensors ``time``, ``y``, ``noise``, ``X`` and
+            ``retained``.
 
     Attributes:
         now: Present time, `batch_shape`, float64; directly after an observation, the time of this
@@ -246,8 +246,8 @@ class Log:
             `batch_shape`, int64.
         first_time: Time of the very first observation, `batch_shape`, float64.
         newest: The observation just made, which is the last row; None before a choice.
-        reset: In :meth:`Part.update`, the trials that were reset in this round, `batch_shape`,
-            bool; None in other methods.
+        reset: For each trial, whether it was reset in this round, `batch_shape`, bool; set only in
+            :meth:`Part.update`, None in other methods.
         memory: The memory of the retention or exploration that reads the log; see
             :meth:`Part.init`.
     """
@@ -292,7 +292,7 @@ class Log:
 
     @property
     def retained(self) -> Tensor:
-        """Which rows each trial retains, `batch_shape x n`, bool."""
+        """For each trial and row, whether the trial retains the row, `batch_shape x n`, bool."""
         return self._rows.retained  # type: ignore[no-any-return]
 
     def before_a_choice(self) -> Log:
@@ -303,7 +303,7 @@ class Log:
 
 
 class Part:
-    """A component of a strategy, such as a retention or an exploration, optionally with a memory.
+    """A component of a strategy, such as a retention or an exploration; it may have a memory.
 
     The memory consists of tensors whose shape starts with `batch_shape`. The memory is stored in
     the state of the strategy; the part itself never changes.
@@ -312,7 +312,8 @@ class Part:
     def init(self, batch_shape: Size) -> Any:
         """The memory before the first round: a tensor, or tuples or dicts of tensors.
 
-        Tensors are moved to the state's device, and floating-point tensors to its dtype.
+        Tensors are moved to the state's device, and floating-point tensors also to the state's
+        dtype.
 
         Args:
             batch_shape: Shape of the trials.
@@ -331,7 +332,7 @@ class Part:
 
 
 def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
-    """A part's memory on the device and in the dtype of the state.
+    """A part's memory, moved to the device and the dtype of the state.
 
     Args:
         part: The part.
@@ -373,12 +374,12 @@ class Decay:
     """How the covariance of the objective at two times falls with the time between them.
 
     Attributes:
-        markovian: Whether the future is independent of the past given the present.
+        markovian: Whether the objective's future is independent of its past, given its present.
         parameters: Learnable parameters, by attribute name; see :class:`Parameter`.
     """
 
     markovian: bool = False
-    """Whether the future is independent of the past given the present.
+    """Whether the objective's future is independent of its past, given its present.
 
     If so, the covariance D satisfies D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t. On a grid
     this equation permits a recursion of constant cost per round. Strategies check the equation at a
@@ -409,10 +410,11 @@ class Decay:
         )
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
-        """Factor ``v`` on the prior variance some time after the origin.
+        """Factor ``v`` on the prior variance at a time after the origin.
 
-        The origin of time is the first observation, or the last reset. If a subclass overrides
-        ``covariance``, the default is the diagonal of this covariance; otherwise the default is 1.
+        Time counts from the last reset or, if there was none, from the first observation. If a
+        subclass overrides ``covariance``, the default is the diagonal of this covariance; otherwise
+        the default is 1.
 
         Args:
             elapsed: Time since the origin, at least 0, any shape.
@@ -425,7 +427,7 @@ class Decay:
         return self.covariance(elapsed, elapsed)
 
     def covariance(self, first: Tensor, second: Tensor) -> Tensor:
-        """The temporal factor of the covariance at two times, both relative to the origin.
+        """The temporal factor of the covariance between two times, both counted from the origin.
 
         Args:
             first: Times since the origin, of any shape that broadcasts with ``second``.
@@ -440,7 +442,7 @@ class Decay:
         return self.prior_variance(torch.minimum(first, second)) * retained
 
     def transition(self, first: Tensor, second: Tensor) -> Tensor:
-        """Factor on the posterior mean of a Markovian objective from one time to a later time.
+        """The factor by which a Markovian objective's posterior mean changes between two times.
 
         Args:
             first: Times since the origin, any shape.
@@ -469,7 +471,7 @@ class Inflation(ABC):
 
     @abstractmethod
     def log_factor(self, lag: Tensor) -> Tensor:
-        """Logarithm of the factor on the noise variance; a factor such as γ^(-lag) may overflow.
+        """Logarithm of the factor on the noise variance; the factor itself may overflow.
 
         Args:
             lag: Lags, at least 0, any shape.
@@ -480,19 +482,21 @@ class Inflation(ABC):
 
 
 class Retained(NamedTuple):
-    """Which rows of the log a rule retains, and whether it resets.
+    """Which rows of the log a rule retains, and whether it resets the trial.
 
     Dropped rows never return. A reset also restarts everything that counts from the last reset,
     such as the time of a Wiener decay and the rounds t' of a trigger. ``Info.reset`` reports
     resets.
 
     Attributes:
-        newest: How many of the newest rows to retain; None for all, 0 for none.
-        where: Trials to which ``newest`` applies, `batch_shape`, bool; None for all trials.
-        rows: The rows to retain, `batch_shape x n`, bool; an alternative to ``newest``, but slower.
-        reset: Whether to reset a trial, `batch_shape`, or one bool for all trials.
-        aside: Rows that are ignored for now, `batch_shape x n`, bool; None for none. A row returns
-            as soon as the rule no longer lists it.
+        newest: Number of newest rows to retain; None for all, 0 for none.
+        where: For each trial, whether ``newest`` applies, `batch_shape`, bool; None for all trials.
+        rows: For each row, whether to retain it, `batch_shape x n`, bool; a slower alternative to
+            ``newest``.
+        reset: For each trial, whether to reset it, `batch_shape`, bool; or a single bool for all
+            trials.
+        aside: For each row, whether to ignore it for now, `batch_shape x n`, bool; None to ignore
+            none. A row returns as soon as the rule no longer marks it.
     """
 
     newest: int | None = None
@@ -531,8 +535,8 @@ class Retention(Part, ABC):
     def keep(self, log: Log) -> Retained | Tensor:
         """Which rows to retain.
 
-        This method is called after each observation, when ``log.newest`` is this observation, and
-        before each choice, when ``log.newest`` is None. It is never called with an empty log.
+        This method is called after each observation, with this observation in ``log.newest``, and
+        before each choice, with None in ``log.newest``. The log is never empty.
 
         Args:
             log: The n retained rows, oldest first.
@@ -547,10 +551,10 @@ class Retention(Part, ABC):
         Args:
             sd: Predicted standard deviation, without observation noise, `batch_shape`.
             noise: Noise variance, scalar or `batch_shape`.
-            since: Rounds t' since the last reset, `batch_shape`, int64.
+            since: Number t' of rounds since the last reset, `batch_shape`, int64.
 
         Returns:
-            The threshold, `batch_shape`; None, the default, for rules without such a threshold.
+            The threshold, `batch_shape`; None (the default) if the rule has no such threshold.
         """
         return None
 
@@ -569,5 +573,5 @@ class Static(Decay, Inflation):
 
 
 def is_static(part: Decay | Inflation) -> bool:
-    """Whether the type of a part is ``Static`` itself; a subclass may define another formula."""
+    """Whether a part's class is exactly ``Static``; a subclass may define another formula."""
     return type(part) is Static

@@ -22,8 +22,8 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     The half-width is sqrt(2 L) (sd + σ) with L = ln(π² t'² / (3 δ_B)), where t' is the number of
     rounds since the last reset. See :func:`prediction_error` for the arguments.
     """
-    # This is 2 L for t' = 1. The logarithm of delta is computed separately, because 1 / delta may
-    # overflow.
+    # The constant is 2 L for t' = 1. The logarithm of delta is computed separately, because 1 /
+    # delta may overflow.
     constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
     level = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4).sqrt_()
     return (sd + noise**0.5).mul_(level)
@@ -34,16 +34,16 @@ def prediction_error(
 ) -> Tensor:
     """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
 
-    On a static objective the probability that any observation lies outside its band is at most δ_B.
+    With probability at least 1 - δ_B, no observation of a static objective lies outside its band.
 
     Args:
         y: The observation, `batch_shape`.
         mean: The predicted mean of the objective, `batch_shape`.
         sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance σ² of the observation, scalar or `batch_shape`.
-        since: Rounds t' since the last reset, `batch_shape`.
-        delta: Bound δ_B on the probability that any observation of a static objective lies outside
-            its band, in (0, 1).
+        since: Number t' of rounds since the last reset, `batch_shape`.
+        delta: Bound δ_B, in (0, 1), on the probability that one or more observations of a static
+            objective lie outside their bands.
 
     Returns:
         Whether the observation lies outside the band, `batch_shape`, bool.
@@ -53,12 +53,13 @@ def prediction_error(
 
 @dataclass(frozen=True, repr=False)
 class EventTrigger(Retention):
-    """Forget the older observations if the newest contradicts the model, [ET] Algorithm 1.
+    """Forget all observations but the newest if the newest contradicts the model, [ET] Algorithm 1.
 
     Args:
-        delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,
-            1).
-        rule: Decides whether to trigger; see :func:`prediction_error` for its arguments.
+        delta: Bound δ_B, in (0, 1), on the probability that a static objective ever causes a
+            trigger.
+        rule: Function that decides whether to trigger, with the arguments of
+            :func:`prediction_error`.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1).
@@ -95,27 +96,28 @@ class EventTrigger(Retention):
 
 @dataclass(frozen=True, repr=False)
 class ConfirmedTrigger(EventTrigger):
-    """Forget only if several successive observations contradict the model, to tolerate outliers.
+    """To tolerate outliers, forget only if several successive observations contradict the model.
 
     The first observation that contradicts the model is set aside, so the posterior ignores it. If
     the next ``confirm`` observations also contradict the model, all observations before the first
-    contradiction are forgotten. If one of these observations agrees with the model, the
-    observations set aside are dropped. A failed measurement changes nothing. Any reset restarts the
-    count of contradictions.
+    contradiction are forgotten. If any of them agrees with the model, the rule drops the
+    observations that it set aside. A failed measurement neither contradicts the model nor agrees
+    with it. Any reset restarts the count of contradictions.
 
     An :class:`EventTrigger` resets at the first contradiction. This rule resets at least
-    ``confirm`` rounds later, and only after a first contradiction. On a static objective the
-    probability of any reset is therefore at most δ_B under both rules.
+    ``confirm`` rounds later, and only after a first contradiction. For both rules, the probability
+    that a static objective ever causes a reset is therefore at most δ_B.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
     contradictions so far, and the number of all rounds before the first of these contradictions.
     The second number is arbitrary if there is no contradiction.
 
     Args:
-        delta: Bound δ_B on the probability that a static objective ever causes a trigger, in (0,
-            1).
-        rule: Decides whether an observation contradicts the model; see :func:`prediction_error`.
-        confirm: Number of contradictions that must follow the first, at least 1.
+        delta: Bound δ_B, in (0, 1), on the probability that a static objective ever causes a
+            trigger.
+        rule: Function that decides whether an observation contradicts the model, with the arguments
+            of :func:`prediction_error`.
+        confirm: Number of contradictions that must follow the first contradiction, at least 1.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``confirm`` is not a positive integer.
@@ -155,11 +157,11 @@ class ConfirmedTrigger(EventTrigger):
     def _counted(
         self, log: Log, observed: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Two memories: before the newest observation, and after it.
+        """The memory before the newest observation, and the memory after it.
 
         Args:
             log: The log after the observation, or before a choice.
-            observed: Number of observations since the last reset, `batch_shape`; 0 where the newest
+            observed: Number of observations since the last reset, `batch_shape`; 0 if the newest
                 observation caused the reset.
         """
         number, first = log.memory
@@ -188,17 +190,18 @@ class GLRTrigger(Retention):
     bound limits the probability of any trigger on a static objective to δ.
     :class:`~botorch_tv.forgetting.EventTrigger` has the same bound, but tests single residuals.
 
-    Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) use such a detector for
-    detection-augmented learning. Besson, Kaufmann, Maillard and Seznec (JMLR 2022) apply such a
-    detector to the rewards of every arm. This class tests the residuals of predictions, with
-    another threshold.
+    Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) restart bandit algorithms when such a
+    detector finds a change. Besson, Kaufmann, Maillard and Seznec (JMLR 2022) apply such a detector
+    to the rewards of every arm. This class tests the residuals of predictions, and its threshold
+    differs from theirs.
 
     The memory holds the standardised residuals since the last reset, newest first, `batch_shape x
     longest`, and their number, `batch_shape`. Entries beyond this number are arbitrary.
 
     Args:
-        delta: Bound δ on the probability of any trigger on a static objective, in (0, 1).
-        longest: Largest w that is tested. Memory and computation per round grow with ``longest``.
+        delta: Bound δ, in (0, 1), on the probability of any trigger on a static objective.
+        longest: Largest number w of newest residuals that is tested. Memory and computation per
+            round grow with ``longest``.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.
@@ -229,13 +232,13 @@ class GLRTrigger(Retention):
         return Retained(newest=1, where=fired, reset=fired)
 
     def update(self, log: Log) -> tuple[Tensor, Tensor]:
-        # Here t' refers to the next round. If a reset came just before this observation, t' is 2
-        # and the statistic contains the observation's residual. If this observation caused the
-        # reset, t' is 1 and the statistic does not contain it.
+        # Here t' already counts the next round. If a reset came just before this observation, t' is
+        # 2 (this round and the next), and the statistic contains the residual of this observation.
+        # If this observation caused the reset, t' is 1, and the statistic excludes the residual.
         return self._errors(log, (log.since - 2).clamp_min(0))
 
     def statistic(self, e: Tensor, number: Tensor) -> Tensor:
-        """The test statistic max_w G_w, `batch_shape`; 0 without residuals.
+        """The test statistic max_w G_w, `batch_shape`; 0 if there are no residuals.
 
         Args:
             e: Standardised residuals, newest first, `batch_shape x longest`.
@@ -249,7 +252,7 @@ class GLRTrigger(Retention):
         """The threshold ln(L π² t'² / (6 δ)), `batch_shape`, float64.
 
         Args:
-            since: Rounds t' since the last reset, `batch_shape`.
+            since: Number t' of rounds since the last reset, `batch_shape`.
         """
         rounds = since.to(torch.float64)
         lengths = rounds.clamp_max(self.longest)
@@ -257,11 +260,12 @@ class GLRTrigger(Retention):
         return torch.log(lengths * rounds.square()) + constant
 
     def _errors(self, log: Log, before: Tensor) -> tuple[Tensor, Tensor]:
-        """The residuals and their number; a new observation adds its residual unless it failed.
+        """The residuals and their number; the new observation adds its residual unless it failed.
 
         Args:
             log: The log after an observation.
-            before: Rounds since the last reset before this observation, `batch_shape`, int64.
+            before: Number of rounds since the last reset, without the round of this observation,
+                `batch_shape`, int64.
         """
         seen, (errors, number) = log.newest, log.memory
         assert seen is not None

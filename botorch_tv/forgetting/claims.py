@@ -1,9 +1,9 @@
 """Numerical checks of a custom decay or inflation and of the parameters it declares.
 
-Wrong formulas or declarations would silently give wrong numbers: a formula may fail to be a
-covariance, may be declared Markovian by mistake, or may depend on the unit of time differently than
-declared. The constructors of strategies, kernels and likelihoods therefore evaluate each formula
-once, at a few times.
+Wrong formulas or declarations would silently give wrong numbers: a formula may not be a covariance,
+may be declared Markovian by mistake, or may depend on the unit of time in an undeclared way. The
+constructors of strategies, kernels and likelihoods therefore evaluate each formula once, at a few
+times.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from botorch_tv.forgetting.base import (
 from botorch_tv.validation import require, shown
 
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
-"""Lengths of the time intervals, from the origin, in which a decay is evaluated."""
+"""Lengths of the time intervals, each starting at the origin, in which a decay is evaluated."""
 ORDINARY = 4
-"""Number of time intervals, the shortest of ``SPANS``, in which the covariance must be finite."""
+"""Number of ``SPANS``, counted from the shortest, in which the covariance must be finite."""
 TIMES = 12
 TOLERANCE = 1e-8
 """Tolerance of covariances, relative to the product of the standard deviations at both times."""
@@ -67,8 +67,8 @@ def require_sound(decay: Decay) -> None:
         at = tuple((~good).nonzero()[0].tolist())
         numbers = " and ".join(f"{value[at].item():.6g}" for value in values)
         raise ValueError(
-            f"{decay!r}: {problem}, but at s = {s[at]:.4g} and t = {s.mT[at]:.4g} since the origin "
-            f"the results are {numbers}; correct the formula."
+            f"{decay!r}: {problem}, but at s = {s[at]:.4g} and t = {s.mT[at]:.4g} (times "
+            f"since the origin) the results are {numbers}; correct the formula."
         )
 
     def agree(formulas: str, first: Tensor, second: Tensor) -> None:
@@ -84,9 +84,8 @@ def require_sound(decay: Decay) -> None:
     share = float((values[:, 0] / values[:, -1]).min())
     require(
         share > -TOLERANCE,
-        f"{decay!r} is not a covariance: among the eigenvalues of the correlations of {TIMES} "
-        f"times, the smallest is {share:.3g} times the largest, but none may be negative; use a "
-        "positive definite function.",
+        f"{decay!r} is not a covariance: the correlation matrix of {TIMES} times has a negative "
+        f"eigenvalue, {share:.3g} times the largest eigenvalue; use a positive definite function.",
     )
     if decay.markovian:
         first, between, last = torch.combinations(torch.arange(TIMES, device="cpu"), 3).unbind(-1)
@@ -124,7 +123,7 @@ def require_inflating(inflation: Inflation) -> None:
 
 
 def _elementwise(part: Decay | Inflation, found: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The result of a formula, expanded to a shape."""
+    """The result of a formula, expanded to the required shape."""
     size = tuple(found.shape) if isinstance(found, Tensor) else shown(found)
     require(
         size in (shape, (1, *shape[1:])),
@@ -135,7 +134,7 @@ def _elementwise(part: Decay | Inflation, found: Tensor, shape: tuple[int, ...])
 
 
 def require_learnable(part: Decay | Inflation) -> None:
-    """Raise unless a decay or an inflation is a function of the parameters that it declares.
+    """Raise an error unless a decay's or inflation's formula uses the parameters that it declares.
 
     The formula is evaluated as during learning, with a tensor of values for each parameter.
 
@@ -143,9 +142,9 @@ def require_learnable(part: Decay | Inflation) -> None:
         part: The decay or the inflation.
 
     Raises:
-        ValueError: If the formula does not accept tensors, does not depend on a declared parameter,
-            does not read a parameter from the attribute of the same name, or depends on the unit
-            of time.
+        ValueError: If the formula rejects tensors, is independent of a declared parameter, uses
+            another value than the parameter's attribute, or depends on the unit of time in an
+            undeclared way.
     """
     time = 10 * (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1)
     tried = {key: _tried(entry, getattr(part, key)) for key, entry in part.parameters.items()}
@@ -157,8 +156,8 @@ def require_learnable(part: Decay | Inflation) -> None:
     idle = [key for key, slope in zip(inputs, slopes, strict=True) if not bool(slope.any())]
     require(
         not idle,
-        f"{part!r} declares {idle}, but its formula does not depend on every name in this list; "
-        "compute from the attributes with torch functions in every call.",
+        f"{part!r} declares {idle}, but its formula does not depend on all of these; in every "
+        "call, compute from the attributes with torch functions.",
     )
 
     def same(first: Tensor, second: Tensor, message: str) -> None:
@@ -189,7 +188,7 @@ def require_learnable(part: Decay | Inflation) -> None:
 
 
 def _tried(parameter: Parameter, given: float) -> Tensor:
-    """Two values of a parameter at which to evaluate its formula."""
+    """Two values of a parameter at which to evaluate the formula."""
     if parameter.share is None and not callable(parameter.power) and parameter.power == 0:
         other = given + 1 if math.isinf(parameter.upper) else 0.5 * (given + parameter.upper)
         return torch.tensor([float(given), float(other)], dtype=torch.float64, device="cpu")

@@ -35,31 +35,31 @@ from botorch_tv.forgetting.base import Decay, Parameter, Values, with_values
 from botorch_tv.validation import settle_number
 
 USUAL = 0.02
-"""Most probable rate of change a priori, per median time between observations."""
+"""Most probable rate of change a priori, per median time between two observations."""
 SPREAD = 1.0
 """Prior standard deviation of the logarithm of the rate of change.
 
 The rate is between 1/7 and 7 times its median with a probability of 95 %.
 """
 OFFSET = 1e-4
-"""Rate of change below which a rate is practically zero.
+"""Rate of change below which the objective is practically static.
 
-Below this rate the prior density is almost constant; the density is positive at rate 0, too.
+Below this rate, the prior density is almost constant; the density is positive at rate 0, too.
 """
 
 
 class RatePrior(Prior):  # type: ignore[misc]
-    r"""Prior of a rate of change per median time between observations.
+    r"""Prior of a rate of change, where the unit of time is the median time between observations.
 
     .. math:: p(r) \propto \exp\left(-\frac{(\ln(r + c) - \ln m)^2}{2 s^2}\right)
 
     on [0, upper), with mode m - c. The offset c makes the density positive at rate 0. Under a
-    flatter prior, a fit to a few dozen observations of a slow drift often gives the rate 0, or a
-    far too high rate if the lengthscale is wrong.
+    flatter prior, fits to a few dozen observations of a slow drift often give the rate 0 or, if the
+    lengthscale is wrong, a rate that is far too high.
 
     Args:
         mode: m, positive: the mode plus the offset.
-        spread: s, positive: the standard deviation of ln(r + c) if it is not truncated.
+        spread: s, positive: the standard deviation of ln(r + c) before truncation.
         offset: c, positive: a rate that is practically zero.
         upper: Upper end of the support; infinite by default.
     """
@@ -110,7 +110,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         return self
 
     def _cut(self, loc: Tensor, scale: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-normal probability below the lower end of the support, and below its upper end."""
+        """The log-normal distribution function at the lower and at the upper end of the support."""
         low = torch.special.ndtr((offset.log() - loc) / scale)
         if math.isinf(self._upper):
             return low, torch.ones_like(low)
@@ -118,7 +118,7 @@ class RatePrior(Prior):  # type: ignore[misc]
 
 
 LARGEST_EPSILON = 1.0 - 1e-6
-"""Upper bound of ε during learning. For larger ε rounding destroys the gradient of
+"""Upper bound of ε during learning. For larger ε, rounding destroys the gradient of
 (1 - ε)^(Δt/2)."""
 ENDLESS = 1e30
 """Finite number that replaces -ln(1 - ε) at ε = 1; large in any unit of time, and valid in float32.
@@ -127,7 +127,7 @@ ENDLESS = 1e30
 
 @dataclass(frozen=True)
 class Markov(Decay):
-    """The objective is redrawn a little each round: f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1}.
+    """Each round mixes the objective with a draw: f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1}.
 
     The functions g_t are independent draws from the prior of f_t. The covariance is multiplied by
     (1 - ε)^(|t - t'| / 2), [B16] eq. (7)-(8).
@@ -166,7 +166,7 @@ class Markov(Decay):
 class Wiener(Decay):
     """The objective is a random walk: its variance grows by σ_w² k(x, x) per unit of time.
 
-    The covariance is multiplied by 1 + σ_w² min(t, t'). This is the model of UI-TVBO in [ET].
+    The covariance is multiplied by 1 + σ_w² min(t, t'). UI-TVBO in [ET] uses this model.
 
     Args:
         sigma_w2: Variance σ_w² gained per unit of time, relative to the kernel's variance; at
@@ -185,7 +185,7 @@ class Wiener(Decay):
             prior=HalfNormalPrior(0.25),
             beside_scale=RatePrior(),
             fastest=1e3,
-            uncorrelated_beyond=9.0,  # 90 % of the variance at the next observation is new
+            uncorrelated_beyond=9.0,  # then 90 % of the next observation's variance is from change
             fast_start=0.1,
         )
     }
@@ -233,7 +233,7 @@ class PeriodicMarkov(Decay):
 
     parameters: ClassVar[Mapping[str, Parameter]] = {
         **Markov.parameters,
-        "cycle": Parameter(lower=2.0, power=1),  # at least two measurements per cycle
+        "cycle": Parameter(lower=2.0, power=1),  # a cycle has at least two measurements
         "cycle_lengthscale": Parameter(lower=0.05, upper=20.0),
     }
 
@@ -252,9 +252,10 @@ class PerTrial(Decay):
 
     Args:
         decay: The decay that gives the formula.
-        values: Values of all parameters that the decay declares, measured in a unit of time per
-            trial, `batch_shape` each.
-        unit: Unit of time of ``values``, in units of the data's times, `batch_shape`.
+        values: Values of all parameters that the decay declares, `batch_shape` each, measured in
+            each trial's ``unit``.
+        unit: Length of the unit of time of ``values``, in the unit of the data's times,
+            `batch_shape`.
     """
 
     def __init__(self, decay: Decay, values: Values, unit: Tensor) -> None:
@@ -284,5 +285,5 @@ class PerTrial(Decay):
 
 
 def _leading(parameter: Tensor, dims: int) -> Tensor:
-    """One number per trial, with trailing dimensions of size 1 up to ``dims`` dimensions."""
+    """One number per trial, with dimensions of size 1 appended to make ``dims`` dimensions."""
     return parameter.view((*parameter.shape, *[1] * (dims - parameter.dim())))

@@ -15,7 +15,7 @@ from botorch_tv.forgetting.base import Inflation, Parameter, Values
 from botorch_tv.validation import settle_number
 
 SMALLEST_GAMMA = 1e-6
-"""Lower bound of γ during learning. Below this bound older rows have practically no weight."""
+"""Lower bound of γ during learning. Below this bound, older rows have practically no weight."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class UncertaintyInjection(Inflation):
 
     def log_factor(self, lag: Tensor) -> Tensor:
         if not isinstance(self.kappa, Tensor) and self.kappa == 0:
-            return torch.zeros_like(lag)  # without computing lag^α, which could overflow
+            return torch.zeros_like(lag)  # computed without lag^α, which could overflow
         aged = lag > 0
         # The power is only evaluated at positive lags: at 0 its gradient is infinite for alpha < 1.
         power = torch.where(aged, lag, 1.0) ** self.alpha

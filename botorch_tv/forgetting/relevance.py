@@ -1,4 +1,4 @@
-"""Removal of observations that hardly change future predictions, in Wasserstein distance."""
+"""Removal of observations that hardly affect future predictions, judged by Wasserstein distance."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from botorch_tv.forgetting.base import Log, Retained, Retention
 from botorch_tv.validation import require, require_number, settle_number, shown
 
 AT_ONCE = 8
-"""Maximum number of rows removed per round. The limit is fixed, because to read a limit that
-depends on the data would synchronise a GPU."""
+"""Maximum number of rows removed per round. The limit is fixed, because a GPU must synchronise
+before a limit that depends on the data can be read."""
 FEWEST = 2
 """Minimum number of rows retained."""
 NEAR = 1e-5
@@ -31,13 +31,13 @@ class WassersteinRemoval(Retention):
     The worth of an observation is a ratio of two distances: the distance between the posteriors
     with and without the observation, divided by the distance between the posterior and the prior.
     The squared distance is (mean - mean')² + |var - var'|, integrated over the future t > now and
-    over space. This is an upper bound on the squared 2-Wasserstein distance between predictions
-    [Bardou, Thiran, Ranieri, NeurIPS 2024].
+    over space. This integral is an upper bound on the squared 2-Wasserstein distance between
+    predictions [Bardou, Thiran, Ranieri, NeurIPS 2024].
 
     Let K be the covariance matrix of the observations, N the diagonal matrix of their noise
     variances, P = (K + N)⁻¹, w = P (y - mean), and C_ij the integral of k(x, x_i) k(x, x_j) over
-    future and space. With the i-th column P_i of P, the removal of row i changes w by
-    P_i w_i / P_ii and P by P_i P_iᵀ / P_ii. Hence
+    future and space. Let P_i be the i-th column of P. Removing row i changes w by P_i w_i / P_ii,
+    and P by P_i P_iᵀ / P_ii. Hence
 
         worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ_ij P_ij C_ij).
 
@@ -56,7 +56,8 @@ class WassersteinRemoval(Retention):
 
     Args:
         epsilon: Rate of change ε per unit of time, in (0, 1).
-        lengthscale: The kernel's lengthscale, positive; a number, or a tuple with one per column.
+        lengthscale: The kernel's lengthscale, positive; a number, or a tuple with a number per
+            column.
         nu: Smoothness of a Matérn kernel, 0.5, 1.5 or 2.5; infinite for the squared exponential.
         variance: The kernel's variance.
         alpha: Relative growth of the budget per time l_T = -2 / ln(1 - ε), at least 0; 0 removes
@@ -155,14 +156,15 @@ class WassersteinRemoval(Retention):
         return inverse, (inverse @ y.unsqueeze(-1)).squeeze(-1), live
 
     def _space(self, X: Tensor, *, convolved: bool) -> Tensor:
-        """The kernel of variance 1, or its convolution with itself up to a factor, `n x n`."""
+        """Matrix of the kernel of variance 1, or of its scaled self-convolution, `n x n`."""
         lengthscale = self.lengthscale
         if isinstance(lengthscale, tuple) and len(lengthscale) != X.shape[-1]:
             raise InputDataError(
                 f"WassersteinRemoval: lengthscale is {lengthscale}, but points have {X.shape[-1]} "
                 "columns; give one number per column, or a single number."
             )
-        # The lengthscales stay numbers: to copy a tensor to a GPU would synchronise the GPU.
+        # The lengthscales stay numbers, because copying a tensor to a GPU would synchronise the
+        # GPU.
         scaled = (
             torch.stack([X[..., j] / value for j, value in enumerate(lengthscale)], -1)
             if isinstance(lengthscale, tuple)

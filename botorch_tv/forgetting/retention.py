@@ -39,9 +39,9 @@ def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
 
 @dataclass(frozen=True)
 class PeriodicReset(Retention):
-    """Forget all observations every N rounds, before round t if (t - 1) mod N = 0.
+    """Forget all observations every N rounds: before each round t with (t - 1) mod N = 0.
 
-    This is R-GP-UCB, [B16] Algorithm 1.
+    R-GP-UCB uses this rule, [B16] Algorithm 1.
 
     Args:
         period: Length N of a period: a number of rounds, at least 1, or a positive length of time.
@@ -82,7 +82,7 @@ class SlidingWindow(Retention):
 
     Args:
         window: Length W of the window: a number of rounds, at least 1; or a positive length of
-            time, the largest age of an observation to retain.
+            time, the largest age of a retained observation.
         by: Unit of ``window``: ``"rounds"`` or ``"time"``.
 
     Raises:

@@ -17,7 +17,7 @@ from botorch_tv.validation import require, require_integer, require_number
 ENDLESS = 2**62
 """Maximum length of a window in rounds."""
 EXACT_DENOMINATOR = 1000
-"""Largest denominator q for which base^(p/q) is rounded down by comparison of integers.
+"""Largest denominator q for which base^(p/q) is rounded down by comparing integers.
 
 For larger q and a base from 2 to 2^1000, base^(p/q) is never an integer, so a computation with
 fifty digits rounds it down correctly.
@@ -59,7 +59,7 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
 
 
 def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
-    """Whether a window starts in round t. Starts are cached.
+    """Whether a window starts in round t. The starts are cached.
 
     Args:
         t: Round, at least 1.
@@ -88,7 +88,7 @@ def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:
 
 
 def require_alpha_tilde(alpha_tilde: float) -> None:
-    """Raise unless α~ lies in (0, 1/3), where [M] Theorem 3.10 gives sublinear regret."""
+    """Raise an error unless α~ is in (0, 1/3), where [M] Theorem 3.10 gives sublinear regret."""
     require(
         0 < alpha_tilde < 1 / 3,
         f"alpha_tilde is {alpha_tilde}, but regret is sublinear only for values strictly between 0 "

@@ -1,4 +1,4 @@
-"""A stateful optimisation loop that is saved to a file and resumed from it."""
+"""An optimisation loop that can be saved to a file and resumed from it."""
 
 from botorch_tv.loop.loop import Loop
 from botorch_tv.loop.table import (

@@ -66,7 +66,7 @@ class LoopClock:
 
     @property
     def data(self) -> dict[str, str | None] | None:
-        """What a file stores: the datetime of time 0 and the unit; None if times are numbers."""
+        """The datetime of time 0 and the unit, for a file; None if times are numbers."""
         start = None if self.start is None else self.start.isoformat()
         return None if self.unit is None else {"start": start, "unit": self.unit}
 
@@ -98,7 +98,8 @@ class LoopClock:
                 "time of this kind, such as 2026-03-01T08:30+01:00, or start a loop with another "
                 "unit."
             )
-        # In UTC, because Python subtracts local times of the same zone and so ignores summer time.
+        # Differences are taken in UTC, because Python ignores summer time when it subtracts local
+        # times of the same zone.
         return (_universal(when) - _universal(start)) / SPANS[self._unit]
 
     def shown(self, number: float) -> Time:
@@ -124,7 +125,7 @@ def as_datetime(name: str, value: object) -> datetime | None:
     """Convert a datetime of Python, NumPy or pandas to one of Python; None for other types.
 
     Raises:
-        InputDataError: If the value is NaT, which is pandas' missing time.
+        InputDataError: If the value is NaT, the missing time of pandas.
     """
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
@@ -162,7 +163,7 @@ Values = list[float] | dict[str, Any]
 
 
 class Units:
-    """The names and units of a loop.
+    """The names and units in which a loop shows and stores its points and times.
 
     Args:
         parameters: The named parameters; None if coordinates have no names.
@@ -182,7 +183,7 @@ class Units:
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in the units of the parameters; with named parameters, it lacks the context."""
+        """A point in the parameters' units; a point with named parameters omits the context."""
         if self.parameters is None:
             return [float(value) for value in point]
         place = point[: self.parameters.columns]

@@ -68,7 +68,7 @@ DAMAGE = (
 
 @contextmanager
 def refused(problem: str, fix: str) -> Iterator[None]:
-    """Convert an error raised by damaged content to a ``ValueError`` with a fix."""
+    """Convert an error raised by damaged content to a ``ValueError`` that suggests a fix."""
     try:
         yield
     except DAMAGE as error:
@@ -77,7 +77,7 @@ def refused(problem: str, fix: str) -> Iterator[None]:
 
 
 def write_loop(path: Path, content: dict[str, Any], units: Units) -> None:
-    """Write the file of a loop, atomically.
+    """Write the file of a loop atomically.
 
     Args:
         path: The file.
@@ -108,8 +108,8 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
 
     Returns:
         Two values. First, the content, with rows as :class:`Measurement` and :class:`Question`.
-        Second, the numbers of the answers and open suggestions whose predictions used rows that
-        were later changed by hand.
+        Second, the numbers of all answers and open suggestions whose predictions must be
+        recomputed, because the rows they used were changed by hand.
 
     Raises:
         ValueError: If the file is damaged, of another version, or not the file of a loop.
@@ -117,10 +117,10 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     """
     require_regular(path)
     text = path.read_bytes()
-    with refused(f"{path} is damaged or not the file of a loop", "load a copy of it."):
+    with refused(f"{path} is damaged, or is not the file of a loop", "load a copy of it."):
         content = json.loads(text)
         written = content["format"], content["version"]
-        require(written == (FORMAT, VERSION), f"it is {written}, not {(FORMAT, VERSION)}")
+        require(written == (FORMAT, VERSION), f"its format is {written}, not {(FORMAT, VERSION)}")
         changes, touched = _changes(content)
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)
@@ -133,9 +133,9 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         stale = _recount(content, touched) if changes else set()
     if unlike:
         warnings.warn(
-            f"{path} was saved with other libraries: {'; '.join(unlike)}. All answers are replayed "
-            "with the installed libraries, so later choices may differ; install the other versions "
-            "to continue exactly.",
+            f"{path} was saved with other versions of libraries: {'; '.join(unlike)}. All answers "
+            "are replayed with the installed versions, so later choices may differ; install the "
+            "versions of the file to continue exactly.",
             stacklevel=3,
         )
     if changes:
@@ -172,7 +172,7 @@ def _checked(field: str, value: Any, of_reply: bool) -> Any:
 
 
 def _digests(content: Mapping[str, Any]) -> dict[str, str]:
-    """Short digests of the rows and of all other values, by the names that messages use."""
+    """A short digest of each row and of each other value, by the names that messages use."""
     parts: dict[str, Any] = {}
     for name, value in content.items():
         if name in ROWS and name != "superseded":
@@ -184,7 +184,7 @@ def _digests(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changes(content: Mapping[str, Any]) -> tuple[list[str], set[int]]:
-    """Texts that list changes by hand, and the numbers of the answers and suggestions affected.
+    """Texts that list changes by hand, and the numbers of the affected answers and suggestions.
 
     An answer or suggestion is affected if it was changed or added by hand. A file without digests
     counts as unchanged.
@@ -207,7 +207,7 @@ def _changes(content: Mapping[str, Any]) -> tuple[list[str], set[int]]:
 
 
 def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
-    """Sort answers by time and renumber their arrivals, after changes by hand.
+    """After changes by hand, sort the answers by time and renumber their arrivals.
 
     Args:
         content: The content, changed in place.
@@ -272,7 +272,7 @@ def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
 
 
 def require_same(there: Description, here: Description, name: str, path: Path) -> None:
-    """Raise a ``ValueError`` that lists all differences of two descriptions, if there are any."""
+    """If two descriptions differ, raise a ``ValueError`` that lists all differences."""
     with refused(f"{path}: its {name} is damaged", COPY):
         unlike = differences(there, json.loads(json.dumps(here)), name)
     if unlike:
@@ -292,14 +292,14 @@ MOST_ARMS = 10**8
 
 
 def as_domain(bounds: Domain | Bounds) -> Domain:
-    """A box of bounds or named parameters; any other object is returned unchanged."""
+    """A box made from bounds or named parameters; any other object is returned unchanged."""
     return Box(bounds) if isinstance(bounds, (Tensor, Mapping, list, tuple)) else bounds  # type: ignore[return-value]
 
 
 def domain_data(domain: Domain) -> dict[str, Description]:
     """A domain as JSON data, from which :func:`domain_from` restores it bit for bit.
 
-    A user-defined domain or search is only described, and cannot be restored.
+    A user-defined domain or search is only described, so it cannot be restored.
     """
     if type(domain) is Box:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
@@ -327,13 +327,13 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     if data[TYPE] == "Grid" and "axes" in data:
         axes = [_tensor(axis, device) for axis in data["axes"]]
         shape = tuple(map(len, axes))
-        require(0 < math.prod(shape) <= MOST_ARMS, f"the axes have {math.prod(shape):,} arms")
+        require(0 < math.prod(shape) <= MOST_ARMS, f"the grid has {math.prod(shape):,} arms")
         grid = Grid(_product(axes))
         grid.shape = shape
         return grid
     if data[TYPE] == "Grid":
         return Grid(_tensor(data["arms"], device))
-    require(data[TYPE] == "Box", "the file only describes it; pass domain=")
+    require(data[TYPE] == "Box", "the file only describes the domain; pass domain=")
     named = data.get("parameters")
     bounds = _tensor(data["bounds"], device) if named is None else Parameters.from_data(named)
     settings = dict(data["search"])
@@ -344,7 +344,7 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     elif kind == "Candidates":
         search = DiscreteSearch(_tensor(settings["X"], device))
     else:
-        require(kind == "Mixed", "the file only describes it; pass domain=")
+        require(kind == "Mixed", "the file only describes the domain; pass domain=")
     return Box(bounds, context_dim=data["context_dim"], search=search)
 
 

@@ -81,7 +81,7 @@ def as_number(name: str, value: object, fix: str) -> float:
 
 
 def as_truth(name: str, value: object) -> bool:
-    """Convert a bool, 1, 0, or an array of one of them to a bool; a masked value becomes False.
+    """Convert a bool, 1, 0 or a one-element array of these to a bool; masked values become False.
 
     Raises:
         InputDataError: If the value is of another kind, such as the string "no".
@@ -99,7 +99,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
 
     Args:
         name: Name of the argument, for errors.
-        value: Points or one point. If there is one column, each number is a point.
+        value: Points, or a single point. If there is only one column, each number is a point.
         columns: Number of coordinates of a point.
         state: The state, which has the dtype and device of the points.
 
@@ -135,7 +135,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         raise InputDataError(f"{name} has two columns of the same name; drop one of them.")
     if isinstance(value, Tensor):  # a point of the unit cube, like suggestion.X
         X = as_points(name, value, parameters.columns, state)
-        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # rough; the domain checks exactly
+        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain checks exactly later
             raise InputDataError(
                 f"{name} is {shown(value)}, but a tensor holds points of the unit cube, from 0 "
                 f"to 1; give values of {', '.join(parameters)} as a dict."
@@ -153,12 +153,12 @@ def as_places(name: str, value: object, state: State) -> Tensor:
 
 
 def parameters_of(domain: Domain) -> Parameters | None:
-    """The named parameters of a domain, or None."""
+    """The named parameters of a domain; None if coordinates have no names."""
     return domain.parameters if isinstance(domain, Box) else None
 
 
 def check_labels(columns: Mapping[str, Any]) -> None:
-    """Raise an error if columns of pandas have different row labels.
+    """Raise an error if pandas columns have different row labels.
 
     This package matches rows by position, whereas pandas matches rows by label. Sorting or
     filtering a single column changes the order of its labels.
@@ -167,7 +167,7 @@ def check_labels(columns: Mapping[str, Any]) -> None:
         columns: The columns of a table, by the names of the arguments.
 
     Raises:
-        InputDataError: If two columns differ; the error names them.
+        InputDataError: If the labels of two columns differ; the error names the columns.
     """
     found: dict[str, Any] = {
         name: getattr(column, "index", None) for name, column in columns.items()
@@ -184,8 +184,8 @@ def check_labels(columns: Mapping[str, Any]) -> None:
 
 
 def _tensor(value: Any, own: Tensor) -> Tensor:
-    """Real numbers as a tensor with the dtype and device of ``own``; else a ``TypeError``."""
-    # A copy, because pandas returns read-only arrays.
+    """Convert real numbers to a tensor like ``own``; raise a ``TypeError`` for other values."""
+    # The array is copied, because pandas returns read-only arrays.
     tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError
@@ -196,8 +196,8 @@ def as_place(value: object, state: State) -> Tensor:
     """One point, `d`; see :func:`as_places`.
 
     Raises:
-        InputDataError: If the value is a number (perhaps an observation), contains several points,
-            or is invalid as in :func:`as_places`.
+        InputDataError: If the value is a single number (perhaps an observation), contains several
+            points, or is invalid as in :func:`as_places`.
     """
     number = isinstance(value, numbers.Real)
     X = as_places("X", [value] if number else value, state)
@@ -233,8 +233,8 @@ def as_table(X: object, y: object, state: State) -> Tensor:
     """The points of a table, `n x d`.
 
     Raises:
-        InputDataError: If a point is invalid. In one dimension an error is also raised if X is not
-            `n x 1` or y is not `n`, because otherwise swapped arguments would not be detected.
+        InputDataError: If a point is invalid. In one dimension, an error is also raised if X is not
+            `n x 1` or y is not `n`; otherwise nothing would reveal swapped arguments.
     """
     line = state.domain.dim == 1 and parameters_of(state.domain) is None
     if line and (np.ndim(X), np.ndim(y)) != (2, 1):  # type: ignore[arg-type]
@@ -249,7 +249,7 @@ def as_rows(name: str, column: object, rows: int) -> list[Any]:
     """The entries of a column, one per point.
 
     Raises:
-        InputDataError: If there is not one entry per point.
+        InputDataError: If the number of entries differs from the number of points.
     """
     entries = list(column) if isinstance(column, Iterable) else [column]
     if len(entries) != rows:
@@ -261,15 +261,16 @@ def as_rows(name: str, column: object, rows: int) -> list[Any]:
 
 
 def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
-    """An expert's answers, one per point; None where a point was not answered.
+    """An expert's answers, one per point; None where the expert gave no answer.
 
     Args:
         y: The answers; ignored where ``ok`` is False.
-        ok: Whether points were answered, one bool for all or one per point; all by default.
+        ok: Whether the expert answered: one bool for all points, or one per point; True by default.
         points: Number of points of the consultation.
 
     Raises:
-        InputDataError: If there is not one value per point, or an answer is not finite.
+        InputDataError: If the number of values differs from the number of points, or an answer is
+            not finite.
     """
     good = [ok is not False] * points
     if ok is not None and not isinstance(ok, bool):

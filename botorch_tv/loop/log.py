@@ -29,7 +29,8 @@ OPEN = -1
 OLDEST = 32
 """Maximum age, in trials, of the earlier states that a log retains."""
 RECENT = 16
-"""Number of newest trials whose running or pruned trials are used; older ones are ignored."""
+"""Number of newest running trials that are used; also, pruned trials are used only if they are
+among this number of newest ended trials."""
 Place = tuple[float, tuple[float, ...]]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -39,7 +40,7 @@ class Measurement:
     """A suggestion and its answer.
 
     Attributes:
-        number: The number of the suggestion; -1, -2, ... if it was not suggested.
+        number: The number of the suggestion; -1, -2, ... if the measurement was not suggested.
         point: The coordinates of the point, followed by the context.
         arm: The index of the arm on a grid; None on a box.
         planned_for: The time for which the point was chosen.
@@ -47,7 +48,7 @@ class Measurement:
         known: Number of answers that had arrived when the point was chosen.
         predicted: Three values: the posterior mean and standard deviation of the objective given
             the first ``known`` answers to arrive, and sqrt(beta), the width of the confidence band
-            in standard deviations. None without a prediction.
+            in standard deviations. None if there is no prediction.
         y: The observation; None before the answer, or if the measurement failed.
         noise: The noise variance; None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
@@ -164,11 +165,11 @@ def like(state: State) -> Tensor:
 
 
 class MeasurementLog(NamedTuple):
-    """Measurements in order of time, and states after some of them; immutable.
+    """A loop's measurements in order of time, with the states after some of them; immutable.
 
     The loop, the sampler for Optuna and the node for Ax use this class. Methods return a new log.
 
-    The state is always the state after all answers in order of time, whatever their order of
+    The log's state is the state after all answers in order of time, whatever their order of
     arrival. A late answer is inserted at its time: the log returns to a retained state before that
     time and replays all later answers. If no state is old enough, all answers are replayed.
 
@@ -177,8 +178,8 @@ class MeasurementLog(NamedTuple):
     or the model that made the prediction has been reset by an answer that arrived later.
 
     A question to an expert refers to all answers of earlier times, and to the answers of its own
-    time that have already arrived. The expert's reply replaces these answers. It also replaces
-    answers of earlier times that arrive after it.
+    time that have already arrived. The expert's reply replaces these answers. The reply also
+    replaces answers that arrive after it but have earlier times.
 
     Attributes:
         strategy: The strategy.
@@ -211,7 +212,7 @@ class MeasurementLog(NamedTuple):
         return self.states[-1]
 
     def before(self, time: float) -> State:
-        """The state before an answer of a given time."""
+        """The state before an answer with a given time."""
         place = bisect_right(self.answers, time, key=lambda answer: answer.time)
         state = self._base(place)
         for after, _ in islice(self._steps(state, self.answers), place - state.rounds):
@@ -235,7 +236,7 @@ class MeasurementLog(NamedTuple):
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
         """The log with the given answers instead of its own; the log must have no replies.
 
-        All answers from the first difference on are replayed.
+        The log replays all answers from the first answer that differs.
 
         Args:
             answers: All answers, in any order.
@@ -251,7 +252,7 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def absorbed(self, reply: Question) -> MeasurementLog:
-        """The log with one more expert's reply, to a question newer than all answered questions."""
+        """The log with one more reply of an expert, whose question is newer than all others."""
         place = self.place_of(reply)
         states = tuple(
             state if state.rounds < place else self._with_reply(state, reply, place)
@@ -267,7 +268,7 @@ class MeasurementLog(NamedTuple):
     def _replayed(
         self, place: int, answers: tuple[Measurement, ...], oldest: int
     ) -> MeasurementLog:
-        """The log with other answers; the first ``place`` answers are unchanged."""
+        """The log with other answers; the first ``place`` answers are the same as before."""
         base = self._base(place)
         states, resets = [old for old in self.states if old.rounds <= base.rounds], []
         try:
@@ -301,7 +302,7 @@ class MeasurementLog(NamedTuple):
         trigger = max((answer.arrival for answer, reset in fired if reset), default=-1)
         for answer in answers[begun:]:
             suggestion, stored = answer.suggestion(state), answer.predicted
-            # The model that made the prediction was reset before this answer arrived.
+            # Stale: the model that made the prediction was reset before this answer arrived.
             stale = stored is not None and strategy.process.reacts and answer.known <= trigger
             if stale or (stored is None and strategy.compares):
                 fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
@@ -345,7 +346,7 @@ class MeasurementLog(NamedTuple):
     # ---------------------------------------------------------------- choosing
 
     def success(self, now: float, failed: Iterable[Place] = ()) -> Success | None:
-        """The probability of success over the domain; None if no measurement has failed.
+        """The probability of success at each point; None if no measurement has failed.
 
         Args:
             now: The present time, no earlier than the newest answer.
@@ -375,8 +376,8 @@ class MeasurementLog(NamedTuple):
 
         Args:
             waiting: Open suggestions; their fantasy is the predicted mean.
-            now: The present time; later times of points are replaced by it. None to use all times
-                of points unchanged.
+            now: The present time, which replaces later times of points. With None, all times of
+                points stay the same.
             stopped: Points of pruned trials; their fantasy is the median of all answers or the
                 predicted mean, whichever is worse.
         """
@@ -460,7 +461,7 @@ def replayed(
 
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
-    """Predicted mean, sd and sqrt(beta) at a row's point, for the time for which it was planned."""
+    """Predicted mean, sd and sqrt(beta) at a row's point and planned time."""
     when = plan.planned_for
     state = log.before(when) if plan.number < 0 else log.state
     if state.rounds:
@@ -471,7 +472,7 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
 
 
 def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
-    """A log without trials, for given parameters."""
+    """An empty log for trials with the given parameters."""
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
     box = Box(bounds.expand(2, space.columns), search=MixedSearch(space))
     return MeasurementLog.begin(strategy, strategy.init(box))
@@ -491,7 +492,7 @@ def is_retained(count: int, newest: int, oldest: int) -> bool:
     with 2^j ≥ L - 1. This age is less than 3 L.
 
     Args:
-        count: Number of answers in the state.
+        count: Number of answers that the state includes.
         newest: Number of all answers of the log.
         oldest: Maximum age, in answers, of the earlier states that the log retains.
     """
@@ -505,19 +506,19 @@ def oldest_for(late: int) -> int:
     return late - 1 + (1 << (before - 1).bit_length())
 
 
-# ---------------- new trials of categories that have long been untried
+# ---------------- new trials of categories that have been untried for long
 
 EVERY = 10
-"""While a category is due to be tried again, one in this number of trials tries it."""
+"""While a category is due to be tried again, it is tried once in this number of trials."""
 PATIENCE = 30
 """Number of trials without a category after which the category is due to be tried again. The number
 doubles with every trial of the category after such a gap."""
 MOST_PATIENCE = 240
-"""Upper limit of the number of trials in ``PATIENCE`` after doublings."""
+"""Largest number of trials to which ``PATIENCE`` doubles."""
 
 
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
-    """The category that is longest untried, as axis and level; None if no category is due.
+    """The category untried for the longest time, as axis and level; None if no category is due.
 
     Measurements of other categories do not show that a category has improved, so every category
     must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, such trials are

@@ -1,4 +1,4 @@
-"""A stateful optimisation loop that is saved to a file and resumed from it."""
+"""An optimisation loop that can be saved to a file and resumed from it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Make a method of a loop run under the lock of the loop."""
+    """Make a method of a loop hold the loop's lock while it runs."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
@@ -124,7 +124,7 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 class Loop:
-    """A running optimisation: suggests where to measure and stores the results.
+    """An optimisation in progress, which suggests where to measure and stores the results.
 
     A loop makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In
     addition, several suggestions may be open at once, and answers may arrive in any order, late, or
@@ -134,18 +134,20 @@ class Loop:
     each open suggestion had been answered with its predicted mean (GP-BUCB, Desautels et al.,
     2014). The prediction printed with a suggestion uses real answers only.
 
-    **Failures.** ``tell(ok=False)`` carries no value of the objective, but lowers the probability
+    **Failures.** ``tell(ok=False)`` reports no value of the objective, but lowers the probability
     that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is not
     suggested if its probability of success is less than half of the highest in the domain. A point
     that is more likely to fail than to succeed is not recommended.
 
-    **Late answers.** An answer measured before the newest answer is inserted at its time, and all
-    later answers are replayed. This is fast if there are at most 2 x ``pending`` later answers.
+    **Late answers.** If an answer has an earlier time than the newest answer, the loop inserts it
+    at its time and replays all later answers. The replay is fast if there are at most 2 x
+    ``pending`` later answers.
 
-    **Triggers.** An event trigger compares an answer with the prediction made with its suggestion.
-    A measurement that was not suggested is compared with a prediction made at its arrival. In a
-    replay, answers are compared with the same predictions. If the model is reset after a prediction
-    was made, the prediction is replaced by a prediction from the data that remain after the reset.
+    **Triggers.** An event trigger compares an answer with the prediction that was made for the
+    suggestion. A measurement that was not suggested is compared with a prediction made at its
+    arrival. In a replay, answers are compared with the same predictions. If the model is reset
+    after a prediction was made, the prediction is replaced by a prediction from the data that
+    remain after the reset.
 
     **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. A suggested
     measurement has the number of its suggestion. Measurements that were not suggested have the
@@ -158,7 +160,7 @@ class Loop:
     **Experts.** After ``tell``, :meth:`consult` returns the points that an expert should measure
     again now, and :meth:`absorb` takes some or all of the answers. The answers describe the
     objective at the time of the newest measurement before the consultation. They replace all
-    measurements made before, including those that arrive late.
+    measurements made before that time, including measurements that arrive late.
 
     Args:
         first: The domain, or the strategy if ``second`` is the domain.
@@ -170,15 +172,15 @@ class Loop:
         pending: Maximum number of open suggestions; may be changed later.
         seed: Seed of strategies that draw random numbers, or that sample points for an expert.
         unit: Unit of time if times are datetimes: ``"seconds"``, ``"minutes"``, ``"hours"``,
-            ``"days"`` or ``"weeks"``; rates of forgetting are per unit. The default is hours.
+            ``"days"`` or ``"weeks"``; rates of forgetting refer to this unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
         dtype: Dtype of all computations, float64 or float32.
         device: Device of all computations; the device of the domain by default.
 
     Raises:
-        ValueError: If ``pending`` is below 1, there is no such ``unit``, ``maximize`` contradicts
-            the strategy, or the strategy does not fit the domain.
+        ValueError: If ``pending`` is below 1, ``unit`` is unknown, ``maximize`` contradicts the
+            strategy, or the strategy does not fit the domain.
         InputDataError: As for :meth:`Strategy.init`.
 
     Example:
@@ -217,13 +219,13 @@ class Loop:
             strategy = adaptive_gp_ucb(maximize=maximize is not False)
         require(
             maximize in (None, strategy.maximize),
-            f"Loop: maximize is {shown(maximize)}, but the strategy's is {strategy.maximize}; "
-            "pass it to the strategy alone.",
+            f"Loop: maximize is {shown(maximize)}, but the strategy has maximize="
+            f"{strategy.maximize}; pass maximize to the strategy alone.",
         )
         require(
             strategy.remakes_suggestions,
-            f"Loop: {strategy!r} needs to know which member made each suggestion, but a loop does "
-            "not store this; use ask() and tell() of the strategy, or a Loop of a single member.",
+            f"Loop: {strategy!r} needs the member that made each suggestion, but a loop does "
+            "not store it; use ask() and tell() of the strategy, or a Loop of a single member.",
         )
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
@@ -261,8 +263,8 @@ class Loop:
         """Make a loop that starts from earlier measurements.
 
         Args:
-            given: Strategy, domain, X and y in this order, unless passed by name; the strategy is
-                optional, ``Loop.from_table(domain, X, y)``.
+            given: Strategy, domain, X and y in this order, unless passed by name. The strategy is
+                optional, as in ``Loop.from_table(domain, X, y)``.
             strategy: As for :class:`Loop`.
             domain: As for :class:`Loop`.
             X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
@@ -331,7 +333,7 @@ class Loop:
 
         Args:
             now: Time of the measurement, no earlier than the newest measurement. The default for
-                datetimes is the clock of this computer. For numbers it is the newest time plus 1
+                datetimes is the clock of this computer. For numbers, it is the newest time plus 1
                 or, with the adaptive strategy, plus the typical time between measurements.
             context: Coordinates given by the environment, `c` numbers, for a box with
                 ``context_dim`` c.
@@ -345,8 +347,9 @@ class Loop:
         """
         if len(self._open) >= self.pending:
             raise InputDataError(
-                f"pending is {self.pending}, and these are open: {self._units.listed(self._open)}; "
-                f"tell or discard a suggestion by its number, or set pending to {self.pending + 1}."
+                f"pending is {self.pending}, and these suggestions are open: "
+                f"{self._units.listed(self._open)}; tell or discard a suggestion by its number, or "
+                f"set pending to {self.pending + 1}."
             )
         present, log = self._present(now), self._log
         row = context_row(self.state, context)
@@ -401,8 +404,8 @@ class Loop:
             ok: False if the measurement failed.
 
         Raises:
-            InputDataError: If the suggestion is not open, ``y``, ``time`` or ``noise`` is not a
-                finite number, or ``ok`` is neither True nor False. The loop is not changed.
+            InputDataError: If the suggestion is not open, a number is not finite, or ``ok`` is
+                neither True nor False. The loop is not changed.
         """
         plan = self._meant(suggestion)
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
@@ -427,8 +430,8 @@ class Loop:
             X: The point, `d` numbers, or a dict of named parameters; with named parameters a tensor
                 is a point of the unit cube, like ``suggestion.X``.
             y: The observation, a scalar; ignored if ``ok`` is False.
-            time: Time of the measurement, with the default of ``now`` in :meth:`ask`. It may lie
-                before the newest measurement.
+            time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. It
+                may lie before the newest measurement.
             noise: Noise variance of this measurement; by default the noise variance of the
                 strategy. The adaptive strategy estimates the noise itself and refuses this
                 argument.
@@ -488,15 +491,15 @@ class Loop:
         Args:
             number: Number of the answered suggestion, or -1, -2, ... for a measurement that was not
                 suggested; see :meth:`table`.
-            y: The right observation, a scalar; unchanged by default. A value turns a failure into a
-                success.
+            y: The corrected observation, a scalar; by default the observation stays as it is. A
+                value turns a failure into a success.
             ok: False if the measurement failed.
-            time: The right time; unchanged by default.
+            time: The corrected time; by default the time stays as it is.
 
         Raises:
-            InputDataError: If there is no measurement of this number, the arguments change nothing,
-                ``y`` is missing though ``ok`` is True, or a number is not finite. The loop is not
-                changed.
+            InputDataError: If there is no measurement with this number, the arguments change
+                nothing, ``y`` is missing though ``ok`` is True, or a number is not finite. The loop
+                is not changed.
         """
         wrong = self._answered(number)
         value = wrong.y
@@ -524,7 +527,7 @@ class Loop:
             number: As for :meth:`amend`.
 
         Raises:
-            InputDataError: If there is no measurement of this number.
+            InputDataError: If there is no measurement with this number.
         """
         self._change(self._answered(number), None)
 
@@ -532,17 +535,17 @@ class Loop:
 
     @locked
     def consult(self) -> NumberedConsultation | None:
-        """The points that an expert should measure again now; call it after :meth:`tell`.
+        """The points that an expert should measure again now; call this method after :meth:`tell`.
 
         The strategy schedules consultations by the number of measurements that have arrived,
-        including late measurements and those that were not suggested. All points are to be measured
-        at the newest time.
+        including late measurements and those that were not suggested. The expert should measure all
+        points at the newest time.
 
         Returns:
-            The consultation; repeated calls return the same one until there is a newer measurement.
-            None if no consultation is due, if it has been answered, or if the strategy has no
-            expert. A consultation stays open until :meth:`absorb` takes answers to it or to a newer
-            one; at most 16 are open.
+            The consultation; until there is a newer measurement, repeated calls return the same
+            object. None if no consultation is due, if it has been answered, or if the strategy has
+            no expert. A consultation stays open until :meth:`absorb` takes answers to it or to a
+            newer one; at most 16 are open.
         """
         log, state = self._log, self.state
         newest = next(reversed(self._consultations.values()), None)
@@ -581,7 +584,8 @@ class Loop:
         Args:
             consultation: The consultation, or its number.
             y: The answers, `Q`; ignored where ``ok`` is False.
-            ok: Whether each point was answered, `Q`, or a scalar for all points; True by default.
+            ok: For each point, whether it was answered, `Q`; or a scalar for all points. True by
+                default.
 
         Returns:
             The number of points without an answer. If no point has an answer, an ``ExpertWarning``
@@ -596,7 +600,8 @@ class Loop:
         asked = self._consultations.get(number) if type(number) is int else None
         if asked is None or getattr(consultation, "row", asked) != asked:
             raise InputDataError(
-                f"consultation {shown(number)} is not open; open are {list(self._consultations)}. "
+                f"consultation {shown(number)} is not open; open consultations: "
+                f"{list(self._consultations)}. "
                 f"Absorb answers once, in order of time; at most {MOST_OPEN} stay open."
             )
         answers = as_replies(y, ok, len(asked.points))
@@ -618,12 +623,12 @@ class Loop:
 
     @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point with the best lower bound, mean - sd / 2, in the form of ``suggestion.point``.
+        """The point at which the lower bound, mean - sd / 2, is highest.
 
-        When minimising, it is the point with the best upper bound, mean + sd / 2. Points more
-        likely to fail than to succeed are excluded. Until the adaptive strategy makes predictions,
-        the result is the best point measured. A warning is issued if no measurement supports the
-        point.
+        When minimising, it is the point at which the upper bound, mean + sd / 2, is lowest. Points
+        more likely to fail than to succeed are excluded. Until the adaptive strategy makes
+        predictions, the result is the best point measured. A warning is issued if the posterior
+        variance at the point exceeds half the prior variance.
 
         Args:
             now: As in :meth:`ask`.
@@ -691,8 +696,8 @@ class Loop:
 
         Args:
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`. If a domain has a context but none is given, the text has no
-                best setting.
+            context: As in :meth:`ask`. If the domain has a context and no context is given, the
+                text omits the best setting.
 
         Returns:
             Up to six lines.
@@ -734,16 +739,17 @@ class Loop:
     ) -> Figure:
         """Plot observations and choices over time, and the predicted objective now.
 
-        The upper panel shows each observation, and the prediction made before it, plus and minus
-        two standard deviations. Below, each parameter has two panels: its chosen values over time
-        and, once there are predictions, a slice of the posterior through the current best point.
+        The upper panel shows each observation, and the mean predicted for it with a band of two
+        standard deviations to each side. Below, each parameter has two panels: its chosen values
+        over time and, once there are predictions, a slice of the posterior through the current best
+        point.
 
         Args:
             path: Where to write the figure; its extension selects the format.
             ax: Axes for the upper panel alone; nothing else is drawn then.
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`. If a domain has a context but none is given, there are no
-                slices.
+            context: As in :meth:`ask`. If the domain has a context and no context is given, the
+                figure has no slices.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -788,7 +794,7 @@ class Loop:
     @property
     @locked
     def last(self) -> LastAnswer | None:
-        """The newest answer to arrive, and whether it triggered a reset; None before the first."""
+        """The newest answer to arrive, and whether it triggered a reset; None before any answer."""
         pairs = zip(self._log.answers, self._log.resets)
         newest = max(pairs, key=lambda pair: pair[0].arrival, default=None)
         return None if newest is None else LastAnswer(newest[0].number, newest[1])
@@ -854,14 +860,14 @@ class Loop:
         Raises:
             OSError: If the file cannot be written; an existing file is then unchanged.
             ValueError: If the strategy or domain has parts that cannot be described, or another
-                process has written the file since this loop was loaded from it or saved there.
+                process has written the file since this loop last loaded or saved it.
         """
         path = Path(path)
         saved, present = self._saved, _version(path)
         require(
             saved is None or present is None or saved[0] != present[0] or saved == present,
-            f"{path} has been written since this loop was loaded from it or saved there, and the "
-            "new rows would be lost; load the file and add the missing answers there, or save this "
+            f"{path} has been written since this loop last loaded or saved it, and the new rows "
+            "would be lost; load the file and add the missing answers there, or save this "
             "loop under another name.",
         )
         state, drawn = self._generator.get_state(), None
@@ -902,18 +908,19 @@ class Loop:
         which depends on processor and threads. If rows of the file were changed, added or deleted
         by hand, a warning names them, and the loop continues from the changed rows.
 
-        With ``snapshot``, loading takes the same time for any number of answers. Whenever 32 more
-        answers have arrived, loading stores the state after all but the newest answers in a
-        snapshot of 10 to 100 MB beside the file. A snapshot is ignored if it is damaged, or if it
+        With ``snapshot``, loading takes the same time for any number of answers. After every 32
+        further answers, loading stores a snapshot of 10 to 100 MB beside the file; it contains the
+        state after all but the newest answers. A snapshot is ignored if it is damaged, or if it
         belongs to other answers, another strategy or other versions of libraries.
 
         Args:
             path: The file.
             strategy: The strategy of the saved loop;
                 :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
-            domain: The domain of the saved loop. By default it is restored from the file, which
-                works for a :class:`Grid`, and for a :class:`Box` with a search of this package.
-            device: Device of all computations; the same as before by default.
+            domain: The domain of the saved loop. By default, the domain is restored from the file.
+                This works for a :class:`Grid`, and for a :class:`Box` with a search of this
+                package.
+            device: Device of all computations; by default the device of the saved loop.
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
         Raises:
@@ -950,7 +957,7 @@ class Loop:
                 *(log, answers, waiting, content["replies"], stale, self._oldest)
             )
         else:
-            # Only the adaptive strategy takes long to replay.
+            # Only the adaptive strategy needs long for a replay.
             slow = type(self._strategy) is Adaptive and not content["replies"]
             if snapshot is not None and slow:
                 log, following = read_snapshot(snapshot, content, log), len(answers) - LATE
@@ -1018,7 +1025,7 @@ class Loop:
         return describe(self._strategy, "strategy")
 
     def _has_best(self, context: Numbers | None) -> bool:
-        """Whether the strategy predicts, and the context is given if the domain has one."""
+        """Whether the strategy predicts, and a context is given if the domain has a context."""
         given = context is not None or self.domain.columns == self.domain.dim
         return given and bool(self._strategy.predicts(self.state))
 
@@ -1037,7 +1044,7 @@ class Loop:
         return sd**2 > UNSUPPORTED_SHARE * self._strategy.prior_variance(self.state)
 
     def _success(self, present: float | None) -> Success | None:
-        """The probability of success over the domain; None if no measurement has failed."""
+        """The probability of success at each point; None if no measurement has failed."""
         now = self.state.time + self._strategy.step(self.state) if present is None else present
         return self._log.success(float(now))
 
@@ -1058,7 +1065,7 @@ class Loop:
         row = self._open.get(number) if type(number) is int else None
         if row is None or getattr(suggestion, "row", row) != row:
             raise InputDataError(
-                f"suggestion is {shown(suggestion)}, but open are: "
+                f"suggestion is {shown(suggestion)}, but the open suggestions are: "
                 f"{self._units.listed(self._open) or 'none'}; give the number of an open "
                 "suggestion, ask for a new one, amend an answer, or observe a point that was not "
                 "suggested."
@@ -1082,8 +1089,8 @@ class Loop:
             if answer.number == number and not isinstance(number, bool):
                 return answer
         raise InputDataError(
-            f"there is no measurement {shown(number)}; give a number of the table: that of an "
-            "answered suggestion or, for a measurement that was not suggested, -1, -2, ..."
+            f"there is no measurement {shown(number)}; give a number from the table: a "
+            "suggestion's number or, for a measurement that was not suggested, -1, -2, ..."
         )
 
     def _change(self, wrong: Measurement, right: Measurement | None) -> None:

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 POSTERIOR, MEASURED, FAILED = BLUE, BLACK, VERMILION
 SLICE = 101
-"""Number of points of a plotted slice of the posterior on a box."""
+"""Number of points at which a slice of the posterior on a box is plotted."""
 FEW = 25
-"""Largest number of values of a slice of the posterior that is drawn as dots, not as a line."""
+"""Largest number of values for which a slice of the posterior is drawn as dots, not as a line."""
 
 
 def _place(kind: Parameter | None, value: Any) -> float:
-    """The coordinate of a value on an axis; the index of a choice."""
+    """The coordinate of a value on an axis; for a choice, the index of the value."""
     return float(kind.index(value) if isinstance(kind, Choice) else value)
 
 
@@ -76,7 +76,7 @@ def draw_loop(
         domain: The domain.
         units: The names and units of the parameters.
         best: The best point, `d + c`, through which slices go; None for no slices.
-        predict: Returns the posterior at points.
+        predict: Function that returns the posterior at points.
         path: The file; None to write none.
         ax: Axes for the observations alone; None to draw all panels.
     """

@@ -39,7 +39,7 @@ def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
     Args:
         path: The file of the loop.
         content: The content of the file.
-        log: The log of the first answers, whose state is written.
+        log: The log of the first answers; its state is written.
     """
     buffer = io.BytesIO()
     retained = {
@@ -104,7 +104,7 @@ def _stored(part: Any) -> Any:
 def _restored(start: Any, stored: Any) -> Any:
     """A state with stored values and the structure of the start state.
 
-    A tensor may be None in the stored state, as ``Data.empty`` is None once every trial has data.
+    A tensor may be None in the stored state, such as ``Data.empty`` once every trial has data.
     """
     if isinstance(start, Rows):
         return start.replaced(stored)

@@ -197,11 +197,11 @@ def table(
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
-"""Columns of :meth:`Loop.table`; the columns of the point are inserted after the first of them."""
+"""Columns of :meth:`Loop.table`; the columns of the point are inserted after the first column."""
 
 
 def names_of(domain: Domain) -> list[str]:
-    """The names of the parameters; ``x0, x1, ...`` without names."""
+    """The names of the parameters; ``x0, x1, ...`` if they have no names."""
     return list(parameters_of(domain) or [f"x{n}" for n in range(domain.dim)])
 
 
@@ -255,7 +255,7 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
     Args:
         given: The arguments of the user: X is a table in the format of :meth:`Loop.table`, and all
-            others are None.
+            other arguments are None.
         domain: The domain.
 
     Raises:
@@ -283,7 +283,7 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
 
 def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
-    """Text of the number and times of measurements, and of their failures, changes and resets.
+    """A text with the number and times of measurements, and with failures, changes and resets.
 
     Args:
         log: The measurements.
@@ -314,7 +314,7 @@ def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopCloc
 
 
 def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
-    """Text: half-life of the correlation and doubling time of the noise; empty if static.
+    """A text with the correlation's half-life and the noise's doubling time; empty if static.
 
     Args:
         decay: The decay of the covariance.

@@ -1,4 +1,4 @@
-"""A sampler for Optuna that discounts old trials, and the parameters that are best now."""
+"""A sampler for Optuna that discounts old trials, and a function for the best parameters now."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 class StudyData(NamedTuple):
-    """The data for the choice of a trial: the log, and the trials by kind; see :func:`sort`."""
+    """The data for choosing a trial's point: the log, and the trials by kind; see :func:`sort`."""
 
     log: MeasurementLog
     space: StudySpace
     unit: tuple[float, float, float, float]
-    """Four numbers that define the units of the model: center and scale of values, origin and scale
+    """Four numbers that define the units of the model: centre and scale of values, origin and scale
     of times."""
     valued: list[tuple[float, FrozenTrial]]
     failed: Trials
@@ -109,7 +109,7 @@ class DriftSampler(BaseSampler):
 
     **Parameters.** Floats, integers and categorical parameters are modelled if all trials have them
     with the same range; other parameters are sampled independently. Lengthscales are fractions of a
-    range. Any two categories are as far apart as the ends of a range; see
+    parameter's range. Any two categories are as far apart as the ends of a range; see
     :class:`~botorch_tv.strategies.parameters.Choice`.
 
     **Categories.** With the default strategy, a category missing from the newest 30 trials is tried
@@ -117,13 +117,13 @@ class DriftSampler(BaseSampler):
     each attempt without success, up to 240 trials.
 
     Args:
-        strategy: The strategy; its ``maximize`` is taken from the study. The strategy's data are
-            the values of the study, at times in ``unit``. The default is
+        strategy: The strategy; its ``maximize`` is taken from the study. The strategy receives the
+            values of the study with their times in ``unit``. The default is
             :func:`~botorch_tv.strategies.adaptive_gp_ucb` or, with more than 20 columns,
             :func:`~botorch_tv.optuna.sampler.learning_strategy` in units set by the first 8 trials.
-        time_key: User attribute with the time of each trial, a number in any unit, which every
-            trial must set before its first ``suggest_``. By default Optuna's time stamps: the end
-            of a completed trial, the start of a new trial.
+        time_key: Name of the user attribute with the time of a trial, a number in any unit. Every
+            trial must set the attribute before its first ``suggest_``. By default, times are
+            Optuna's time stamps: the end of a completed trial, the start of a new trial.
         unit: Unit of time stamps.
         n_startup_trials: Number of ended trials before the model is used; four of them must have a
             value. Until then points fill the space.
@@ -154,13 +154,14 @@ class DriftSampler(BaseSampler):
     ) -> None:
         require(
             strategy is None or isinstance(strategy, Strategy),
-            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; time_key= "
-            "is the user attribute with the time of each trial.",
+            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; to "
+            "name the user attribute with the time of each trial, pass time_key=.",
         )
         require(
             strategy is None or (strategy.remakes_suggestions and not strategy.consults),
             f"DriftSampler: {strategy!r} consults an expert or needs the member that made each "
-            "suggestion. Optuna does not store these; use ask and tell of the strategy.",
+            "suggestion. Optuna stores neither experts' answers nor members; use ask and tell of "
+            "the strategy.",
         )
         self._strategy = strategy
         self._clock = TrialClock(time_key, unit)
@@ -185,7 +186,7 @@ class DriftSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The parameters to model: those of all complete trials with more than one possible value.
+        """The parameters to model: all complete trials have them, and they have several values.
 
         Args:
             study: The study.
@@ -309,7 +310,7 @@ class DriftSampler(BaseSampler):
         return StudyData(log, space, unit, *trials)
 
     def _success(self, data: StudyData, now: float) -> Success | None:
-        """The probability of success over the space; None if no trial has failed."""
+        """The probability of success at each point; None if no trial has failed."""
         failed = [trial for trial in data.failed for _ in range(failures(trial))]
         return data.log.success(now, self._ended(data, failed, now))
 
@@ -348,7 +349,7 @@ class DriftSampler(BaseSampler):
 
 
 def common(study: Study) -> dict[str, BaseDistribution]:
-    """Parameters with the same distribution in all complete trials and several possible values."""
+    """Parameters with several possible values and the same distribution in all complete trials."""
     found = intersection_search_space(study.get_trials(deepcopy=False))
     return {name: distribution for name, distribution in found.items() if not distribution.single()}
 
@@ -371,9 +372,9 @@ class BestNow(NamedTuple):
 def best_now(
     study: Study, sampler: DriftSampler | None = None, *, now: float | datetime | None = None
 ) -> BestNow:
-    """The parameters with the best lower bound of the objective, mean - sd / 2, now.
+    """The parameters at which the objective now has the highest lower bound, mean - sd / 2.
 
-    When minimising, these are the parameters with the best upper bound, mean + sd / 2. Settings
+    When minimising, these are the parameters with the lowest upper bound, mean + sd / 2. Settings
     more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift: it
     compares values of different times.
 
@@ -381,12 +382,13 @@ def best_now(
         study: The study.
         sampler: The sampler with the model; the sampler of the study by default.
         now: The present time. If trials are timed by time stamps, the present time is a datetime,
-            by default the time of the call. If trials are timed by a user attribute, it is a
-            number, by default the time of the newest trial. A time before the newest trial is
-            replaced by the time of that trial.
+            by default the time of the call. If trials are timed by a user attribute, the present
+            time is a number, by default the time of the newest trial. A time before the newest
+            trial is replaced by the time of that trial.
 
     Returns:
-        The parameters, tried or not, and their predicted mean and standard deviation.
+        The parameters, even if no trial has tried them, and their predicted mean and standard
+        deviation.
 
     Raises:
         ValueError: If the study has several objectives or no common parameter, its sampler is not
@@ -403,8 +405,8 @@ def best_now(
     space = StudySpace(common(study))
     require(
         space.columns > 0,
-        "best_now: the complete trials have no parameter with the same distribution in common; run "
-        "trials that have one.",
+        "best_now: the complete trials share no parameter with the same distribution; run trials "
+        "that share a parameter.",
     )
     data = sampler._data(study, space)
     require(

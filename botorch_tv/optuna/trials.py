@@ -46,7 +46,7 @@ class TrialClock:
         )
 
     def measured(self, trial: FrozenTrial) -> float | None:
-        """The time at which a trial was measured, or None."""
+        """The time at which a trial was measured; None if the trial has no time."""
         if self.key is not None:
             return self._attribute(trial) if self.key in trial.user_attrs else None
         when = trial.datetime_complete or trial.datetime_start
@@ -68,7 +68,7 @@ class TrialClock:
         return self._attribute(trial)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
-        """The present time: ``now``, else the clock's time or, with a key, the newest trial's time.
+        """``now``; by default the present time or, with a key, the time of the newest trial.
 
         Raises:
             ValueError: If ``now`` is of another kind than the times of the trials.
@@ -93,7 +93,7 @@ class TrialClock:
 
 
 def axis(distribution: BaseDistribution) -> Parameter:
-    """The parameter of a distribution: a float, an integer or a category."""
+    """The model's parameter for a distribution: a float, an integer or a category."""
     if isinstance(distribution, CategoricalDistribution):
         return Choice(*distribution.choices)
     assert isinstance(distribution, FloatDistribution | IntDistribution)
@@ -134,7 +134,7 @@ class StudySpace(Space):
 
 
 CERTAIN = 4
-"""Number of failures as which a violated constraint counts."""
+"""Number of failures that a violated constraint counts as."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
@@ -197,7 +197,7 @@ def _has_value(trial: FrozenTrial) -> bool:
 
 
 def failures(trial: FrozenTrial) -> int:
-    """The number of failures as which a trial counts."""
+    """The number of failures that a trial counts as."""
     return CERTAIN if _infeasible(trial) else 1
 
 

@@ -2,7 +2,8 @@
 
 Time is the last column of X, as in the models of this library and BoTorch's augmented functions.
 The same `n x (d + 1)` tensor is therefore a valid input of a problem and of its model.
-``problem.at(t)`` fixes the time; it is an ordinary BoTorch test function of the d coordinates.
+``problem.at(t)`` is the problem at the fixed time t: an ordinary BoTorch test function of the d
+coordinates.
 """
 
 from botorch_tv.test_functions.base import Snapshot, TimeVaryingTestFunction

@@ -28,7 +28,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     Args:
         spatial_bounds: Lower and upper bound of each coordinate.
-        horizon: Time runs over [0, horizon].
+        horizon: End of the range of times, [0, horizon].
         noise_std: Standard deviation of the observation noise; None for no noise.
         negate: Whether to reverse the sign of the function.
 
@@ -80,7 +80,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
             t: A scalar time, or times of the shape of ``X[..., -1]``.
 
         Returns:
-            Best values; their shape is `batch_shape` if ``t`` is a scalar, and otherwise that of
+            Best values, of shape `batch_shape` if ``t`` is a scalar, and otherwise of the shape of
             ``t``.
 
         Raises:
@@ -101,9 +101,10 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         """
 
     def regret(self, X: Tensor) -> Tensor:
-        """Noiseless regret: how much worse a point is than the best at its time, `batch_shape x n`.
+        """Noiseless regret: by how much a point is worse than the best point at its time.
 
-        Regret is at least 0, except for the numerical error of :meth:`optimal_value_at`.
+        Regret, `batch_shape x n`, is at least 0, except for the numerical error of
+        :meth:`optimal_value_at`.
 
         Args:
             X: Points and their times, `batch_shape x n x (d + 1)`.
@@ -125,7 +126,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     @property
     def optimizers(self) -> Tensor:
-        """Not defined, because the optimum moves."""
+        """Not defined (raises an error), because the optimum moves."""
         raise NotImplementedError("The optimum moves: use optimizers_at(t), or at(t).optimizers.")
 
     @abstractmethod
@@ -144,7 +145,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
 
 class SearchedFunction(TimeVaryingTestFunction):
-    """A function whose optimum at a time is found by a numerical search, and then cached."""
+    """A function that finds its optimum at a time by a numerical search, and then caches it."""
 
     def optimizers_at(self, t: float) -> Tensor:
         time = self._times(t)
@@ -153,7 +154,7 @@ class SearchedFunction(TimeVaryingTestFunction):
 
     @cached_property
     def _optima(self) -> dict[float, tuple[float, Tensor]]:
-        """Maps a time to the optimal value, before ``negate``, and the position of the optimum."""
+        """The optimal value (before ``negate``) and the optimum, for each time already searched."""
         return {}
 
     def _best_at(self, t: Tensor) -> Tensor:
@@ -166,7 +167,7 @@ class SearchedFunction(TimeVaryingTestFunction):
 
     @abstractmethod
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
-        """Find, for each time, the best value before ``negate`` and the best point, `d`."""
+        """For each time, find the best value, before ``negate``, and the best point, `d`."""
 
 
 class Snapshot(SyntheticTestFunction):  # type: ignore[misc]

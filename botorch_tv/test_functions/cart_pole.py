@@ -20,7 +20,7 @@ from botorch_tv.validation import require, require_number
 def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
     """The discrete-time form of ẋ = A x + B u if the input u is constant between samples.
 
-    The result has two items, the discrete-time A, `... x n x n`, and B, `... x n x m`. They are
+    The result has two items, the discrete-time A, `... x n x n`, and B, `... x n x m`. Both are
     blocks of the matrix exp([[A, B], [0, 0]] step).
 
     Args:
@@ -38,7 +38,7 @@ def value_matrix(A: Tensor, S: Tensor) -> Tensor:
     """The solution P of the Lyapunov equation P = AᵀPA + S for a stable A, `... x n x n`.
 
     Args:
-        A: Matrix of spectral radius below 1, `... x n x n`.
+        A: Matrix A, with a spectral radius below 1, `... x n x n`.
         S: Constant term of the equation, `... x n x n`.
     """
     n = A.shape[-1]
@@ -59,7 +59,7 @@ def average_cost(
 
     The mean cost equals tr(P W), where W is the covariance of the noise w and P is the value matrix
     of the closed loop. The expected total cost of a system without noise is the same number if x_0
-    is random, of mean 0 and covariance W.
+    is random, with mean 0 and covariance W.
 
     Args:
         A: Matrix of the state, `... x n x n`.
@@ -109,10 +109,11 @@ class CartPoleSystem:
     """A linearised cart-pole, its random disturbances, and the cost of its states and forces.
 
     The state has four variables: position p of the cart in m, velocity p', angle θ in rad, and
-    angular velocity θ'. The upright pole has θ = 0; θ > 0 leans towards positive p. The input u is
-    the force on the cart in N. Let M be the total mass, m the mass of the pole, l its half length,
-    J = (4/3) m l² the inertia of the pole about the bearing, b the friction of the cart, c the
-    friction of the bearing, and g the acceleration of gravity. Near the upright position
+    angular velocity θ'. The upright pole has θ = 0; a pole with θ > 0 leans towards positive p. The
+    input u is the force on the cart in N. Let M be the total mass, m the mass of the pole, l its
+    half length, J = (4/3) m l² the inertia of the pole about the bearing, b the friction of the
+    cart, c the friction of the bearing, and g the acceleration of gravity. Near the upright
+    position
 
         M p'' + m l θ'' = u − b p'        J θ'' + m l p'' = m g l θ − c θ'.
 
@@ -129,7 +130,7 @@ class CartPoleSystem:
         step: Duration of a step in s; the force is constant during a step.
         state_cost: Weight of each squared state variable in the cost of a step.
         force_cost: Weight of the squared force in the cost of a step.
-        disturbance: Variance of the random disturbance of each state variable in a step.
+        disturbance: Variance of the random disturbance that each state variable receives in a step.
 
     Raises:
         ValueError: If a parameter is not finite or out of range.
@@ -189,13 +190,13 @@ class CartPole(TimeVaryingTestFunction):
     r u² for the linearised system under random disturbances, divided by the best cost before the
     change of friction. A Lyapunov equation gives the exact mean. The gain from the Riccati equation
     is the best gain, whatever the disturbance, so regret is exact up to rounding. With the default
-    system the best gain lies inside the box before and after the change. The best cost is 1 before
+    system, the best gain lies inside the box before and after the change. The best cost is 1 before
     the change and 2.18 after the change. The gain that is best before the change costs 2.81 after
     the change.
 
     The cost never exceeds ``limit``: gains that would cost more, or that let the pole fall, cost
     ``limit``. With the default system and limit, no gain in the box costs ``limit`` before the
-    change. After the change an eighth of the box costs ``limit``; in a quarter of this eighth the
+    change. After the change, an eighth of the box costs ``limit``; in a quarter of this eighth the
     pole falls. The cost does not rank the gains that cost ``limit``.
 
     Args:
@@ -204,13 +205,13 @@ class CartPole(TimeVaryingTestFunction):
         factor: Friction of the bearing after the change, divided by its friction before; at least
             0.
         limit: The highest cost, in units of the best cost before the change.
-        horizon: Time runs over [0, horizon].
+        horizon: End of the range of times, [0, horizon].
         noise_std: Standard deviation of the observation noise, in units of the best cost before the
             change; None for no noise. The variance of 0.02 in [ET] is ``noise_std=0.02**0.5``.
         negate: Whether to reverse the sign of the cost, for maximisation.
 
     Raises:
-        ValueError: If a parameter is out of range, or the best gain before or after the change lies
+        ValueError: If a parameter is out of range, or a best gain (before or after the change) lies
             outside the box or costs more than ``limit``.
     """
 
@@ -290,7 +291,7 @@ class CartPole(TimeVaryingTestFunction):
         gain = optimal_gain(A, B, Q, self.system.force_cost)
         require(
             bool(((gain > lower) & (gain < upper)).all()),
-            f"CartPole: the best gain is {gain.tolist()}, but must lie in {GAINS}; change system "
-            "or factor.",
+            f"CartPole: the best gain is {gain.tolist()}, but it must lie in {GAINS}; change "
+            "system or factor.",
         )
         return gain

@@ -49,7 +49,7 @@ class Orbit(Motion):
     such that the path starts at the optimum of the static function, or at the nearest point that
     the path can reach. No coordinate moves faster than 4π r_j / period. The coordinates oscillate
     at different rates, and the path closes after d periods. Within d periods, optimisation runs
-    that start at different times therefore have different functions.
+    that start at different times therefore optimise different functions.
 
     Args:
         period: Period of the first coordinate.
@@ -72,8 +72,8 @@ class Orbit(Motion):
         dim = len(start)
         rate = (1 + torch.arange(dim, dtype=t.dtype, device=t.device) / dim) / self.period
         point = centre + radius * torch.sin(2 * math.pi * rate * t.unsqueeze(-1) + phase)
-        # The path is clamped to the box, because with a reach of 1 rounding could move a point out
-        # of the box.
+        # The path is clamped to the box, because rounding could move a point out of the box if the
+        # reach is 1.
         return torch.clamp(point, bounds[0], bounds[1])
 
 
@@ -81,12 +81,12 @@ class Orbit(Motion):
 class Jumps(Motion):
     """An abrupt path: the optimum jumps at each time of change and is constant in between.
 
-    Until the first change the function is the static function. At each change a new position is
-    drawn, with each coordinate uniform on the middle part of its range; this part is a fraction
+    Until the first change, the function equals the static function. At each change, a new position
+    is drawn, with each coordinate uniform on the middle part of its range; this part is a fraction
     ``reach`` of the range.
 
     Args:
-        times: Times of change, in increasing order. At a time of change the optimum is already at
+        times: Times of change, in increasing order. At a time of change, the optimum is already at
             its new position.
         reach: Fraction of each coordinate's range from which positions are drawn, in (0, 1].
         seed: Seed of the positions.
@@ -146,7 +146,7 @@ class DriftingFunction(TimeVaryingTestFunction):
         function: The static function g; its ``noise_std`` and ``negate`` are not used.
         optimizer: The best point p* of g, `d`; by default the first optimum listed by BoTorch.
         motion: The path p of the optimum; an :class:`Orbit` by default.
-        horizon: Time runs over [0, horizon].
+        horizon: End of the range of times, [0, horizon].
         noise_std: Standard deviation of the observation noise; None for no noise.
         negate: Whether to reverse the sign of the function.
 
@@ -218,7 +218,7 @@ class DriftingFunction(TimeVaryingTestFunction):
 
 
 class DriftingAckley(DriftingFunction):
-    """Ackley's function in ``dim`` coordinates; no point outside the box is below its minimum 0.
+    """Ackley's function in ``dim`` coordinates; its minimum over all of space is 0.
 
     Args:
         dim: The number d of coordinates.

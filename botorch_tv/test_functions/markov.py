@@ -1,4 +1,4 @@
-"""Draws from a Gaussian process on a box in random features; they drift by the Markov model."""
+"""Functions drawn from a Gaussian process by random features; they drift by the Markov model."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ def frequencies_of(
 ) -> Tensor:
     """Angular frequencies drawn from a kernel's spectral density, `shape x d`, float64.
 
-    By Bochner's theorem k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential kernel,
-    ω is normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω is such a normal
-    vector divided by √(χ²_{2ν} / 2ν), so ω has Student's t distribution with 2ν degrees of freedom.
+    By Bochner's theorem, k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential
+    kernel, ω is normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω is such a
+    normal vector divided by √(χ²_{2ν} / 2ν), so ω has Student's t distribution with 2ν degrees of
+    freedom.
 
     Args:
         lengthscale: Lengthscale of each coordinate, `d`.
         smoothness: The smoothness ν of a Matérn kernel; infinite for the squared exponential
             kernel.
-        shape: Shape of the tensor of frequencies, without the dimension of coordinates.
+        shape: Shape of the result, without its last dimension of size d.
         generator: Source of the random numbers.
     """
     normal = partial(torch.randn, generator=generator, dtype=torch.float64, device="cpu")
@@ -72,14 +73,14 @@ once."""
 
 
 class MarkovFunction(TimeVaryingTestFunction):
-    """A draw from a Gaussian process on a box; it drifts by the Markov model, [B16] §2.
+    """A function drawn from a Gaussian process; it drifts by the Markov model, [B16] §2.
 
     f_t(x) = √(k(x, x) / F) Σ_i a_i(t) cos ω_iᵀx + b_i(t) sin ω_iᵀx, a sum over F frequencies ω_i,
     drawn from the spectral density of the kernel k. Each weight w, an a_i or a b_i, starts as a
     standard normal variate and changes by w_{t+1} = √(1 − ε) w_t + √ε g, where g is standard
     normal. Averaged over frequencies and weights, f has exactly the covariance k(x, x') (1 − ε)^{|t
-    − t'| / 2}. For a given set of frequencies the covariance deviates from k by about k(x, x) /
-    √(2F). In each round of ``changes`` all weights are drawn anew; with ε = 0 the function is
+    − t'| / 2}. For a given set of frequencies, the covariance deviates from k by about k(x, x) /
+    √(2F). In each round of ``changes``, all weights are drawn anew; with ε = 0 the function is
     constant in time between these rounds. Values are rewards: they are maximised unless
     ``negate=True``.
 
@@ -105,8 +106,8 @@ class MarkovFunction(TimeVaryingTestFunction):
         bounds: Bounds of the coordinates; [0, 1] each by default.
         changes: Rounds in which all weights are drawn anew.
         horizon: The last round.
-        batch_shape: Batch shape of independent functions, such as one for each of several
-            optimisation runs that advance together. X is then `batch_shape x n x (d + 1)`, or
+        batch_shape: Batch shape of independent functions, for example one function for each of
+            several simultaneous optimisation runs. X is then `batch_shape x n x (d + 1)`, or
             broadcasts to this shape.
         features: The number F of frequencies.
         seed: Seed of the draw.
@@ -139,9 +140,7 @@ class MarkovFunction(TimeVaryingTestFunction):
     ) -> None:
         name = "MarkovFunction"
         dim = require_integer(f"{name}: dim", dim, 1, "give at most 6.")
-        require(
-            dim <= 6, f"{name}: dim is {dim}; give 1 to 6, for which the optimum can be searched."
-        )
+        require(dim <= 6, f"{name}: dim is {dim}; give at most 6, or no search finds the optimum.")
         fix = "0 is a static function."
         epsilon = require_number(f"{name}: epsilon", epsilon, "[0, 1]", fix)
         horizon = require_integer(f"{name}: horizon", horizon, 1, "time is counted in rounds.")
@@ -210,7 +209,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         require(
             bool((rounds == t).all()),
             f"MarkovFunction: time is {t[rounds != t].flatten()[:1].tolist()}; give whole rounds, "
-            "where the function is defined.",
+            "because the function is defined only for these.",
         )
         return rounds.long()
 

@@ -20,8 +20,8 @@ _STEPS = 60
 
 
 Derivatives = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-"""Maps points `n x d` to three tensors: values `n`, gradients `n x d` and second derivatives
-`n x d x d` of a function."""
+"""Type of a function that maps points `n x d` to three tensors: values `n`, gradients `n x d` and
+second derivatives `n x d x d`."""
 
 
 def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,12 +29,12 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, 
 
     In a step, a coordinate at a bound is fixed if the gradient points out of the box. In all other
     coordinates, the step is the gradient divided by the absolute curvature along each principal
-    direction. With absolute values, ascents leave saddle points. The damping is increased until the
-    value increases, so no ascent ends at a lower value than that of its starting point.
+    direction. Because the curvature is absolute, ascents leave saddle points. The damping is
+    increased until the value increases, so no ascent ends below the value at its starting point.
 
     Args:
-        derivatives: Value and derivatives of the function at points; those at a point depend on no
-            other point.
+        derivatives: Function that returns value and derivatives at points; the results for a point
+            depend on no other point.
         X: Starting points in the box, `n x d`.
         bounds: Bounds of the box, `2 x d`.
 
@@ -64,8 +64,8 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
     """The best of several ascents, for each of several functions.
 
     Args:
-        derivatives: Values and derivatives of the functions at `m k` points; the points of function
-            i, counted from 0, are points i k, ..., i k + k - 1.
+        derivatives: Function that returns values and derivatives at `m k` points; the points of
+            function i, counted from 0, are points i k, ..., i k + k - 1.
         starts: Starting points of each function, `m x k x d`.
         bounds: Bounds of the box, `2 x d`.
 
@@ -126,7 +126,7 @@ _SPACING = 6
 """Number of grid points per lengthscale, along each coordinate of the grid of candidates."""
 
 _STARTS = 32
-"""Number of candidates, the best ones, from which ascents start for each function."""
+"""Number of best candidates from which ascents start for each function."""
 
 _CHUNK = 4096
 """Largest number of candidates that are evaluated together, and of ascents that run together; it
@@ -137,9 +137,9 @@ def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
     """Points that cover a box, `n x d`.
 
     The points are a grid with six points per lengthscale, including the edges, if this grid has at
-    most 65,536 points. This is the case if each lengthscale is at least 1/42 of the range of its
-    coordinate in 2 dimensions, 1/6 in 3 and 1/2.5 in 4. Otherwise the points are 65,536 points of a
-    scrambled Sobol sequence.
+    most 65,536 points. The grid is small enough if each lengthscale is at least 1/42 of the range
+    of its coordinate in 2 dimensions, 1/6 in 3 and 1/2.5 in 4. Otherwise the points are 65,536
+    points of a scrambled Sobol sequence.
     """
     lower, upper = bounds
     counts = [

@@ -35,16 +35,16 @@ _SLICE_POINTS = 2**13
 """Number of evenly spread candidates for the optimum at each time."""
 
 _STARTS = 16
-"""Number of candidates, the best ones, from which ascents start at each time."""
+"""Number of best candidates from which ascents start at each time."""
 
 _TOGETHER = 16
-"""Number of times whose optima are searched together; a limit saves memory."""
+"""Number of points in time whose optima are searched together; a limit saves memory."""
 
 
 class SlicedFunction(SearchedFunction):
     """f_t(x) = g(x, τ(t)): a static function g of d + 1 coordinates, the last of which is time.
 
-    Over [0, horizon] τ increases linearly from the lower bound of the last coordinate to its upper
+    Over [0, horizon], τ increases linearly from the lower bound of the last coordinate to its upper
     bound. The best value at a time is found by damped Newton ascents from ``starts`` and from the
     best 16 of 8,192 evenly spread points. The best value is exact up to rounding if an ascent
     starts in the basin of the optimum. If the function has many local optima, give ``starts``.
@@ -53,13 +53,13 @@ class SlicedFunction(SearchedFunction):
         function: The static function g; its ``noise_std`` and ``negate`` are not used.
         starts: Starting points of ascents at every time, in addition to the best 16 points,
             `n x d`.
-        horizon: Time runs over [0, horizon].
+        horizon: End of the range of times, [0, horizon].
         noise_std: Standard deviation of the observation noise; None for no noise.
         negate: Whether to reverse the sign of the function.
 
     Attributes:
-        starts: A copy of the given starting points, `n x d`. They are part of the identity of a
-            study, because regret depends on them.
+        starts: A copy of the given starting points, `n x d`. Regret depends on these points, so
+            they are part of a study's identity.
 
     Raises:
         ValueError: If a parameter is out of range, or ``function`` has fewer than two coordinates,
@@ -99,7 +99,7 @@ class SlicedFunction(SearchedFunction):
             )
 
     def _at_times(self, X: Tensor, t: Tensor) -> Tensor:
-        """The points of the static function for points `... x d` and times `...`."""
+        """Points of the static function, made from points `... x d` and times `...`."""
         lower, upper = self._span
         last = lower + (upper - lower) * (t / self.horizon)
         return torch.cat([X, last.unsqueeze(-1)], -1)
@@ -130,7 +130,7 @@ class SlicedFunction(SearchedFunction):
 
 
 _POINTS = 2**13
-"""Number of points from which the variance of a function, for its noise, is computed."""
+"""Number of points at which a function's variance, which sets its noise, is estimated."""
 
 
 class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
@@ -170,20 +170,20 @@ def sliced_suite(
 ) -> dict[str, SlicedFunction]:
     """The ten synthetic functions of W-DBO, Rastrigin to Powell, with time as the last coordinate.
 
-    Each has d + 1 coordinates; the last coordinate is time and runs through its range, as in
-    appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
-    Optimization". Use them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
+    Each function has d + 1 coordinates; the last coordinate is time and runs through its range, as
+    in appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
+    Optimization". Use a function in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
-    Most settings come from other papers that quote this appendix. These papers state that time is
-    the last coordinate, the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and most
-    dimensions. The boxes of all other functions are those in common use. The dimension of
+    Most settings come from other papers that quote this appendix. These papers state most
+    dimensions, the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and that time is
+    the last coordinate. The boxes of all other functions are those in common use. The dimension of
     Styblinski-Tang, four, is a guess. Results may therefore differ from those of the W-DBO paper.
 
     In the paper, a run lasts 600 seconds of wall time, so slower algorithms make fewer
     measurements. In a study, time counts rounds, whatever their wall time.
 
     Args:
-        horizon: Time runs over [0, horizon].
+        horizon: End of the range of times, [0, horizon].
         noise: Variance of the observation noise, divided by the variance of the function over its
             box and all times; 0.05 in the paper.
         negate: Whether to reverse the sign of the functions, for maximisation; all functions are
@@ -207,7 +207,7 @@ def sliced_suite(
         "shekel": Shekel(),
         "hartmann-3": Hartmann(dim=3),
         "hartmann-6": Hartmann(dim=6),
-        "powell": Powell(),  # convex, so an ascent finds the optimum from any start
+        "powell": Powell(),  # it is convex, so any ascent finds the optimum
     }
     # If a function is a sum over coordinates, BoTorch's optimizers without the last coordinate are
     # optimal at every time. The same holds for Ackley, which is a monotone function of a sum of

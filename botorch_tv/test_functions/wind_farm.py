@@ -16,7 +16,7 @@ _POINTS = 256
 """Number of candidates for the optimum at a time; they are evaluated before the compass search."""
 
 _STARTS = 6
-"""Number of candidates, the best ones, from which compass searches start."""
+"""Number of best candidates from which compass searches start."""
 
 _FIRST, _LAST = 4.0, 0.02
 """First step of the compass search in degrees, and the step at which it ends; the step is halved
@@ -27,13 +27,13 @@ _ROW = ((0.0, 0.0), (630.0, 0.0), (1260.0, 0.0))
 
 
 class WindFarm(SearchedFunction):
-    """Power of a wind farm in MW, by FLORIS, as a function of the yaw of some turbines in degrees.
+    """Power of a wind farm in MW, computed by FLORIS from the yaw of some turbines in degrees.
 
     A turbine that does not face the wind yields less power, but deflects its wake away from the
     turbines behind it. The best yaw angles therefore depend on the wind direction. For turbines in
     a row, the best angles change sign when the wind direction crosses the direction of the row.
-    Power is maximised. Between the times of the given wind, its speed and direction are
-    interpolated, the direction along the shorter arc.
+    Power is maximised. Between the given times, wind speed and direction are interpolated, the
+    direction along the shorter arc.
 
     The wake model is FLORIS's default, the Gauss-curl hybrid, with turbines of 5 MW and a rotor of
     126 m. The gradient of power is not available. The best power at a time is found by compass

@@ -1,7 +1,7 @@
-"""Checks, conversions and common parts of bounds for the functions of the theory.
+"""Checks and conversions of arguments, and formulas that several bounds share.
 
 If the horizon is a floating-point tensor, results have its dtype and device; otherwise results are
-in float64. Functions accept a number or a tensor of horizons and return a tensor.
+in float64. Functions accept one horizon or a tensor of horizons, and return a tensor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMES: dict[str | int, str] = {
 }
 RANGES = {name: limit for limit, names in NAMES.items() for name in names.split()}
 """Limits of arguments by name: the interval of a number, or the smallest value of an integer. A key
-``function.argument`` applies to an argument of this function only."""
+``function.argument`` limits an argument of that function only."""
 
 SERIES = ("budget", "double_gain", "gain", "log_decisions")
 """Arguments that may be tensors with a value for every horizon."""
@@ -116,7 +116,7 @@ def beside(value: Number | list[float], T: Tensor) -> Tensor:
 def information_constant(noise: float) -> float:
     """C_1 = 8 / ln(1 + σ^(-2)), [B16] Theorem 4.2.
 
-    If k(x, x) <= 1, four times the sum of the posterior variances of the points played is at most
+    If k(x, x) <= 1, four times the sum of the posterior variances at the points played is at most
     C_1 times the information gain.
     """
     return 8 / math.log1p(1 / noise)
@@ -138,7 +138,7 @@ def block_regret(
     Args:
         T: Numbers of rounds, any shape.
         beta: β_T at each horizon ``T``.
-        block: N, the longest time in rounds between resets.
+        block: N, the largest number of rounds between resets.
         gain: γ_N, the maximum information gain of N observations.
         noise: Noise variance σ².
         mismatch: ψ, the regret per round from ignoring change within a block, any shape.

@@ -1,11 +1,12 @@
 """Regret of R-GP-UCB and TV-GP-UCB on the Markov model, [B16] §4.
 
-All functions assume the Markov model f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, where g_t are
-independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a compact convex domain in
-[0, r]^d, slopes satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian with
-variance σ². Each docstring names the confidence width. Bounds hold with probability 1 - δ. The
-bounds are not sharp: on short horizons they exceed the regret of the worst choices. Orders have a
-``constant``, which the paper does not specify. The lower bound assumes that f has two derivatives.
+All functions assume the Markov model f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, where the g_t
+are independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a compact convex domain in
+[0, r]^d, the slopes of f satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian
+with variance σ². All bounds hold with probability 1 - δ. The docstring of a bound names its
+confidence width. The bounds are not sharp: on short horizons they exceed the regret of the worst
+choices. Orders have a ``constant``, which the paper does not specify. The lower bound assumes that
+f has two derivatives.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def r_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ_T(N, ε), [B16] Theorem 4.2, eq. (17)-(18).
 
-    This bounds the regret of R-GP-UCB over T rounds. C_1 = 8 / ln(1 + σ^(-2)), β_T is that of
-    :class:`BayesResetting`, and ψ is that of :func:`resetting_mismatch`.
+    This formula bounds the regret of R-GP-UCB over T rounds. C_1 = 8 / ln(1 + σ^(-2)), β_T is from
+    :class:`BayesResetting`, and ψ is from :func:`resetting_mismatch`.
 
     Args:
         T: Number of rounds, at least 1; any shape.
@@ -66,7 +67,7 @@ def r_gp_ucb_regret(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -108,7 +109,7 @@ def resetting_mismatch(
         b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -125,7 +126,7 @@ def tv_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T γ~_T) + 2, [B16] Theorem 4.3, eq. (20), with β_T of :class:`BayesTV`.
 
-    This bounds the regret of TV-GP-UCB over T rounds.
+    This formula bounds the regret of TV-GP-UCB over T rounds.
 
     Args:
         T: Number of rounds, at least 1; any shape.
@@ -139,7 +140,7 @@ def tv_gp_ucb_regret(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -163,7 +164,7 @@ def tv_gp_ucb_regret_by_blocks(
 ) -> Tensor:
     """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
 
-    This bounds the regret of TV-GP-UCB over T rounds: it is eq. (20) with the gain of
+    This formula bounds the regret of TV-GP-UCB over T rounds: it is eq. (20) with the gain of
     :func:`time_varying_gain`.
 
     Args:
@@ -180,7 +181,7 @@ def tv_gp_ucb_regret_by_blocks(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -193,10 +194,9 @@ def tv_gp_ucb_regret_by_blocks(
 def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> Tensor:
     """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
 
-    The paper carries out the proof for σ² = 1. For other noise the same proof gives
-    Ñ^(5/2) ε / (2√6 σ²) instead of Ñ³ε. The printed bound is therefore proved only for
-    σ² >= 1/√(24 Ñ), for example 0.04 at Ñ = 26. :func:`markov_information_gain` has no such
-    restriction.
+    The paper carries out the proof for σ² = 1. For other noise, the same proof gives Ñ^(5/2) ε /
+    (2√6 σ²) instead of Ñ³ε. The printed bound is therefore proved only for σ² >= 1/√(24 Ñ), for
+    example 0.04 at Ñ = 26. :func:`markov_information_gain` has no such restriction.
 
     Args:
         T: Number of rounds, at least Ñ; any shape.
@@ -206,7 +206,7 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
         epsilon: Rate of change ε in [0, 1].
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -238,10 +238,10 @@ def r_gp_ucb_order(
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -269,10 +269,10 @@ def tv_gp_ucb_order(
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -289,10 +289,10 @@ def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> T
     Args:
         T: Number of rounds, at least 1; any shape.
         epsilon: Rate of change ε in [0, 1].
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -325,17 +325,17 @@ class TailConstants(NamedTuple):
 def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) -> TailConstants:
     """Tail constants of the kernel exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
 
-    For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula g
+    For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula, g
     crosses u upwards (r/2π) s exp(-u²/2) times on average. Hence P(sup |g| > u) <= (1 + (r/π) s)
-    exp(-u²/2). This holds for g = f, with s = 1/l, and for g = l f', with s = √3/l.
+    exp(-u²/2). This inequality holds for g = f, with s = 1/l, and for g = l f', with s = √3/l.
 
     For d > 1, let g_j be independent processes in one dimension. The variance of f(x) - f(x') is at
-    most the sum over j of the variances of g_j(x_j) - g_j(x'_j). By Rice's formula E sup g_j is at
-    most m(s), the integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. It follows that
-    E sup f <= d m(1/l) (Sudakov, Fernique), and likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l).
-    Let E be this bound. Then P(sup |f| > L) <= 2 exp(-(L - E)²/2) (Borell, TIS).
-    Since (L - E)² >= L²/2 - E², this gives a = 2 exp(E²/2) and b = 2, in units of the standard
-    deviation.
+    most the sum over j of the variances of g_j(x_j) - g_j(x'_j). By Rice's formula, E sup g_j is at
+    most m(s), the integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. It follows that E sup
+    f <= d m(1/l) (Sudakov, Fernique), and likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l). Let S
+    be the first bound. Then P(sup |f| > L) <= 2 exp(-(L - S)²/2) (Borell, TIS); the second bound
+    gives the same for l ∂_j f. Since (L - S)² >= L²/2 - S², this gives a = 2 exp(S²/2) and b = 2,
+    in units of the standard deviation.
 
     Args:
         lengthscale: Lengthscale l, positive.
@@ -344,7 +344,8 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) 
 
     Raises:
         ValueError: If an argument is not positive and finite.
-        OverflowError: If a constant exceeds float64, for short lengthscales in many dimensions.
+        OverflowError: If a constant exceeds the largest float64, as it may for short lengthscales
+            in many dimensions.
     """
     turns = r / (math.pi * lengthscale)
     if dim == 1:
@@ -357,7 +358,7 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) 
 
 
 def _mean_supremum(turns: float) -> float:
-    """The integral of min(1, c exp(-u²/2)) over u > 0, c = (1 + turns) / 2."""
+    """The integral of min(1, c exp(-u²/2)) over u > 0, where c = (1 + turns) / 2."""
     c = (1 + turns) / 2
     start = math.sqrt(2 * math.log(max(c, 1.0)))
     return start + c * math.sqrt(math.pi / 2) * math.erfc(start / math.sqrt(2))

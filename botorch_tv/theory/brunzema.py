@@ -33,10 +33,10 @@ def et_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T (T/τ̄ + 1) γ_τ̄) + 2 + T φ_T(ε, δ, τ̄), [ET] Theorem 1, eq. (12)-(13).
 
-    This bounds the regret of ET-GP-UCB over T rounds. C_1 = 8 / ln(1 + σ^(-2)), β_T is that of
-    :class:`BayesEventTriggered`, and φ is that of :func:`model_mismatch`. The bound on |y| in φ
-    holds with probability 1 - δ/4. The proof counts T/τ̄ + 1 blocks, although resets may be less
-    than τ̄ rounds apart.
+    This formula bounds the regret of ET-GP-UCB over T rounds. C_1 = 8 / ln(1 + σ^(-2)), β_T is from
+    :class:`BayesEventTriggered`, and φ is from :func:`model_mismatch`. The bound on |y| in φ holds
+    with probability 1 - δ/4. The proof counts T/τ̄ + 1 blocks, although resets may be fewer than τ̄
+    rounds apart.
 
     Args:
         T: Number of rounds, at least 1; any shape.
@@ -54,7 +54,7 @@ def et_gp_ucb_regret(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -84,9 +84,9 @@ def r_gp_ucb_regret_improved(
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T φ_T(ε, δ, N), [ET] Theorem 2, eq. (46)-(47).
 
-    This bounds the regret of R-GP-UCB over T rounds. The mismatch φ is of order
-    N² (1 - (1-ε)^(N/2)), which is tighter than N³ε in [B16] (17), and holds for any noise. β_T is
-    that of :class:`BayesResetting`. The bound on |y| in φ holds with probability 1 - δ/2.
+    This formula bounds the regret of R-GP-UCB over T rounds. The mismatch φ is of order N² (1 -
+    (1-ε)^(N/2)), which is tighter than N³ε in [B16] (17), and holds for any noise. β_T is from
+    :class:`BayesResetting`. The bound on |y| in φ holds with probability 1 - δ/2.
 
     Args:
         T: Number of rounds, at least 1; any shape.
@@ -103,7 +103,7 @@ def r_gp_ucb_regret_improved(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -134,7 +134,7 @@ def model_mismatch(
 
     Args:
         beta: β_T, the squared width of the confidence band, at least 0; any shape.
-        block: N or τ̄, the longest time between resets, at least 1.
+        block: N or τ̄, the largest number of rounds between resets, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
         delta: Probability δ that the bound fails, in (0, 1).
@@ -143,7 +143,7 @@ def model_mismatch(
         parts: Number of equal parts into which δ is divided: 4 in eq. (13), 2 in eq. (47).
 
     Returns:
-        Values of the shape of ``beta``.
+        The values, in the shape of ``beta``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -162,16 +162,16 @@ def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
     """√((3σ^-2 + σ^-4) T² (1 - exp(-p(ε) T))), p(ε) = -½ ln(1 - ε), [ET] Lemma 8, eq. (27).
 
     This formula bounds the error of a posterior standard deviation that is computed after T rounds
-    as if the objective were static. With ε = 1 it is the trivial bound of [ET] Figure 7, which
+    as if the objective were static. With ε = 1, it is the trivial bound of [ET] Figure 7, which
     holds for any rate of change.
 
     Args:
-        T: Rounds since a reset, at least 1; any shape.
+        T: Number of rounds since a reset, at least 1; any shape.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -187,7 +187,7 @@ def _change(T: Tensor, epsilon: float) -> Tensor:
 
 @checked
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
-    """τ̄ = ⌈min(T, E[τ]/δ)⌉ bounds the rounds before a reset with probability 1 - δ, [ET] Lemma 4.
+    """A reset comes within τ̄ = ⌈min(T, E[τ]/δ)⌉ rounds with probability 1 - δ, [ET] Lemma 4.
 
     This is Markov's inequality, rounded up because Theorem 1 uses τ̄ as a number of observations.
 

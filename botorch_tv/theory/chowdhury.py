@@ -1,8 +1,8 @@
-"""Regret of IGP-UCB and GP-TS on a static function, [C17] §4, and the noise bound behind it.
+"""Regret of IGP-UCB and GP-TS on a static function, [C17] §4, and its bound on the noise.
 
-The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise, and regression with
-λ = 1 + 2/T; γ_T is computed with the same λ. The bounds hold in all rounds of a run if λ is
-computed from the run's horizon. The theorems are orders; the constants are those of their proofs in
+The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise, and regression with λ =
+1 + 2/T; γ_T is computed with the same λ. The bounds hold in all rounds of a run if λ is computed
+from the run's horizon. The theorems state orders; the constants here come from the proofs in
 Appendices D and E.
 """
 
@@ -24,7 +24,7 @@ OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 
 @checked
 def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
-    """ε^T ((K + ηI)^(-1) + I)^(-1) ε, the self-normalised noise on the left of [C17] Theorem 1.
+    """ε^T ((K + ηI)^(-1) + I)^(-1) ε, the self-normalised noise, left side of [C17] Theorem 1.
 
     The matrix between the two vectors ε equals I - ((1 + η)I + K)^(-1), so K may be singular.
 
@@ -50,8 +50,8 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
 def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) -> Tensor:
     """2R² ln(√det((1 + η)I + K) / δ), the bound on :func:`noise_norm` of [C17] Theorem 1.
 
-    With probability at least 1 - δ the bound holds in all rounds, if each point is chosen given
-    past observations only.
+    If each point depends only on past observations, the bound holds in all rounds with probability
+    at least 1 - δ.
 
     Args:
         covariance: K, the kernel on the points played, `batch_shape x n x n`.
@@ -76,8 +76,8 @@ def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) 
 def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float) -> Tensor:
     """2 β_T √(4(T + 2) γ_T) with β_T = B + R √(2(γ_T + 1 + ln(1/δ))), [C17] Theorem 3.
 
-    This bounds the regret of IGP-UCB over T rounds with probability 1 - δ. Appendix D and Lemma 4
-    of the paper give this explicit form.
+    This formula bounds the regret of IGP-UCB over T rounds with probability 1 - δ. Appendix D and
+    Lemma 4 of the paper give this explicit form.
 
     Args:
         T: Number of rounds, at least 1; any shape.
@@ -88,7 +88,7 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
         delta: Probability δ that the bound fails, in (0, 1).
 
     Returns:
-        Values of the broadcast shape of ``T`` and ``gain``.
+        The values, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -109,10 +109,10 @@ def igp_ucb_order(
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0.
         delta: Probability δ that the bound fails, in (0, 1).
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the broadcast shape of ``T`` and ``gain``.
+        The values, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -123,7 +123,7 @@ def igp_ucb_order(
 
 @checked
 def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Tensor:
-    """The log size ln |D_T| = d ln(B L r d T²) of the decision set of [C17] Theorem 4.
+    """Logarithm of the size of the decision set, ln |D_T| = d ln(B L r d T²), [C17] Theorem 4.
 
     Args:
         T: Number of rounds, at least 1; any shape.
@@ -134,7 +134,7 @@ def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Te
         dim: Dimension d of the domain, at least 1.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range, or the set has less than 1 point.
@@ -155,8 +155,8 @@ def gp_ts_regret(
 ) -> Tensor:
     """(11 c_T/p) √(4(T+2) γ_T) + (2B+1)π²/6 + ((4B+11) c_T/p) √(2T ln(2/δ)), [C17] Theorem 4.
 
-    This bounds the regret of GP-TS over T rounds. Lemmas 13 and 4 of the paper give this explicit
-    form with p = 1/(4e√π), c_T = v_T (1 + c~_T), v_T = B + R √(2(γ_T + 1 + ln(2/δ))) and
+    This formula bounds the regret of GP-TS over T rounds. Lemmas 13 and 4 of the paper give this
+    explicit form with p = 1/(4e√π), c_T = v_T (1 + c~_T), v_T = B + R √(2(γ_T + 1 + ln(2/δ))) and
     c~_T = √(2 ln(|D_T| T²)). The bound holds with probability 1 - δ.
 
     Args:
@@ -169,7 +169,7 @@ def gp_ts_regret(
             :func:`log_decision_set`.
 
     Returns:
-        Values of the broadcast shape of ``T``, ``gain`` and ``log_decisions``.
+        The values, in the shape to which ``T``, ``gain`` and ``log_decisions`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -202,10 +202,10 @@ def gp_ts_order(
         B: Bound on the norm of f, positive.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the bound fails, in (0, 1).
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the broadcast shape of ``T`` and ``gain``.
+        The values, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.

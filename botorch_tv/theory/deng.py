@@ -57,10 +57,11 @@ def w_gp_ucb_regret(
         delta: Probability δ that the bound fails, in (0, 1).
         memory: Largest age c in the analysis, at least 1; see :func:`analysis_memory`.
         features: Number m of features that approximate the kernel, at least 1.
-        feature_error: Error ε_m of this approximation of the kernel, at least 0.
+        feature_error: Largest error ε_m of the kernel's approximation by these features, at least
+            0.
 
     Returns:
-        Values of the broadcast shape of ``T``, the gains and ``budget``.
+        The values, in the shape to which ``T``, the gains and ``budget`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -97,10 +98,10 @@ def w_gp_ucb_order(
             :func:`w_gp_ucb_regret`.
         budget: Variation budget B_T for every ``T``, positive.
         budget_given: Whether the discount was computed from B_T.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the broadcast shape of ``T``, ``gain`` and ``budget``.
+        The values, in the shape to which ``T``, ``gain`` and ``budget`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -139,7 +140,7 @@ def quadrature_error(points: int, *, lengthscale: float, dim: int) -> float:
     result is infinite if the bound exceeds the largest float64.
 
     Args:
-        points: Nodes m̄ per dimension, at least 1.
+        points: Number m̄ of nodes per dimension, at least 1.
         lengthscale: Lengthscale l, positive.
         dim: Dimension d of the domain, at least 1.
 

@@ -1,6 +1,6 @@
-"""Information gains in nats: of given observations, and bounds on the maximum.
+"""Information gains of given observations, in nats, and bounds on the maximum gain.
 
-For noise variances N the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] has no factor ½ and is
+For noise variances N, the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] has no factor ½ and is
 twice this gain. Every regret bound contains γ_n, the maximum over sets of n observations. Computing
 this maximum is hard; a greedy choice gives a lower and an upper bound.
 
@@ -95,7 +95,7 @@ def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation
     Args:
         covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
         noise: Noise variance of the newest observation, positive.
-        inflation: Growth of the noise with the lag, which is n - 1, ..., 1, 0 rounds.
+        inflation: Growth of the noise with the lag; the lags are n - 1, ..., 1, 0 rounds.
 
     Returns:
         The gains, `batch_shape`.
@@ -139,8 +139,8 @@ def weighted_information_gain(
 def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> Tensor:
     """Upper bounds on γ_0, ..., γ_T for a static objective on finitely many arms.
 
-    The bound is the gain of a greedy choice divided by 1 - 1/e, see
-    :class:`botorch_tv.acquisition.Greedy`; the gain of the greedy choice itself is a lower bound.
+    The bound is the gain of a greedy choice divided by 1 - 1/e (see
+    :class:`botorch_tv.acquisition.Greedy`); the gain of the greedy choice itself is a lower bound.
     Noise that grows with age lowers the gain, so the bound also holds for weighted gains. For the
     Markov model see :func:`markov_information_gain`.
 
@@ -166,11 +166,11 @@ def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> T
 def markov_information_gain(
     covariance: Tensor, noise: float, epsilon: float, horizon: int
 ) -> Tensor:
-    """Upper bounds on γ~_0, ..., γ~_T of the Markov model, [B16] (14)-(15), over finite arms.
+    """Upper bounds on γ~_0, ..., γ~_T of the Markov model, [B16] (14)-(15), on a grid.
 
     The bound is twice the gain of a strategy that plays the most uncertain arm of f_t in each
     round. A greedy choice over successive sets reaches at least half of the maximum of a monotone
-    submodular function (Fisher, Nemhauser and Wolsey 1978). For ε = 0 the result is the tighter
+    submodular function (Fisher, Nemhauser and Wolsey 1978). For ε = 0, the result is the tighter
     bound of :func:`greedy_information_gain`.
 
     Args:
@@ -213,10 +213,10 @@ def closed_form_information_gain(
         dim: Dimension d of the domain, at least 1.
         kernel: ``"se"`` or ``"matern"``.
         nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -244,7 +244,7 @@ def matern_exponent(nu: float, dim: int) -> float:
 def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) -> Tensor:
     """γ_T <= d/2 ln(1 + k̄T/(λd)) for the linear kernel xᵀx', of order O(d ln T) in [C17] §4.
 
-    By Sylvester's identity the gain is ½ ln det(I + Σ xxᵀ/λ). This d x d matrix has a trace of at
+    By Sylvester's identity, the gain is ½ ln det(I + Σ xxᵀ/λ). This d x d matrix has a trace of at
     most d + k̄T/λ, and its determinant is largest if its eigenvalues are equal. Equality holds if T
     is a multiple of d and each of d orthogonal points of squared norm k̄ is played T/d times.
 
@@ -255,7 +255,7 @@ def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) 
         k_bar: The largest squared norm k̄ of a point, positive.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -283,7 +283,7 @@ def universal_gain_bound(
         k_bar: Bound k̄ on |k|, positive.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -335,7 +335,7 @@ def polynomial_gain_bound(
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
         C_p: Scale of the eigenvalues, positive.
-        beta_p: Power β_p of the decay of the eigenvalues, at least 2.
+        beta_p: Power β_p with which the eigenvalues decay, at least 2.
         psi: Bound ψ on the eigenfunctions |φ_m|, positive.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
@@ -369,7 +369,7 @@ def exponential_gain_bound(
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
         C_e1: Scale of the eigenvalues, positive.
-        C_e2: Rate of the decay of the eigenvalues, positive.
+        C_e2: Rate at which the eigenvalues decay, positive.
         psi: Bound ψ on the eigenfunctions |φ_m|, positive.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.

@@ -2,10 +2,10 @@
 queries, [M] §2, §3 and §5.
 
 All functions return orders of growth for the squared exponential kernel and for the width of
-:class:`botorch_tv.acquisition.Heteroscedastic`. The objective has a bounded norm. Its change is
-treated as noise: an observation of age a has noise variance σ²(1 + a^α). The ``constant`` is not
-specified by the paper. Upper orders hold with probability 1 - δ. The paper's γ_T is twice an
-information gain.
+:class:`botorch_tv.acquisition.Heteroscedastic`. The objective has a bounded norm. Change of the
+objective is treated as noise: an observation of age a has noise variance σ²(1 + a^α). The
+``constant`` is not specified by the paper. Upper orders hold with probability 1 - δ. The paper's
+γ_T is twice an information gain.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
         T: Number of rounds, at least 1; any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -51,10 +51,10 @@ def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1
         T: Number of rounds, at least e^(1/d), so that d ln T >= 1; any shape.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -80,10 +80,10 @@ def w_sparq_gp_ucb_order(
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`, in (0, 1/3).
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -103,10 +103,10 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
     Args:
         T: Number of rounds, at least 2; any shape.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -124,10 +124,10 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
     Args:
         T: Number of rounds, at least 1; any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
-        Values of the shape of ``T``.
+        The values, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -157,7 +157,7 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
 
 
 def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0) -> int:
-    """The bound Σ_t ⌈c_Q ln^d(t + 1)⌉ on the number N_T of side queries; t are the asking rounds.
+    """Bound Σ_t ⌈c_Q ln^d(t + 1)⌉ on the number N_T of side queries, over rounds t in ``asking``.
 
     Args:
         asking: The rounds with side queries: ``range(1, T + 1)`` for SparQ-GP-UCB;
@@ -173,14 +173,14 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
 
 @checked
 def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) -> Tensor:
-    """T^(α/(α+1)): with side queries up to this order, regret is linear, [M] Theorem 5.3.
+    """T^(α/(α+1)): with side queries of at most this order, regret is linear, [M] Theorem 5.3.
 
     The order holds up to ``constant``, for α > 1.
 
     Args:
         T: Number of rounds, at least 1; any shape.
         alpha: Exponent α of the growth of noise with age, above 1.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
         Numbers of side queries in all T rounds, in the shape of ``T``.
@@ -205,7 +205,7 @@ def sufficient_side_queries(
         alpha: Exponent α as in :func:`botorch_tv.theory.next_window_start`.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor by which the order is multiplied, positive.
+        constant: Positive factor on the order.
 
     Returns:
         Numbers of side queries in all T rounds, in the shape of ``T``.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "plot_bounds", "plot_mismatch", "plot_orders"]
 
 Bound = Callable[[Tensor], Tensor]
-"""Type of a function from horizons T = 1, 2, ... to the bound at each horizon, both `rounds`."""
+"""Type of a function from horizons T = 1, 2, ..., `rounds`, to the bound at each, `rounds`."""
 
 
 def plot_bounds(

@@ -1,4 +1,4 @@
-"""Parameters of strategies from a rate of change: periods N, H and Δ, window W, discount γ."""
+"""Parameters of strategies, computed from a rate of change: the periods, window and discount."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def reset_period(
 ) -> int:
     """Period N of R-GP-UCB for the Markov model, [B16] Corollary 4.1 and §5.1.
 
-    N is ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel. For a Matérn kernel it is
-    ⌈min(T, 24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives the powers; the paper
-    chose 12 and 24 by cross-validation.
+    N is ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel. For a Matérn kernel, N is ⌈min(T,
+    24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives the powers; the paper chose 12
+    and 24 by cross-validation.
 
     Args:
-        epsilon: Rate of change ε in [0, 1]; for 0 the period is T, without resets.
+        epsilon: Rate of change ε in [0, 1]; for 0, the period is T, so there are no resets.
         horizon: Number of rounds T, at least 1.
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
@@ -65,7 +65,7 @@ def analysis_block(
 
 @checked
 def budget_period(horizon: int, budget: float, gain: float) -> int:
-    """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, period of BR-GP-UCB and window of SW-GP-UCB.
+    """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, the period of BR-GP-UCB and the window of SW-GP-UCB.
 
     The rule is from Zhou and Shroff (2021), as quoted in [W22] §7. The rule gives only an order;
     this function sets its constant to 1.
@@ -88,8 +88,9 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
 def rexp3_period(horizon: int, arms: int, budget: float) -> int:
     """Δ = min(T, ⌈(K ln K)^(1/3) (T / V_T)^(2/3)⌉), the period of RExp3.
 
-    This is Theorem 2 of Besbes, Gur, Zeevi (NeurIPS 2014) as given by two public implementations;
-    we have not read the paper. Regret is then of the order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
+    This formula is Theorem 2 of Besbes, Gur, Zeevi (NeurIPS 2014) as given by two public
+    implementations; we have not read the paper. Regret is then of the order (K ln K)^(1/3)
+    V_T^(1/3) T^(2/3).
 
     Args:
         horizon: Number of rounds T, at least 1.
@@ -128,7 +129,7 @@ def discount(horizon: int, gain: float, budget: float | None = None) -> float:
 
 
 def exponent(name: str, nu: float | None, dim: int | None) -> float:
-    """Exponent c of [B16] Corollary 4.1; 0 for the squared exponential. Errors show ``name``."""
+    """Exponent c of [B16] Corollary 4.1; 0 for the squared exponential. Errors mention ``name``."""
     if nu is None:
         return 0.0
     fix = "as [B16] Corollary 4.1 requires; give nu=None for the squared exponential."

@@ -56,7 +56,7 @@ REFUSED = {
     "claims to be Markovian, but correlations": odd(QuasiPeriodic, markovian=True),
     "claims to be Markovian": odd(Markov, 0.1, attenuation=lambda self, lag: 1 / (1 + lag)),
     r"Odd defines no covariance in time; define attenuation\(elapsed\)": odd(),
-    "is not a covariance: among the eigenvalues .* the smallest is -": odd(
+    "is not a covariance: .* has a negative eigenvalue, -": odd(
         attenuation=lambda self, elapsed: 1 + elapsed
     ),
     r"covariance\(s, t\) and covariance\(t, s\) must agree": odd(

@@ -219,7 +219,7 @@ class WrongPower(Wrong):
 
 
 REFUSED = {
-    Elsewhere: r"declares \['rate'\], but its formula does not depend on every name",
+    Elsewhere: r"declares \['rate'\], but its formula does not depend on all of these",
     PartlyElsewhere: "different results with tensors",
     HiddenUnit: "depend on the unit of time",
     WrongPower: "depend on the unit of time",

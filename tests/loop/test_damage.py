@@ -81,7 +81,7 @@ REFUSED = {
     "overflow": (lambda c: c["answers"][1].update(y=10**400), "damaged .*OverflowError"),
     "huge grid": (
         lambda c: c["domain"].update(axes=[c["domain"]["axes"][0]] * 14),
-        "the axes have 78,364,164,096 arms",
+        "the grid has 78,364,164,096 arms",
     ),
 }
 

@@ -222,7 +222,7 @@ def test_an_expert_that_never_answers_is_reported_and_ignored(kind, tmp_path):
         other.tell(y)
         asked = loop.consult()
     if kind == "SparQ":
-        with pytest.raises(InputDataError, match=r"3 is not open; open are \[4"):
+        with pytest.raises(InputDataError, match=r"3 is not open; open consultations: \[4"):
             loop.absorb(3, [0.0])
         loop.save(tmp_path / "loop.json")
         waiting = json.loads((tmp_path / "loop.json").read_text())["consultations"]
@@ -294,7 +294,7 @@ REFUSED = {
     ),
     "no expert": (
         lambda loop: made(("Markov", "box")).absorb(1, [0.3]),
-        r"1 is not open; open are \[\]",
+        r"1 is not open; open consultations: \[\]",
     ),
     "ok in numbers": (lambda loop: loop.absorb(5, [0.1] * 4, ok=[1, 2, 0, 1]), "ok is 2; give"),
 }

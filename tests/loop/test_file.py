@@ -121,7 +121,7 @@ def test_a_user_defined_search_must_be_passed_again(tmp_path):
     loop = Loop(STRATEGIES["static"](), domain)
     loop.tell(measured(loop.ask().point, 0))
     loop.save(file)
-    with pytest.raises(ValueError, match="the file only describes it; pass domain="):
+    with pytest.raises(ValueError, match="the file only describes the domain; pass domain="):
         Loop.load(file, loop.strategy)
     assert Loop.load(file, loop.strategy, domain).ask().point == loop.ask().point
     with pytest.raises(ValueError, match=r"domain.search is Thorough there and MultiStart here"):
@@ -203,7 +203,7 @@ def test_no_changed_digit_goes_unnoticed(saved):
 def test_other_libraries_are_named(saved):
     text = unchecked(saved.read_text())
     saved.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', text))
-    with pytest.warns(UserWarning, match="other libraries: torch is '1.0' there and '2.* here"):
+    with pytest.warns(UserWarning, match="libraries: torch is '1.0' there and '2.* here"):
         Loop.load(saved, STRATEGIES["Markov"]())
 
 
@@ -225,7 +225,7 @@ def test_a_file_written_by_another_process_is_not_overwritten(tmp_path):
     other.observe([0.5], 1.0)
     other.save(file)
     first.observe([0.25], 2.0)
-    with pytest.raises(ValueError, match="has been written since this loop was loaded from it"):
+    with pytest.raises(ValueError, match="has been written since this loop last loaded"):
         first.save(file)
     assert Loop.load(file).history.y.tolist() == [1.0]
     first.save(tmp_path / "another.json")

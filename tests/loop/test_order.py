@@ -323,7 +323,7 @@ REFUSED = {
     "no value": (lambda loop: loop.amend(2, ok=True), "y is None.*ok=False"),
     "not finite": (lambda loop: loop.amend(1, math.nan), "y is nan, but it must be finite"),
     "time": (lambda loop: loop.amend(1, time=math.inf), "time is inf"),
-    "open": (lambda loop: loop.amend(3, 1.0), "no measurement 3; give a number of the table"),
+    "open": (lambda loop: loop.amend(3, 1.0), "no measurement 3; give a number from the table"),
     "removed": (lambda loop: loop.amend(4, 1.0), "no measurement 4; give a number"),
     "unknown": (lambda loop: loop.remove(0), "no measurement 0; give a number"),
     "text number": (lambda loop: loop.remove("1"), "no measurement '1'"),

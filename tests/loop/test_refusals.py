@@ -42,15 +42,15 @@ def loop():
 REFUSED = {
     "too many": (
         lambda loop: loop.ask(),
-        "pending is 2, and these are open: 4 at .* 5 at .*; .* to 3",
+        "pending is 2, and these suggestions are open: 4 at .* 5 at .*; .* to 3",
     ),
-    "which": (lambda loop: loop.tell(1.0), r"open are: 4 .*; 5 .*; give the number"),
+    "which": (lambda loop: loop.tell(1.0), r"open suggestions are: 4 .*; 5 .*; give the number"),
     "answered": (lambda loop: loop.tell(1.0, suggestion=1), "suggestion is 1, .*amend an answer"),
     "discarded": (lambda loop: loop.tell(1.0, suggestion=3), "suggestion is 3, .* open .*observe"),
     "a point": (lambda loop: loop.discard([0.1, 0.2]), r"suggestion is \[0.1, 0.2\].*give the nu"),
     "of another loop": (
         lambda loop: loop.tell(1.0, suggestion=other_loop().open[3]),
-        r"suggestion is Suggestion 4: \[.* open are: 4 at",
+        r"suggestion is Suggestion 4: \[.* open suggestions are: 4 at",
     ),
     "NaN": (lambda loop: loop.tell(nan, suggestion=4), "y is nan.*ok=False, or --failed"),
     "infinite": (lambda loop: loop.tell(inf, suggestion=4), "y is inf.*ok=False, or --failed"),
@@ -115,7 +115,7 @@ CONSTRUCTOR = {
     "minimize": (lambda: Loop(LINE, minimize=True), "minimize"),
     "down": (
         lambda: Loop(adaptive_gp_ucb(), LINE, maximize=False),
-        "pass it to the strategy alone",
+        "pass maximize to the strategy alone",
     ),
     "up": (
         lambda: Loop(adaptive_gp_ucb(maximize=False), LINE, maximize=True),

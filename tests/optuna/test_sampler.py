@@ -113,7 +113,7 @@ def test_parameters_that_not_all_trials_have_are_sampled_independently(given, lo
             {"strategy": sparq_gp_ucb(kernel=RBFKernel(), noise=0.02)},
             "consults an expert or needs the member",
         ),
-        ({"strategy": "hour"}, "time_key= is the user attribute"),
+        ({"strategy": "hour"}, "name the user attribute"),
         ({"unit": 3600}, "positive timedelta"),
         ({"n_startup_trials": 0}, "n_startup_trials"),
         ({"seed": -1}, "seed"),
