@@ -527,7 +527,7 @@ def bob_gp_ucb(
 @preset(
     "R-PERP",
     "orange dashdot",
-    "none | σ² | since the last restart, of the last phase | "
+    "none | σ² | since the last phase began | "
     "phased elimination in random order | Iwazaki, Takeno 2025",
 )
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
