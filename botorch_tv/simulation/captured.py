@@ -36,7 +36,8 @@ class Player:
     """Plays one strategy in some trials.
 
     A trial stores each played arm in a slot of memory. Every round reads all slots, so slots are
-    added only when they are needed. The round is then recorded again, as a new graph.
+    added only when they are needed. After slots have been added, the round is recorded again, as a
+    new CUDA graph.
 
     Args:
         tables: The strategy's settings as numbers and tensors.
@@ -52,7 +53,8 @@ class Player:
         self._rules, most, basis = rules, _, _ = tables
         self._stage, self._recorder, self._most = stage, recorder, most + 1
         like, trials = basis.variance, len(stage[0])
-        # This copy has its own scratch memory, which every replay of a recorded round uses.
+        # The copy of the basis has its own scratch memory, which every replay of the CUDA graph
+        # uses.
         self.basis = basis.to(like.dtype, like.device)
 
         def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
@@ -86,8 +88,8 @@ class Player:
         # Every trial needs a free slot for a new arm, and one more slot, which stays empty.
         slots = posterior.arms.shape[-1]
         if self._bound + 1 == slots < self._most:
-            # To read the number of used slots, Python must wait for the device. The number is
-            # therefore read only when its upper bound leaves no free slot.
+            # To read the number of used slots, Python must wait for the device. Python therefore
+            # reads this number only when ``_bound``, its upper bound, leaves no free slot.
             self._bound = int(posterior.count.max())
             if self._bound + 1 > slots - FIRST_SLOTS:
                 posterior.enlarge(min(2 * slots, self._most))
@@ -152,19 +154,19 @@ class Player:
         self.since.masked_fill_(trials, 1)
 
     def _record(self, written: Sequence[Tensor] = ()) -> None:
-        """Record the round anew; if ``written`` is given, compare the graph with the operations."""
+        """Record a new CUDA graph of the round; if ``written`` is given, check these tensors."""
         self.posterior.used = self.posterior.arms.shape[-1] - 1
         self._round = Replayed(self.play, self._recorder, written)
 
 
 class CapturedTable:
-    """Strategies with recorded rounds, in the trials of one block.
+    """Plays strategies in the trials of one block, in rounds recorded as CUDA graphs.
 
     Args:
         settings: The settings of the study.
         compilable: The strategies as numbers and tables, by label.
         block: The numbers of the trials.
-        capture: A function that records a round as a graph; None to launch every operation
+        capture: A function that records a round as a CUDA graph; None to launch every operation
             individually.
     """
 
@@ -200,8 +202,8 @@ class CapturedTable:
             expand = None
             if isinstance(objective, InFeatures):
                 self._given = torch.empty_like(given)
-                # The basis is copied, because other threads may use the scratch memory of the
-                # original.
+                # The objective's basis is copied, because other threads may use the scratch memory
+                # of the original basis.
                 expand = objective.basis.to(given.dtype, given.device).expand
             self._bring = Replayed(partial(self._brought, expand), self._recorder, self._stage[:2])
         self._given.copy_(given)
@@ -226,7 +228,8 @@ class Recorder:
     """Holds the function that records work as CUDA graphs, and drops this function if it fails.
 
     Args:
-        capture: The function that records work; None to execute every operation individually.
+        capture: The function that records work as a CUDA graph; None to launch every operation
+            individually.
     """
 
     def __init__(self, capture: Capture | None) -> None:
@@ -237,7 +240,7 @@ class Recorder:
         self.capture = None
         warnings.warn(
             f"run_study: rounds could not be captured as CUDA graphs ({why}). The study continues "
-            "without graphs and makes the same choices; compiled=False avoids the attempt.",
+            "without graphs and makes the same choices; with compiled=False, no capture is tried.",
             stacklevel=2,
         )
 
@@ -249,10 +252,11 @@ class Replayed:
 
     Args:
         work: A function that reads and writes the same memory every time.
-        recorder: The object that holds the function for recording the work.
-        written: All tensors that the work changes and that later calls read. If these tensors are
-            given, the second call executes both the recording and the work. Later calls use the
-            recording only if both wrote the same numbers, up to rounding.
+        recorder: The object that holds the function for recording the work as a CUDA graph.
+        written: All tensors that the work changes and that later calls read; empty to trust the
+            recording without a check. Otherwise the second call executes the recording and then the
+            work, and later calls use the recording only if recording and work wrote the same
+            numbers, up to rounding.
     """
 
     def __init__(self, work: Work, recorder: Recorder, written: Sequence[Tensor] = ()) -> None:

@@ -57,10 +57,11 @@ _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
 class Factors(NamedTuple):
     """The covariance K = K₁ ⊗ K₂ over the arms; each factor belongs to a group of dimensions.
 
-    A function with the matrix C of coordinates in the features Φ₁ and Φ₂ of the two groups has the
-    values Φ₁ C Φ₂ᵀ on the arms. The features are padded with columns of zeros: Φ₁ has a multiple of
-    six columns, and Φ₂ a multiple of three. A covariance without product structure is stored as K₂,
-    with K₁ = 1; each row of K₂ consists of values on the arms.
+    Φ₁ and Φ₂ are the kernel's features in the first and second group of dimensions. A function
+    whose coordinates in these features are the matrix C has the values Φ₁ C Φ₂ᵀ on the arms. The
+    features are padded with columns of zeros: Φ₁ has a multiple of six columns, and Φ₂ a multiple
+    of three. If the covariance has no product structure, K₁ is 1 and K₂ is the whole covariance; a
+    row of K₂ then has the covariances of an arm with all arms.
     """
 
     left: np.ndarray
@@ -83,7 +84,7 @@ class Factors(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """Posterior and records of each trial."""
+    """The posterior and the recorded variables of each trial."""
 
     mean: np.ndarray
     """Posterior means of the arms, `trials x M`."""
@@ -146,12 +147,13 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 @_compiled
 def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """Compute a matrix product; the left factor has even columns, then as many odd columns.
+    """Compute a matrix product whose left factor has symmetric, then antisymmetric columns.
 
-    If the order of the rows is reversed, even columns stay the same and odd columns change sign. A
-    row of the result is the product with the even columns plus the product with the odd columns.
-    The mirror image of the row is the difference of these two products. The middle row is its own
-    mirror image; the image is written to an extra last row.
+    If the order of the rows of the left factor is reversed, its symmetric columns, the first half,
+    stay the same, and its antisymmetric columns, the second half, change sign. Row i of the result
+    is the product with the symmetric columns plus the product with the antisymmetric columns. Row i
+    from the end is the difference of these two products. A middle row is computed twice; the second
+    copy is written to an extra last row.
     """
     rows, half, columns = len(left), left.shape[1] // 2, right.shape[1]
     for i in range((rows + 1) // 2):
@@ -190,8 +192,8 @@ def _expand(factors: Factors, core: np.ndarray, half: np.ndarray, out: np.ndarra
 def _largest(values: np.ndarray, sign: float) -> float:
     """The largest element of ``sign * values``.
 
-    The values are divided into lanes, each with a running maximum. Comparisons in different lanes
-    do not depend on each other, so a core runs them in parallel.
+    There are ``LANES`` running maxima, each over every ``LANES``-th value. The running maxima do
+    not depend on each other, so a core updates them in parallel.
     """
     lanes, count = np.full(LANES, sign * values[0]), len(values) // LANES
     for block in range(count):
@@ -222,7 +224,7 @@ def _forget(trials: Trials, i: int, rules: Rules) -> None:
 
 @_compiled
 def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
-    """Advance a trial in time by a round; return the factor on the variance reduction."""
+    """Advance a trial by a round; return the factor on (prior variance − posterior variance)."""
     if not rules.moves or trials.counts[i, SLOTS] == 0:
         return 1.0
     elapsed = trials.counts[i, ELAPSED]
@@ -292,14 +294,15 @@ def _observe(
 ) -> None:
     """Add an observation of an arm; if ``removed`` > 0, remove an observation instead.
 
-    ``removed`` is the number of observations of the arm before the removal, or 0 to add one.
+    To add an observation, ``removed`` is 0; otherwise it is the number of observations of the arm
+    before the removal.
 
     The algorithm is that of ``PlayedArms``. The variance reduction is multiplied by ``square``,
     which accounts for the time since the last observation. For a static objective, P is the inverse
     of K + N over the played arms; the diagonal matrix N has, for every played arm, the noise
     variance of its mean observation. To avoid cancellation, a removal at arm j uses N_j P_j, which
     equals e_j - P k_j for the unit vector e_j and the column k_j of K. The removal also uses the
-    variance N_j (1 - N_j P_jj) of the arm.
+    posterior variance of the arm, N_j (1 - N_j P_jj).
     """
     inverse, counts = trials.inverse[i], trials.counts[i]
     lefts, rights = trials.places[i, 0], trials.places[i, 1]
@@ -441,10 +444,11 @@ def play(
         given: The objectives: their values on the arms, `rounds x trials x M`, or their coordinates
             in ``features``, `rounds x trials x r`.
         noise: Observation noise, `rounds x trials`.
-        features: Features of the objectives; ``features.places`` is empty if values are given.
+        features: Features of the objectives; ``features.places`` is empty if ``given`` has values
+            on the arms.
         factors: Factors of the strategy's kernel.
         rules: The strategy's settings as numbers and arrays.
-        trials: Posterior and records, updated in place.
+        trials: The posterior and the recorded variables of each trial, updated in place.
     """
     arms, slots = trials.mean.shape[1], trials.places.shape[2]
     core, half, out = _matrices(factors, factors.rows.shape[1])
@@ -606,7 +610,7 @@ class CompiledTable:
 
 
 def _beginning(rules: Rules, most: int, shape: tuple[int, int]) -> Trials:
-    """Posterior and empty records of all trials before the first round."""
+    """All trials before the first round: the prior, and empty recorded variables."""
     (trials, horizon), slots = shape, min(FIRST_SLOTS, most + -most % 3)
     counts = np.zeros((trials, 3), dtype=np.int64)
     counts[:, SINCE] = 1

@@ -63,10 +63,11 @@ class BlockMoments:
 
     @classmethod
     def together(cls, parts: Iterable[BlockMoments]) -> BlockMoments:
-        """Combine the moments of disjoint sets of trials, the parts, into those of all trials.
+        """Combine the moments of disjoint sets of trials into the moments of all trials.
 
-        As in the analysis of variance, the total scatter is the scatter within the parts plus the
-        scatter between the means of the parts, weighted by the counts of the parts.
+        As in the analysis of variance, the total scatter is a sum of two terms: the scatters within
+        the sets, and the scatter of the means of the sets, where each mean is weighted by the
+        number of trials in its set.
         """
         every = list(parts)
         counts, means, scatters = (

@@ -70,8 +70,8 @@ def side_by_side(
     slowest.
 
     Args:
-        work: A function of a job and an event, which returns the result of the job. The function
-            should return early once the event is set.
+        work: A function that takes a job and a stop event, and returns the result of the job. The
+            function should return early once the stop event is set.
         jobs: The jobs.
         workers: Largest number of jobs that run at the same time.
 
@@ -79,8 +79,7 @@ def side_by_side(
         The results, in the order of the jobs.
 
     Raises:
-        Exception: The first error of a job. The event is set on an error and on a keyboard
-            interrupt.
+        Exception: The first error of a job. An error or a keyboard interrupt sets the stop event.
     """
     stop = threading.Event()
     if workers == 1 or len(jobs) < 2:
@@ -108,7 +107,7 @@ def play_here(
     """Play blocks in threads of this process.
 
     Blocks that other processes are computing are skipped at first. At the end this process waits
-    for these blocks; it computes them itself if the other processes die.
+    for the skipped blocks; it computes them itself if the other processes die.
 
     Args:
         settings: The settings of the study.
@@ -189,8 +188,9 @@ def play_elsewhere(
         threads: Number of PyTorch threads for each block.
 
     Raises:
-        Exception: The first error of a task or of the executor, with a note on how to continue. An
-            error or a keyboard interrupt cancels pending tasks; finished blocks stay intact.
+        Exception: The first error of a task or of the executor. A note on an error of the executor
+            states how to continue. An error or a keyboard interrupt cancels pending tasks; finished
+            blocks stay intact.
     """
     made_with = libraries()
 
@@ -228,7 +228,7 @@ def play_elsewhere(
                     remaining.append(task)
         except BaseException:
             for task, future in waiting:
-                with suppress(Exception):  # only the error that led here is reported
+                with suppress(Exception):  # only the first error is reported
                     if not _is_done(future):
                         future.cancel()  # type: ignore[attr-defined]
                     elif store is not None:
@@ -313,10 +313,10 @@ def _explained(store: Store | None) -> Iterator[None]:
             if store is not None:
                 advice = f"finished trials are saved in {store.path} and not played again"
             error.add_note(
-                "run_study: no result came back. If it could not be pickled, define worlds, "
-                "strategies, recorders and their functions at the top level of a module. If a "
-                "worker was lost, repeat the call, with a new executor if the old executor is "
-                f"broken; {advice}."
+                "run_study: no result came back. If a task or its result could not be pickled, "
+                "define worlds, strategies, recorders and their functions at the top level of a "
+                "module. If a worker was lost, repeat the call, with a new executor if the old "
+                f"executor is broken; {advice}."
             )
         raise
 

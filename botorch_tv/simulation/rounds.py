@@ -102,7 +102,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def add(self, rounds: int) -> None:
-        """Add a number of finished rounds, which is summed over trials."""
+        """Count finished rounds, summed over trials, and advance the bar."""
         with self._lock:
             self._rounds += rounds
             self._bar.update(self._rounds // self._horizon - self._bar.n)
@@ -174,7 +174,7 @@ class Records:
                 self._added[name] += 1
 
     def close_round(self, step: int) -> None:
-        """Write the round for all strategies at once; separate writes would dominate the run time.
+        """Write the variables of all strategies together; separate writes would take too long.
 
         Args:
             step: The round, counted from 0.
@@ -231,7 +231,7 @@ class EagerTable:
 
     def __init__(self, settings: StudySettings, labels: Sequence[str], place: Place) -> None:
         self.settings, self.place, self.block = settings, place, place.block
-        self.states = {  # all states share the factored kernel of the template
+        self.states = {  # all states share the template's factored kernel
             label: settings.strategies[label].init_like(template, (len(self.block),))
             for label, template in settings.states(labels).items()
         }
@@ -299,7 +299,7 @@ class EagerTable:
         self._record(number, seen._replace(state=state), info)
 
     def _record(self, number: int, seen: Seen, info: Info | None) -> None:
-        """Call every recorder: its ``after`` if ``info`` is given, otherwise its ``before``."""
+        """Call every recorder: method ``after`` if ``info`` is given, otherwise ``before``."""
         for recorder in self.settings.recorders:
             self.place.reach(seen.round, "{!r} records the strategy {!r}", recorder, seen.label)
             values = recorder.before(seen) if info is None else recorder.after(seen, info)
@@ -308,10 +308,10 @@ class EagerTable:
     def _consulted(
         self, label: str, state: State, step: int, objective: Objective
     ) -> tuple[State, Tensor]:
-        """Answer a strategy's side queries; return the new state and their number, `trials`.
+        """Answer side queries; return the strategy's new state and the number of queries.
 
-        The noise of the answers is independent of the noise of observations, and has the same
-        variance.
+        The number has shape `trials`. The noise of the answers to side queries is independent of
+        the noise of observations, and has the same variance.
         """
         strategy, stream = self.settings.strategies[label], self.experts[label]
         asked = strategy.consult(state, generator=stream)
@@ -401,9 +401,9 @@ def play_block(
 def _tables(
     settings: StudySettings, labels: Sequence[str], place: Place, stop: threading.Event
 ) -> list[EagerTable | CapturedTable | CompiledTable]:
-    """The tables that play a block: for compiled or captured strategies, and for the others."""
+    """The objects that play a block: compiled or captured strategies, and all others."""
     gpu = settings.device.type == "cuda"
-    # A worker of an executor may not have the compiler.
+    # The compiler is optional, so a worker of an executor possibly lacks it.
     compilable = settings.compilable(labels) if gpu or find_spec("numba") is not None else {}
     tables: list[EagerTable | CapturedTable | CompiledTable] = []
     if others := [label for label in labels if label not in compilable]:
@@ -421,8 +421,9 @@ def _tables(
 def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], place: Place) -> None:
     """Raise an error unless all regrets are finite and not negative.
 
-    The check runs once, at the end, to avoid synchronising with the device in every round. The
-    check tolerates rounding and an inexact search for the best value.
+    The check runs once, at the end, to avoid synchronising with the device in every round. Slightly
+    negative regrets are accepted, because rounding and an inexact search for the best value cause
+    them.
     """
     regret = np.stack([arrays["regret"] for arrays in found.values()])
     wrong = ~np.isfinite(regret)

@@ -91,15 +91,15 @@ stores at a time, and the features of the kernel of the strategy."""
 
 
 class TooManyArms(Exception):
-    """A trial has more than :data:`MOST_SLOTS` played arms; recursion over all arms is faster."""
+    """A trial has more than :data:`MOST_SLOTS` played arms; uncompiled rounds are faster."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
     """Whether a study compiles its rounds or, on a GPU, captures them.
 
     Args:
-        wanted: The user's choice. With None, large studies on a CPU are compiled, and nothing is
-            captured on a GPU.
+        wanted: The argument ``compiled`` of ``run_study``. If it is None, large studies on a CPU
+            are compiled, and no rounds are captured on a GPU.
         world: The distribution of objectives.
         rounds: Number of rounds, counted over all strategies and trials.
         device: The device of the study.
@@ -175,15 +175,17 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
     ):
         return None
     retained = process.most_retained(horizon)
-    # Between two refreshes the slots also hold arms whose observations have left the window.
+    # Between two recomputations of the posterior, the slots also hold arms whose observations have
+    # left the window.
     slots = min(retained + REFRESH_ROUNDS + 1 if process.slides else retained, horizon, basis.arms)
     # Without product structure, a row of the covariance has one entry per arm, so loops over rows
     # are slow for many arms.
     if basis.arms > MOST_ARMS and not isinstance(basis, ProductBasis):
         return None
-    # With a static objective or with resets, a strategy plays few different arms. On a CPU their
-    # number is therefore not bounded here; if it grows too large, the recursion over all arms takes
-    # over. On a GPU the recursion cannot take over, and graphs do not support windows.
+    # With a static objective or with resets, a strategy plays few different arms, so on a CPU the
+    # number of played arms is not bounded here. If a trial plays too many arms, TooManyArms is
+    # raised, and the block is played again without compiled rounds. Captured rounds on a GPU have
+    # no such fallback, and CUDA graphs do not support windows.
     gpu = basis.variance.device.type != "cpu"
     if (gpu and process.slides) or ((gpu or process.moves) and slots > MOST_SLOTS):
         return None
@@ -201,7 +203,7 @@ def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
 
 
 def _tabulates(width: Width, horizon: int) -> bool:
-    """Whether the width of the bounds can be tabulated for every round up to ``horizon``."""
+    """Whether the width of confidence bounds can be tabulated for every round up to ``horizon``."""
     gain = width.gain
     if gain is None or type(gain) in (Fixed, ClosedForm):
         return True

@@ -51,8 +51,8 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.E
 class Store:
     """The folder of a study; it is created if it does not exist.
 
-    A block of a strategy consists of its arrays and of the versions of the libraries that computed
-    them, as JSON under the name ``made_with``.
+    A block of a strategy consists of its arrays, and of the versions of the libraries that computed
+    the arrays. These versions are stored as JSON under the name ``made_with``.
 
     Args:
         path: The folder.
@@ -106,7 +106,7 @@ class Store:
             if folder not in found:
                 folder.mkdir(exist_ok=True)
                 _write(folder / STRATEGY, {"label": label, "strategy": strategies[label]})
-                found[folder] = _read(folder / STRATEGY)  # another process may have written it
+                found[folder] = _read(folder / STRATEGY)  # perhaps written by another process
                 if differences(found[folder]["strategy"], strategies[label]):
                     raise ValueError(f"{folder} has just been made by another study.")
         self.path, self.settings, self.chunk = path.resolve(), settings, there["chunk"]
@@ -211,10 +211,10 @@ class Store:
         """Check that the disk has enough space for further blocks.
 
         Args:
-            needed: Size of these blocks in bytes.
+            needed: Size of the further blocks in bytes.
 
         Raises:
-            OSError: If fewer bytes are free.
+            OSError: If the disk has less free space than ``needed``.
         """
         free = shutil.disk_usage(self.path).free
         if needed > free:
@@ -257,7 +257,7 @@ class Store:
 
         Raises:
             _Damaged: If the file is truncated or changed.
-            ValueError: If the file was made with other settings.
+            ValueError: If the settings of the file differ from the settings of this study.
             OSError: If the file cannot be read.
         """
         packed = io.BytesIO(file.read_bytes())
@@ -299,7 +299,7 @@ def discard(path: Path, trials: int) -> None:
         unfinished = [*folder.glob(".*.part"), *folder.glob("*.lock")]
         for file in (*written, *unfinished, folder / STRATEGY, folder / STUDY):
             file.unlink(missing_ok=True)
-        with suppress(OSError):  # the folder holds other files, or does not exist
+        with suppress(OSError):  # the folder is not empty, or does not exist
             folder.rmdir()
 
 
@@ -407,14 +407,14 @@ def _sha256(content: object) -> str:
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a description, atomically, unless the file exists."""
+    """Write the description of a study or strategy, atomically, unless the file exists."""
     made = {"made_with": libraries(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
     whole = {"format": FORMAT, "sha256": _sha256(content), "content": content, **made}
     write_new(file, lambda opened: opened.write(json.dumps(whole, indent=2).encode()))
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read a description.
+    """Read the description of a study or strategy.
 
     Raises:
         ValueError: If the file is damaged, or has another format.
@@ -428,7 +428,8 @@ def _read(file: Path) -> dict[str, Any]:
         intact = False
     require(
         intact,
-        f"{file} is damaged, or was written in another format than {FORMAT}. Restore it from a "
-        "copy to resume the study from the blocks beside it, or give another folder.",
+        f"{file} is damaged, or was written in another format than {FORMAT}. Restore this "
+        "file from a copy to resume the study from the blocks in its folder, or give another "
+        "folder.",
     )
     return content

@@ -56,23 +56,23 @@ def run_study(
     """Run every strategy on the same objectives, drawn from a world, with the same noise.
 
     With ``save_to``, every finished block of trials of a strategy is written to a file at once.
-    After an interruption of any kind, the same call of ``run_study`` resumes the study. The call
-    reads the saved blocks unchanged; in the remaining trials strategies make the same choices as
-    without the interruption. Numbers computed later may differ by rounding, which depends on the
-    number of threads, ``chunk``, processor and device. A call with more ``trials`` extends the
-    study; a call with fewer ``trials`` returns the first trials. If a call adds strategies, only
-    the added strategies are computed. If a call omits strategies, their files stay in the folder,
-    and a warning names them. Several processes may run the same study in the same folder and share
-    the work. If a process is killed, the blocks in progress are lost; with a smaller ``chunk`` less
-    is lost.
+    After an interruption of any kind, the same call of ``run_study`` resumes the study. The
+    repeated call reads the saved blocks unchanged; in the remaining trials, strategies make the
+    same choices as in a study without interruption. Numbers computed later may differ by rounding,
+    which depends on the number of threads, ``chunk``, processor and device. A call with more
+    ``trials`` extends the study; a call with fewer ``trials`` returns the first trials. If a call
+    adds strategies, only the added strategies are computed. If a call omits strategies, their files
+    stay in the folder, and a warning names them. Several processes may run the same study in the
+    same folder and share the work. If a process is killed, the blocks in progress are lost; with a
+    smaller ``chunk`` less is lost.
 
     The identity of a study includes the code of your own worlds, kernels and rules, and everything
-    that this code refers to by name. Attributes and mutable globals whose names begin with an
-    underscore are ignored, because they may be caches or counters. Constructor arguments are part
-    of the identity even if they are stored under such a name.
+    that this code refers to by name. The identity ignores attributes and mutable globals whose
+    names begin with an underscore, because they may be caches or counters. It includes every
+    constructor argument, even if an attribute with a leading underscore stores the argument.
 
-    A result larger than half of the free memory needs ``save_to``. Such a result stays in the files
-    of the folder, and statistics are computed from a few trials at a time.
+    If a result is larger than half of the free memory, ``save_to`` is required. The result then
+    stays in the files of that folder, and statistics are computed from a few trials at a time.
 
     With an ``executor``, its workers compute the blocks, on this machine or others. A block is sent
     as a pickled task, and computed on a device of the worker. Random numbers depend on the trial
@@ -112,10 +112,10 @@ def run_study(
             bounds, noise that does not grow with the age of observations, and at most one rule of
             retention, in float64 on a CPU, without recorders. Other strategies run without
             compilation. The default on a CPU is True if Numba is installed and the study is large
-            enough to benefit. On a CUDA device the default is False; True captures the rounds of
-            the same strategies, except strategies with windows, as CUDA graphs; Python launches a
-            graph as a whole. If a capture fails, a warning is issued and the study runs without
-            graphs.
+            enough to benefit. On a CUDA device the default is False. If it is True there, rounds
+            are captured as CUDA graphs, which Python launches as a whole; this is possible for the
+            same strategies, except strategies with windows. If a capture fails, a warning is issued
+            and the study runs without graphs.
         progress: Whether to show a progress bar; in a log file, the bar is a new line every minute.
 
     Returns:
@@ -133,8 +133,8 @@ def run_study(
             study or a damaged file.
         OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
         RuntimeError: If a worker of ``executor`` has other versions of libraries.
-        Exception: Any error of a worker, or of an executor that lost a worker, with a note on how
-            to continue; finished blocks stay intact.
+        Exception: Any error of a worker, and any error of an executor, such as a lost worker. A
+            note on an error of the executor states how to continue. Finished blocks stay intact.
     """
     began = time.perf_counter()
     trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)
