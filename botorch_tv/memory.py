@@ -55,7 +55,7 @@ def bytes_text(size: float) -> str:
 def torch_threads(count: int) -> Iterator[None]:
     """Set PyTorch's number of threads per operation within a ``with`` block."""
     before = torch.get_num_threads()
-    if before == count:  # already set, perhaps by another thread
+    if before == count:  # the number is already set, perhaps by another thread
         yield
         return
     torch.set_num_threads(count)

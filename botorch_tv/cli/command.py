@@ -196,7 +196,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     if data is not None and every:
         Recordings(data).check()
     if arguments.quick:
-        folder /= "quick"  # so that full results are not overwritten
+        folder /= "quick"  # so that quick results do not overwrite full results
         folder.mkdir(exist_ok=True)
     for experiment in chosen:
         outcome = experiment.run(
@@ -215,7 +215,7 @@ def _paper(arguments: argparse.Namespace) -> int:
             print(f"{experiment.errors}\n")
         print(f"Written: {folder}/{experiment.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # discarded last, because an interrupted 'all' resumes from chunks
+    if not arguments.quick:  # discard chunks last, because an interrupted 'all' resumes from them
         for experiment in chosen:
             for chunks in experiment.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", experiment.trials))

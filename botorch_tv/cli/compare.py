@@ -24,7 +24,10 @@ Compared = tuple[World, dict[str, Strategy], int, str]
 
 
 def comparison(arguments: argparse.Namespace) -> Compared:
-    """The world, strategies by label, horizon and a text about fitted values, from the options.
+    """The world and the strategies that the options select.
+
+    Returns:
+        Four items: the world, the strategies by label, the horizon, and a text on fitted values.
 
     Raises:
         ValueError: If an option is out of range or contradicts another, or if a panel is invalid.
@@ -72,15 +75,15 @@ def _recorded(given: dict[str, Any]) -> Compared:
     strategies = _line_up(options, world.kernel, world.model_noise, world.epsilon)
     text = (
         f"{file}: {panel!r}, {train} training rows, {world.horizon} test rows. "
-        f"Fitted: epsilon {world.epsilon:.3g}. Noise variance {world.model_noise:.3g}, "
-        f"not fitted: {world.noise_share:.3g} of the variance of the training rows; --noise-share "
+        f"Fitted: epsilon {world.epsilon:.3g}. Not fitted: noise variance {world.model_noise:.3g}, "
+        f"which is {world.noise_share:.3g} of the variance of the training rows; --noise-share "
         "sets this share."
     )
     missing = [arm for arm, ever in zip(panel.arms, world.measured.any(0).tolist()) if not ever]
     if missing:
         text += (
-            f"\nNo reading in any test row: {','.join(missing)}. The value of such an arm is "
-            "its last training reading; --without drops these arms."
+            f"\nNo reading in any test row: {','.join(missing)}. The value of an arm without "
+            "test readings is its last training reading; --without drops such arms."
         )
     return world, strategies, options["horizon"], text
 

@@ -116,7 +116,7 @@ def add_loop_options(commands: Any) -> None:
     for parser in (ask, tell, observe, recommend, amend):
         default = "unchanged" if parser is amend else "now"
         text = f"time, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
-        also = ("--now",) if parser in (ask, recommend) else ()  # the argument `now` in Python
+        also = ("--now",) if parser in (ask, recommend) else ()  # Python calls this argument `now`
         parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
         # The default pattern of argparse takes the number -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
@@ -242,7 +242,7 @@ GAPS = {"", "na", "n/a", "nan", "none", "null"}
 
 
 def _succeeded(cell: str) -> bool:
-    """Whether the cell of a measurement in the column ``ok`` means success; an empty cell does."""
+    """Whether a cell of the column ``ok`` means success; an empty cell also means success."""
     if cell.lower() not in ("true", "1", "false", "0", *GAPS):
         raise ValueError(
             f"column {OK!r} has {cell!r}; give True, or False for a failed measurement."
@@ -304,7 +304,7 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         try:
             best = _best(loop, None)
-        except InputDataError:  # every point is more likely to fail
+        except InputDataError:  # failure is likelier than success everywhere
             best = None
         summary = {
             "measurements": len(loop.history.y),
@@ -438,7 +438,7 @@ def _kinds(loop: Loop) -> dict[str, Any]:
 
 
 def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
-    """The name and the value of a parameter; for a ``Choice``, the choice with this text."""
+    """Name and value from a text NAME=VALUE; for a ``Choice``, the choice that VALUE denotes."""
     from botorch_tv import Choice
 
     name, equals, value = text.partition("=")
@@ -485,8 +485,8 @@ def _time(text: str) -> Time:
 def _measured(loop: Loop) -> dict[Any, list[float]]:
     """The times of all measurements, by point and value; they show which rows were imported before.
 
-    Amended and removed measurements are included, because otherwise the import of an old table
-    would restore them.
+    The result includes amended and removed measurements, because otherwise the import of an old
+    table would restore them.
     """
     found: dict[Any, list[float]] = {}
     history = loop.history
@@ -497,14 +497,14 @@ def _measured(loop: Loop) -> dict[Any, list[float]]:
 
 
 def _place(point: Any, y: float | None) -> tuple[Any, ...]:
-    """A key for a point and its value, rounded as in tables; None and NaN mean a failure."""
+    """Key of a measurement: y and point, rounded as in tables; y is None or NaN if it failed."""
     values = point.values() if isinstance(point, dict) else point
     numbers = [math.nan if y is None else y, *values]
     return tuple(f"{n:.9g}" if isinstance(n, (int, float)) else n for n in numbers)
 
 
 def _seconds(time: Time | None) -> float:
-    """A number that sorts dates, or times that are numbers; 0 for None."""
+    """A number by which times are sorted, whether dates or numbers; 0 for None."""
     if isinstance(time, datetime):
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     return time or 0.0

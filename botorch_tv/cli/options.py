@@ -43,7 +43,7 @@ constants c1 and c2 for recorded data follow [B16] §5.2."""
 
 
 def add_compare_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options of `compare`, except for those of the run."""
+    """Add the options of `compare` that define the world, the strategies, trials and horizon."""
     text = f"comma list of {', '.join(STRATEGIES)} (default: {OF_DRAWN['strategies']}, in float32 "
     text += f"without Adaptive; with --panel {OF_PANEL['strategies']})"
     option(parser, "--strategies", text)

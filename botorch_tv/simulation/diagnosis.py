@@ -1,9 +1,9 @@
 """Calibration of the bands, and causes of resets, from the variables of the recorder Diagnosis.
 
-A posterior conditions on the data that determined the choice x_t. If the model is correct, f_t(x_t)
-therefore lies within mean ± z sd with exactly the nominal probability, whatever rule chooses x_t
-from the posterior. Rounds of a trial are dependent and trials are independent, so all standard
-errors are computed over trials. Rounds are ignored if they have no observation, because a
+The posterior is conditional on all data that determined the choice x_t. If the model is correct,
+f_t(x_t) therefore lies within mean ± z sd with exactly the nominal probability, whatever rule
+chooses x_t from the posterior. Rounds of a trial are dependent and trials are independent, so all
+standard errors are computed over trials. Rounds are ignored if they have no observation, because a
 measurement failed, or no prediction, because the strategy is still estimating its units. The
 objective of a replayed panel contains the noise of the readings. To judge the model of a panel,
 therefore use the calibration of the observations and not that of the objective.
@@ -61,8 +61,8 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         `played` (`strategy`): share of rounds with f_t(x_t) in the strategy's own band, mean ±
         √beta · sd. `played_level` (`strategy`): nominal level of the strategy's own band, averaged
         over rounds. `throughout` (`strategy`): share of trials with f_t(x_t) in the strategy's own
-        band in all rounds; theorems guarantee at least the probability 1 − δ for this. For
-        strategies that explore without a band, such as GP-EI, √beta is that of their ``width``.
+        band in all rounds; theorems guarantee at least the probability 1 − δ for this. If a
+        strategy explores without a band, as GP-EI does, √beta comes from the strategy's ``width``.
 
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
@@ -110,9 +110,9 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
 
     Returns:
         The variables `objective`, `observation` and `played` of :func:`calibration`, each of shape
-        `strategy x round`. Their standard errors over trials are `objective_error`,
-        `observation_error` and `played_error`. The coordinate `round` is the middle of each block
-        of rounds; the last block may be shorter.
+        `strategy x round`. The standard errors of these variables over trials are
+        `objective_error`, `observation_error` and `played_error`. The coordinate `round` is the
+        middle of each block of rounds; the last block may be shorter.
 
     Raises:
         ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block is
@@ -150,7 +150,7 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
 
 
 def _quantile(level: float) -> float:
-    """The number z such that a standard normal variate lies within ± z with this probability."""
+    """Number z such that a standard normal variate lies within ± z with probability ``level``."""
     require_number("calibration: level", level, "(0, 1)", "give a share such as 0.9.")
     return NormalDist().inv_cdf((1 + level) / 2)
 
@@ -168,12 +168,13 @@ def _of_trials(values: np.ndarray) -> np.ndarray:
 def _over_trials(
     data: xr.Dataset, shares: Callable[..., dict[str, np.ndarray]]
 ) -> dict[str, list[np.ndarray]]:
-    """For each share, lists over strategies: the mean over trials, and its standard error.
+    """For each share, two lists with an item per strategy: mean over trials, standard error.
 
     Args:
         data: A diagnosed study.
         shares: A function of the standardised deviations of some trials. The function returns
-            shares by name; the first dimension of each array is `trials`.
+            arrays by name, such as shares of rounds inside a band; the first dimension of each
+            array is `trials`.
     """
     rows: dict[str, list[np.ndarray]] = {}
     for label in map(str, data["strategy"].values):
@@ -202,14 +203,15 @@ def with_trigger(data: xr.Dataset) -> list[str]:
 def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     """One row per reset by a trigger, in the order of strategies, trials and rounds.
 
-    The deviation y − mean is the sum of the model's error f_t(x_t) − mean and the noise
-    y − f_t(x_t). The band of [ET] Lemma 3 has two parts: sqrt(2L) sd for the model's error (Lemma
-    1) and sqrt(2L) σ for the noise (Lemma 2). Both errors are signed: positive in the direction of
-    the deviation. At a triggered reset at least one of the errors is larger than its part of the
-    band. The cause is "objective" if only the model's error is larger than its part, as after a
-    change of the objective. The cause is "noise" if only the noise is larger than its part; if the
-    objective is static, this is a false trigger. Otherwise the cause is "both". The band of any
-    other trigger is divided into two parts in the ratio of sd to σ.
+    The deviation y − mean is the sum of the model's error f_t(x_t) − mean and the noise y −
+    f_t(x_t). The band of [ET] Lemma 3 has two parts: sqrt(2L) sd for the model's error (Lemma 1)
+    and sqrt(2L) σ for the noise (Lemma 2). The model's error and the noise are signed: positive in
+    the direction of the deviation. At a triggered reset, the model's error, the noise, or both are
+    larger than their part of the band. The cause is "objective" if only the model's error is larger
+    than its part, as after a change of the objective. The cause is "noise" if only the noise is
+    larger than its part; if the objective is static, this is a false trigger. Otherwise the cause
+    is "both". If a trigger has another band than [ET], this band is also divided into two parts in
+    the ratio of sd to σ.
 
     Args:
         data: A diagnosed study.
@@ -246,7 +248,7 @@ def typical_trial(data: xr.Dataset, strategy: str) -> int:
 
 
 def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
-    """Number t' of [ET] for each round: rounds since the last earlier reset, or since the start.
+    """The t' of [ET] in each round: rounds since the previous reset, or since the start.
 
     Args:
         resets: Whether a round ended in a reset, bool, `trials x rounds`.
@@ -299,10 +301,10 @@ def _causes(
 ) -> list[str]:
     """The cause of each triggered reset: the error that is larger than its part of the band."""
     factor = band / (sd + noise_sd)
-    # The excesses are signed, because noise in the direction of the prediction cannot cause a
-    # reset.
+    # The excess of an error over its part of the band is signed, because noise in the direction of
+    # the prediction cannot cause a reset.
     model, noise = of_model - factor * sd, of_noise - factor * noise_sd
-    # With rounding it can happen that neither error is larger than its part. The cause is then the
-    # error with the larger excess.
+    # Because of rounding, both excesses may be negative. The cause is then the error with the
+    # larger excess: the model's error or the noise.
     by_model, by_noise = (model > 0) | (model >= noise), (noise > 0) | (noise > model)
     return [CAUSES[2 if both else int(other)] for both, other in zip(by_model & by_noise, by_noise)]

@@ -34,8 +34,8 @@ class Variable:
         dtype: Type of the quantity, such as ``"bool"`` or ``"int32"``; the study's dtype by
             default.
         averaged: Whether to store only the mean over rounds and trials, instead of a value for
-            every round of every trial. The standard error over trials is stored under the name with
-            the suffix `_standard_error`.
+            every round of every trial. The standard error over trials is stored under the
+            variable's name with the suffix `_standard_error`.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -205,8 +205,9 @@ MODEL_NOISE = "model_noise"
 class Diagnosis(Recorder):
     """Records predictions, bands and observations; a study then takes about twice the time.
 
-    The result then has the variables of ``VARIABLES``, for :meth:`~StudyResult.triggers`,
-    :meth:`~StudyResult.calibration` and :attr:`~StudyResult.simple_regret`.
+    The result of such a study has the variables of ``VARIABLES``, for
+    :meth:`~StudyResult.triggers`, :meth:`~StudyResult.calibration` and
+    :attr:`~StudyResult.simple_regret`.
     """
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
@@ -222,8 +223,8 @@ class Diagnosis(Recorder):
             "band": unknown if band is None else band,
             MODEL_NOISE: player.model_noise(state),
         }
-        # Before its first prediction a strategy returns placeholders. Placeholders must not count
-        # in the calibration, so NaN replaces them.
+        # If a strategy cannot predict yet, its mean, sd and band are placeholders. Placeholders
+        # must not count in the calibration, so NaN replaces them.
         predicts = player.predicts(state)
         return {
             "observation": seen.observation,
@@ -253,7 +254,7 @@ PLACE = "position"
 class PredictionError(Recorder):
     """Records the error of the posterior mean at every arm of a grid.
 
-    With this recorder a study takes up to twice the time. The result then has
+    With this recorder a study takes up to twice the time. The result of such a study has
     :attr:`~StudyResult.prediction_error` and :attr:`~StudyResult.squared_error`.
     """
 
@@ -291,11 +292,11 @@ class Weights(Recorder):
     """Records an adaptive strategy's weights: rates, hazards, lengthscales, noise ratios and jumps.
 
     The recorded variables are in the ``data`` of the result. The variable ``weight_rate``,
-    `strategy x trial x round x rate`, has the posterior weights of the rates of change. The
-    variables ``weight_hazard``, ``weight_lengthscale`` and ``weight_noise_ratio`` have the same
-    form. The variable ``jump``, `strategy x trial x round`, is the probability of a jump of the
-    objective before the newest observation. All variables are NaN for strategies that do not use
-    ``bank``.
+    `strategy x trial x round x rate`, has the posterior weights of the rates of change. Likewise
+    ``weight_hazard``, ``weight_lengthscale`` and ``weight_noise_ratio`` have the posterior weights
+    of hazards, lengthscales and noise ratios. The variable ``jump``, `strategy x trial x round`, is
+    the probability of a jump of the objective before the newest observation. All variables are NaN
+    for strategies that do not use ``bank``.
 
     Args:
         bank: The candidate models that the recorded strategies use.

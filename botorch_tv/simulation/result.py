@@ -89,7 +89,7 @@ class StudyResult(StudyRecord):
         """Plot one trial over time: predictions, the trigger's band, resets and their causes.
 
         Args:
-            strategy: Label of a strategy with a trigger; by default the first.
+            strategy: Label of a strategy with a trigger; by default the first such strategy.
             trial: Number of the trial; by default a trial with the typical number of resets.
             path: Where to write the figure; its extension selects the format.
             ax: Axes to draw the upper panel on.
@@ -141,8 +141,9 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            strategy: Label of an adaptive strategy; by default the first.
-            trial: Number of the trial; by default the mean and the middle half of all trials.
+            strategy: Label of an adaptive strategy; by default the first such strategy.
+            trial: Number of the trial; by default the mean over all trials, and the band between
+                their quartiles.
             ax: Axes to draw the weights of rates on.
 
         Raises:
@@ -463,8 +464,8 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A diagnosed study.
-        stem: First part of every path, in an existing folder: `out/compare` gives
-            `out/compare-triggers.csv` and so on.
+        stem: First part of the path of every file, in an existing folder: with `out/compare`, the
+            table of triggers is `out/compare-triggers.csv`.
 
     Returns:
         The paths of the written files. Without a strategy with a trigger there is no plot of

@@ -55,8 +55,8 @@ class Settings:
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
         delta: Probability δ of a false trigger of ET-GP-UCB and GLR-GP-UCB.
         width: Width of the confidence bounds, for strategies that take a width; None for the width
-            in the paper of each strategy. IGP-UCB and BR-GP-UCB ignore this argument: they differ
-            from GP-UCB and R-GP-UCB only in their width, which depends on the information gain.
+            in the paper of each strategy. IGP-UCB and BR-GP-UCB ignore ``width``: they are GP-UCB
+            and R-GP-UCB with a width that depends on the information gain.
         chance: Share of rounds in which GLR-GP-UCB explores at random.
         beta: Squared half width of R-PERP's bands; the half width is a number of standard
             deviations.
@@ -89,7 +89,7 @@ class Settings:
 
 
 # The paper draws points with a Markov chain. The exact sampler draws from the limit distribution of
-# this chain, and is faster.
+# the Markov chain, and is faster.
 SPARQ = functools.partial(strategies.sparq_gp_ucb, steps="exact")
 W_SPARQ = functools.partial(strategies.w_sparq_gp_ucb, steps="exact")
 RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {
@@ -129,7 +129,8 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
     """The strategies with these names, in this order.
 
     Args:
-        names: Short names or the papers' names, in upper or lower case: "ET", "et-gp-ucb".
+        names: Short names of strategies, or their names in the papers, in upper or lower case:
+            "ET", "et-gp-ucb".
         settings: The parameters of the strategies.
 
     Returns:

@@ -110,7 +110,7 @@ class StudySettings:
                 taken = {*blank.variables} & {*empty.variables, *given.variables, *recorded}
                 taken |= recorded & {*given.variables}
                 require(not taken, f"{', '.join(sorted(map(str, taken)))} is already recorded")
-                # xarray raises errors for other conflicts, such as different sizes.
+                # xarray itself raises errors for conflicting sizes and coordinates.
                 empty = empty.merge(given, compat="no_conflicts", join="exact").merge(blank)
                 recorded |= {*blank.variables}
             except (ValueError, TypeError) as error:
@@ -123,7 +123,7 @@ class StudySettings:
     def _blank(
         self, name: str, variable: Variable
     ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """Make the variables in which an empty result will store a recorded variable."""
+        """The empty arrays in which a result will store a recorded variable, by name."""
         taken = [size for size in variable.sizes if size in DIMENSIONS]
         require(not taken, f"{name} declares {', '.join(taken)}, which every variable has already")
         count, shape = len(self.strategies), variable.shape
@@ -280,7 +280,7 @@ class StudySettings:
 
 
 def scatter_of(name: str) -> str:
-    """Name of the scatter (sum of squared deviations) of an average; results do not contain it."""
+    """Name of the scatter (sum of squared deviations) of an average; results omit the scatter."""
     return f"{name}_scatter"
 
 
@@ -413,7 +413,7 @@ def threads_per_chunk(settings: StudySettings, chunk: int, *, trials: int, worke
 
 
 def _breadth(domain: Domain) -> int:
-    """Number of values per trial in an operation: arms, or points of a box scored at once."""
+    """Values per trial in an operation: number of arms, or of box points scored together."""
     return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 

@@ -101,9 +101,9 @@ class _Sequence:
         seed: Seed of the study.
         purpose: Text that names the purpose and the kind of the variates.
         stream: The stream; its trials and its device are used.
-        draw: A function that computes variates, `trials x indices`. Its arguments are the start and
-            the step of each trial's generator, `trials x 1` each, and the indices of the variates,
-            in pairs (2j, 2j + 1).
+        draw: A function that computes variates, `trials x indices`. The function takes the start
+            and the step of each trial's generator, `trials x 1` each, and the indices of the
+            variates, in pairs (2j, 2j + 1).
     """
 
     def __init__(
@@ -149,7 +149,10 @@ class _Sequence:
         return block
 
     def _block(self, wanted: int, room: int) -> Tensor:
-        """The variates of this and later calls of :meth:`leading`; this call's count as used."""
+        """The variates of this call and later calls of :meth:`leading`, drawn together.
+
+        Only the variates of this call are marked as used.
+        """
         begin, paired = self._next + self._next % 2, wanted + wanted % 2
         room = max(room, wanted)
         room += room % 2

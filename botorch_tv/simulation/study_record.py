@@ -99,7 +99,8 @@ class StudyRecord:
         """Regret of the arm that ``recommend`` returns in each round, `strategy x trial x round`.
 
         The recommended arm has the best posterior mean before the observation of the round. The arm
-        played also depends on the width of the confidence bounds, and may have less regret.
+        played also depends on the width of the confidence bounds, and may have less regret than the
+        recommended arm.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -348,7 +349,7 @@ class Paired(NamedTuple):
     def t_ratio(self) -> float:
         """The mean divided by its standard error; NaN if both are 0 or the error is not available.
 
-        The ratio is infinite if the trials differ only by rounding.
+        ``t_ratio`` is infinite if the trials differ only by rounding.
         """
         if math.isnan(self.standard_error) or self.mean == 0 == self.standard_error:
             return math.nan

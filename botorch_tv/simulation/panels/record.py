@@ -232,20 +232,21 @@ def load_panel(
     of the rows.
 
     Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs.
-    With semicolons or tabs, commas may be decimal commas. A column of dates becomes the panel's
-    times, and so does a column named date, datetime, time or timestamp. In a column with such a
-    name, 20260301 and 2026030108 are dates. A first column without a name, such as the index of a
-    data frame, is skipped. The first line names the arms if it has text, or if it is the only line
-    of distinct whole numbers. Empty cells, NA, NaN, and missing cells at the end of a line are
-    missing readings. Ambiguous numbers, dates and time zones raise an error; an example is a column
-    of dates like 1/2/2026, which may be in January or February.
+    If semicolons or tabs separate the columns, a comma may be a decimal comma. A column of dates
+    becomes the panel's times. A column named date, datetime, time or timestamp also becomes the
+    times, and numbers in it such as 20260301 and 2026030108 are dates. A first column without a
+    name, such as the index of a data frame, is skipped. The first line names the arms if it has
+    text, or if it is the only line of distinct whole numbers. Empty cells, NA, NaN, and missing
+    cells at the end of a line are missing readings. Ambiguous numbers, dates and time zones raise
+    an error; an example is a column of dates like 1/2/2026, which may be in January or February.
 
     Args:
         path: The file.
         key: Name of the array in an ``.npz`` file; by default the largest numeric array with at
             least two dimensions.
         axes: Arrays of an ``.npz`` file with the positions along the axes after the first, such as
-            ``("lat", "lon")``. These positions become the coordinates of the arms, in this order.
+            ``("lat", "lon")``. The positions become the coordinates of the arms, in the order of
+            ``axes``.
         times: Name of the array of an ``.npz`` file with the time of each row. In a table, the
             column of times: its name, or its number from 0 if columns have no names. ``""`` for no
             times.
@@ -279,7 +280,7 @@ def load_panel(
 def _read_arrays(
     path: Path, key: str | None, axes: Sequence[str], times: str | None, every: int
 ) -> Panel:
-    # For any other file, numpy tries to read a pickle and raises a misleading error.
+    # If a file is not a zip file, numpy tries to read a pickle and raises a misleading error.
     require(zipfile.is_zipfile(path), f"{path.name} is damaged or no .npz file; write it again.")
     arrays: dict[str, np.ndarray] = {}
     try:
@@ -334,8 +335,8 @@ def _read_table(path: Path, times: str | None) -> Panel:
     first = cells.iloc[0]
     whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
     headed = any(_number(cell) is None and not _is_date(cell) for cell in first)
-    # Names of arms may be the numbers of sensors. The first line is then the only line that
-    # consists of distinct whole numbers.
+    # Names of arms may be the numbers of sensors. If they are, only the first line consists of
+    # distinct whole numbers.
     headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
     names = [cell if headed else "" for cell in first]
     cells = cells.iloc[1 if headed else 0 :]
@@ -388,7 +389,7 @@ def _is_date(cell: str) -> bool:
 
 
 def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarray:
-    """The times in a column, from its cells and the numbers in these cells.
+    """The times in a column of a table, given its cells as text and as numbers.
 
     Raises:
         ValueError: If the cells are not times, or can be read in two ways.
@@ -397,8 +398,8 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
         digits = len(cells.iloc[0])
         if digits in _COMPACT and cells.str.fullmatch(rf"\d{{{digits}}}").all():
             dates = pd.to_datetime(cells, format=_COMPACT[digits], errors="coerce")
-            # A number of seconds since 1970 is not read as a date: in these formats it has no valid
-            # year or month.
+            # A number of seconds since 1970 is not read as a date: in the formats of _COMPACT it
+            # has no valid year or month.
             if dates.dt.year.between(1900, 2199).all():
                 return dates.to_numpy("datetime64[us]")
         return np.array(numbers, dtype=np.float64)
@@ -411,13 +412,13 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
         unclear = cells[readings[0] != readings[1]]
         _refuse(file, unclear, "may begin with the month or the day; write 2026-03-01.")
     zoned = cells.str.fullmatch(_ZONE)
-    if zoned.any():  # otherwise pandas would assume UTC
+    if zoned.any():  # pandas would assume UTC for dates without a time zone
         _refuse(file, cells[~zoned], "has no time zone, but other dates have one; add time zones.")
     return readings[0]
 
 
 def _dates(cells: list[str]) -> list[np.ndarray]:
-    """The times that dates may mean: ISO dates if valid, otherwise with month or day first."""
+    """What dates may mean: ISO dates if valid, otherwise dates with month first or day first."""
     found: list[np.ndarray] = []
     options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
     for option in options:

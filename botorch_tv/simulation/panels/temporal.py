@@ -61,8 +61,8 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
         values: Centred readings, `rounds x arms`; NaN for missing readings.
 
     Returns:
-        `arms x arms`, positive semi-definite up to rounding: negative eigenvalues, which gaps may
-        cause, are clipped at zero.
+        `arms x arms`, positive semi-definite up to rounding: negative eigenvalues, which missing
+        readings may cause, are clipped at zero.
     """
     if np.isnan(values).any():
         eigenvalues, vectors = sample_spectrum(values)
@@ -73,10 +73,11 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
 def sample_spectrum(values: np.ndarray) -> Spectrum:
     """Positive eigenvalues of the covariance from :func:`sample_covariance`, and eigenvectors.
 
-    Without gaps the eigenvalues are computed from the singular values of the readings. This
-    computation is accurate; it is also fast if there are fewer rows than arms. With gaps the
-    covariance of two arms is computed from the rows with readings of both, and is 0 if there are no
-    such rows. The covariance matrix can then have negative eigenvalues, which are dropped.
+    If no reading is missing, the eigenvalues are computed from the singular values of the readings.
+    This computation is accurate; it is also fast if there are fewer rows than arms. If readings are
+    missing, the covariance of two arms is computed from the rows with readings of both arms, and is
+    0 if there are no such rows. Because of missing readings, the covariance matrix can have
+    negative eigenvalues, which are dropped.
 
     Args:
         values: Centred readings, `rounds x arms`; NaN for missing readings.
@@ -200,9 +201,9 @@ def fit_epsilon(
     To avoid local maxima, the likelihood is first computed on a grid over the whole range,
     including ε = 0. Then the best interval of the grid is narrowed to a relative width of 1e-5.
     Single missing readings are replaced by their conditional mean, given the readings of the same
-    row. If arms are weakly correlated, the fit then overestimates ε: with a tenth of the readings
-    missing and 20 arms 0.3 lengthscales apart, the estimate is 0.0126 instead of 0.01. Rows without
-    any reading are treated exactly: the likelihood is integrated over them.
+    row. Because of this replacement, the fit overestimates ε if arms are weakly correlated: with a
+    tenth of the readings missing and 20 arms 0.3 lengthscales apart, the estimate is 0.0126 instead
+    of 0.01. Rows without any reading are treated exactly: the likelihood is integrated over them.
 
     Args:
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN for missing readings.

@@ -1,7 +1,7 @@
 """Plots of regret studies.
 
-Every function returns a new matplotlib Figure outside pyplot's global state. This works on a server
-without a screen. Jupyter displays a figure that is the last value of a cell.
+Every function returns a new matplotlib Figure outside pyplot's global state, so plots also work on
+a server without a screen. Jupyter displays a figure that is the last value of a cell.
 """
 
 from botorch_tv.simulation.plots.curves import (

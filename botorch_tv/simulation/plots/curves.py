@@ -39,8 +39,8 @@ LineStyle = tuple[str, str]
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
     """A colour and a line style for every strategy of a plot.
 
-    A label has a fixed style if it denotes a preset: by its name, its function or a short name. The
-    colour of any other label is derived from its text; if this colour is taken, the next free
+    If a label is the name, the function or a short name of a preset, it has a fixed style. If a
+    label denotes no preset, its text determines a colour; if this colour is taken, the next free
     colour is used. Styles do not depend on the order of the labels.
 
     Args:
@@ -68,7 +68,7 @@ _PRESET_STYLES: dict[str, LineStyle] = {
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
-    """The first style with a free colour, else the first free style; the label sets the order."""
+    """First style with a free colour, else first free style, in an order set by the label."""
     first = int(hashlib.sha256(label.encode()).hexdigest(), 16) % len(COLORS)
     styles = [(color, line) for line in LINES for color in COLORS[first:] + COLORS[:first]]
     colors = {color for color, _ in taken}
@@ -168,11 +168,13 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
 
     Args:
         places: Positions in increasing order.
-        gaps: Smallest distance between neighbours: a number for all, or a number for each pair.
+        gaps: Smallest distance between neighbouring positions: a number for all pairs of
+            neighbours, or a number for each pair.
     """
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
 
-    packed = np.cumsum([0.0, *np.broadcast_to(gaps, len(places) - 1)])  # as close as gaps allow
+    # Positions that are as close to each other as the gaps allow.
+    packed = np.cumsum([0.0, *np.broadcast_to(gaps, len(places) - 1)])
     spread: list[float] = (isotonic_regression(places - packed).x + packed).tolist()
     return spread
 
@@ -290,7 +292,8 @@ def plot_first_reset(
     Args:
         results: The studies by rate of change ε; the first strategy of each study is
             event-triggered.
-        periods: The period of R-GP-UCB by rate of change ε, drawn as a vertical line.
+        periods: The period of R-GP-UCB by rate of change ε; every period is drawn as a vertical
+            line.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw on instead of a new figure; their figure is returned.
 

@@ -102,7 +102,7 @@ def _draw_reliability(
     axes.set_title(f"{name.title()} in mean ± z {spread}", loc="left", fontsize=10.5)
     if name == "objective":
         axes.set_ylabel("share of rounds inside")
-        for label, (color, _) in styles.items():  # dot: the own band of a strategy
+        for label, (color, _) in styles.items():  # dot: the strategy's own band
             own = shares.sel(strategy=label)
             ends = float(own["played_level"]), float(own["played"])
             axes.plot(*ends, "o", color=color, markeredgecolor="white", clip_on=False)
@@ -129,13 +129,13 @@ def plot_triggers(
     """Plot one trial of a strategy over time: predictions, observations, resets and their causes.
 
     For the choice of every round, the upper panel shows the mean, the trigger's band, the objective
-    and the observation, in the units of y. The lower panel shows residuals divided by the band. A
-    triggered reset is a dot beyond ± 1; the line from 0 to the dot is divided into model error and
-    noise.
+    and the observation, in the units of y. The lower panel shows y − mean divided by half the width
+    of the trigger's band. A triggered reset is a dot beyond ± 1; the line from 0 to the dot is
+    divided into model error and noise.
 
     Args:
         result: A diagnosed study.
-        strategy: Label of a strategy with a trigger; by default the first.
+        strategy: Label of a strategy with a trigger; by default the first such strategy.
         trial: Number of the trial; by default a trial with the typical number of resets.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw the upper panel on; their figure is returned.

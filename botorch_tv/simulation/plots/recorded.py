@@ -209,8 +209,9 @@ def plot_weights(
     Args:
         result: A study with ``record=(Weights(),)``.
         strategy: Label of a strategy with the recorded bank (candidate models); by default the
-            first.
-        trial: Number of the trial; by default the mean and the middle half of all trials.
+            first such strategy.
+        trial: Number of the trial; by default the mean over all trials, and the band between their
+            quartiles.
         path: Where to write the figure; its extension selects the format.
         ax: Axes to draw the weights of rates on; their figure is returned.
 
@@ -272,7 +273,7 @@ def _draw_weights(axes: Axes, own: xr.Dataset, name: str) -> None:
 def _draw_bands(
     axes: Axes, values: xr.DataArray, colors: Sequence[Any], labels: Sequence[str]
 ) -> None:
-    """Draw a curve of the mean over trials, and a band for the middle half of several trials."""
+    """Draw the mean over trials; with several trials, also the band between the quartiles."""
     rounds, whole = values["round"].values, values.values
     for color, label, curve in zip(colors, labels, np.moveaxis(whole, -1, 0)):
         axes.plot(rounds, curve.mean(0), color=color, linewidth=1.6, label=label)

@@ -33,8 +33,8 @@ PROBES = 64
 class BoxWorld(World):
     """A test function as a world: strategies choose any point of its box.
 
-    Round k is at time k. If the problem is a single function, all trials have this function. Trials
-    then differ in noise and, with ``random_rounds``, in their first points. If the problem has
+    Round k is at time k. If the problem is a single function, all trials have this function, and
+    differ only in noise and, with ``random_rounds``, in their first points. If the problem has
     ``batch_shape=(n,)``, trial i has function i, and a study may have up to n trials. Regret is the
     difference from ``optimal_value_at``.
 
@@ -47,8 +47,8 @@ class BoxWorld(World):
         scale: Positive number by which the shifted values are divided, so that a kernel of variance
             1 fits.
         random_rounds: Number of initial rounds in which all strategies of a trial play the same
-            random points, as in experiments with an initial design. The regret of these rounds is
-            part of the result.
+            random points, as in experiments with an initial design. The regret of the random rounds
+            is part of the result.
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Attributes:
@@ -120,8 +120,8 @@ class BoxWorld(World):
                 X = torch.cat([X, X.new_full((*X.shape[:-1], 1), time)], -1)
                 if not shape:
                     return problem(X, noise=False)  # type: ignore[no-any-return]
-                # The problem always evaluates all its functions. Functions of other trials are
-                # evaluated at arbitrary points.
+                # The problem always evaluates all its functions. Functions of trials outside this
+                # block are evaluated at arbitrary points.
                 filled = X[:1].expand(*shape, *X.shape[1:]).clone()
                 filled[trials] = X
                 return problem(filled, noise=False)[trials]  # type: ignore[no-any-return]
@@ -156,9 +156,10 @@ class _OnBox(Objective):
     Args:
         world: The world, whose shift and scale are used.
         stream: The stream; results have its dtype and device.
-        values: A function that maps points, `trials x q x d`, to values before scaling,
+        values: A function that maps points, `trials x q x d`, to values before shift and scale,
             `trials x q`.
-        best: A function that returns the best values before scaling, `trials`.
+        best: A function that returns the best value of each trial's function, before shift and
+            scale, `trials`.
     """
 
     def __init__(

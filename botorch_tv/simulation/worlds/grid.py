@@ -95,8 +95,8 @@ class AbruptWorld(DrawnWorld):
     Args:
         domain: The arms.
         functions: One distribution for all functions, or a list with a distribution for each.
-        changes: The first rounds of f2, f3, ..., at least 2 and increasing; rounds count from 1.
-            [W22] uses (100, 200).
+        changes: The first rounds of f2, f3, ..., in increasing order. Rounds count from 1, so each
+            number is at least 2. [W22] uses (100, 200).
         noise: Variance of the observation noise.
 
     Raises:
@@ -244,9 +244,9 @@ class SineWorld(GridWorld):
 
     Because the centers are evenly spaced, f is a wave that travels along the line at a constant
     speed. In a round the wave moves by ``frequency`` times the distance between neighbouring
-    centers. The information of a measurement therefore decreases at a constant rate. At the speed
-    in [M] a window of two rounds works well, so this world does not test whether a strategy detects
-    outdated data.
+    centers. Because of the constant speed, a measurement becomes outdated at a constant rate. With
+    the ``frequency`` of [M], a window of two rounds works well, so this world does not test whether
+    a strategy detects outdated data.
 
     Args:
         domain: The arms.
@@ -352,7 +352,8 @@ class GaussianDraw(FunctionDistribution):
 
     def __init__(self, kernel: Kernel | Tensor) -> None:
         self.kernel = copy.deepcopy(kernel)
-        self._bases: dict[tuple[object, ...], Basis] = {}  # grids do not cache features of matrices
+        # The cache of a grid would hash a covariance matrix in every call.
+        self._bases: dict[tuple[object, ...], Basis] = {}
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self.basis(domain, stream.dtype, stream.device)

@@ -40,8 +40,8 @@ class PanelWorld(GridWorld):
     """Readings of many arms: the first rows train a model, the others are replayed, [B16] §5.2.
 
     All readings are scaled to (reading - mean) / scale, where mean and scale (the standard
-    deviation) are those of the training rows. The training rows also give the model. The kernel is
-    the covariance of these rows across arms. The noise variance is a share of their variance. The
+    deviation) are those of the training rows. The training rows also determine the model: the
+    kernel is their covariance across arms, the noise variance is a share of their variance, and the
     rate of change ε maximises their marginal likelihood. Every trial replays the same test rows.
     Trials differ in their first arm; all strategies of a trial have the same first arm. Build
     strategies from ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
@@ -68,8 +68,8 @@ class PanelWorld(GridWorld):
         groups: Number of consecutive training rows in a group, such as the rows of a day; the fit
             of ε treats groups as independent. By default all rows are in the same group.
         observation_noise: Variance of the noise that is added to the readings that strategies
-            observe, in squared units of the objective. The noise variance for strategies is then
-            ``model_noise`` plus this variance.
+            observe, in squared units of the objective. The noise variance for strategies is
+            ``model_noise`` plus ``observation_noise``.
         first_arm: The first arm of every strategy. ``"random"`` draws an arm per trial; ``"each"``
             starts trial i at arm i, cyclically; an integer is the index of the arm in all trials;
             with None strategies choose their first arm. If there is no observation noise and the
