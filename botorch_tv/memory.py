@@ -44,7 +44,7 @@ def _allowed() -> int:
 
 
 def bytes_text(size: float) -> str:
-    """A number of bytes with a unit."""
+    """A number of bytes as text, with a unit."""
     unit = 0
     while size >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1

@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\nbotorch-tv: interrupted{_resume_text(arguments)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # At exit Python writes the rest of the output, which must then go to the null device.
+        # At exit Python writes output that is still buffered; this output must go to the null
+        # device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except Exception as error:
@@ -255,7 +256,7 @@ def _plot(arguments: argparse.Namespace) -> int:
 
 
 def _report(result: StudyResult, written: str, stem: Path) -> None:
-    """Print a study, and print and write its diagnosis and prediction errors if it has them."""
+    """Print a study; if it has a diagnosis or prediction errors, print and write them."""
     from botorch_tv.simulation import result as report
     from botorch_tv.simulation.result import verdict
 

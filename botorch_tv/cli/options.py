@@ -60,7 +60,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     add("--kernel", f"covariance (default: {DRAWN['kernel']})", choices=kinds)
 
     text = (
-        "The first rows are for fitting covariance, noise and rate of change; the rest is the test."
+        "Covariance, noise and rate of change are fitted to the first rows; later rows are the test."
     )
     add = partial(option, parser.add_argument_group("recorded world", text))
     text = "recorded data, a row per time and a column per arm: .npz, .csv or .csv.gz"

@@ -297,12 +297,12 @@ def _observe(
     To add an observation, ``removed`` is 0; otherwise it is the number of observations of the arm
     before the removal.
 
-    The algorithm is that of ``PlayedArms``. The variance reduction is multiplied by ``square``,
-    which accounts for the time since the last observation. For a static objective, P is the inverse
-    of K + N over the played arms; the diagonal matrix N has, for every played arm, the noise
-    variance of its mean observation. To avoid cancellation, a removal at arm j uses N_j P_j, which
-    equals e_j - P k_j for the unit vector e_j and the column k_j of K. The removal also uses the
-    posterior variance of the arm, N_j (1 - N_j P_jj).
+    The algorithm is that of ``PlayedArms``. The difference of prior and posterior variance is
+    multiplied by ``square``, which accounts for the time since the last observation. For a static
+    objective, P is the inverse of K + N over the played arms; the diagonal matrix N has, for every
+    played arm, the noise variance of its mean observation. To avoid cancellation, a removal at arm
+    j uses N_j P_j, which equals e_j - P k_j for the unit vector e_j and the column k_j of K. The
+    removal also uses the posterior variance of the arm, N_j (1 - N_j P_jj).
     """
     inverse, counts = trials.inverse[i], trials.counts[i]
     lefts, rights = trials.places[i, 0], trials.places[i, 1]
@@ -440,7 +440,7 @@ def play(
     Args:
         round_: Number of the first round, from 0.
         begin: Index of the first trial.
-        end: Index after the last trial.
+        end: Index of the last trial, plus 1.
         given: The objectives: their values on the arms, `rounds x trials x M`, or their coordinates
             in ``features``, `rounds x trials x r`.
         noise: Observation noise, `rounds x trials`.

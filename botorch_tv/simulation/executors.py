@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 
 class Future(Protocol):
-    """The future of a task; ``done()`` and ``cancel()``, as in Python's futures, are optional."""
+    """The future of a task; methods ``done()`` and ``cancel()``, as in Python, are optional."""
 
     def result(self) -> Any:
         """Wait until the function ends; return its result, or raise its error."""

@@ -289,7 +289,7 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
 
 
 def together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Join the versions of several runs; every library lists all its versions."""
+    """Join the versions of several runs; the result names all versions of every library."""
     found: dict[str, dict[str, None]] = {}
     for versions in several:
         for name, version in versions.items():

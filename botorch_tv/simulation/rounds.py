@@ -209,7 +209,7 @@ class Records:
             for label, own in zip(self._labels, host):
                 found[label][name] = own
         for name, sums in self._sums.items():
-            for label, of_strategy in zip(self._labels, sums):  # a loop needs less memory
+            for label, of_strategy in zip(self._labels, sums):  # a loop saves memory
                 of_trials = of_strategy.double() / self._horizon
                 found[label][name] = (mean := of_trials.mean(0)).cpu().numpy()
                 scatter = of_trials.sub_(mean).square_().sum(0)
@@ -226,7 +226,7 @@ class EagerTable:
     Args:
         settings: The settings of the study.
         labels: The labels of the strategies.
-        place: Records the current step, for error messages.
+        place: Records the current step of the study, for error messages.
     """
 
     def __init__(self, settings: StudySettings, labels: Sequence[str], place: Place) -> None:

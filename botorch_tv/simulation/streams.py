@@ -124,7 +124,7 @@ class _Sequence:
         self._most = ahead // stream.trials
         self._next = 0  # index of the next variate
         self._ahead = torch.empty(stream.trials, 0, device=stream.device)
-        self._until = 0  # index after the last variate drawn ahead
+        self._until = 0  # index of the last variate drawn ahead, plus 1
         self._blocks = torch.empty(stream.trials, 0, 0, device=stream.device)
         self._begins: dict[int, int] = {}  # block by the index of its first variate
         self._room = 0

@@ -61,10 +61,10 @@ def run_study(
     same choices as in a study without interruption. Numbers computed later may differ by rounding,
     which depends on the number of threads, ``chunk``, processor and device. A call with more
     ``trials`` extends the study; a call with fewer ``trials`` returns the first trials. If a call
-    adds strategies, only the added strategies are computed. If a call omits strategies, their files
-    stay in the folder, and a warning names them. Several processes may run the same study in the
-    same folder and share the work. If a process is killed, the blocks in progress are lost; with a
-    smaller ``chunk`` less is lost.
+    adds strategies, only the added strategies are computed. If a call omits strategies, a warning
+    names these strategies, and their files stay in the folder. Several processes may run the same
+    study in the same folder and share the work. If a process is killed, the blocks in progress are
+    lost; with a smaller ``chunk`` less is lost.
 
     The identity of a study includes the code of your own worlds, kernels and rules, and everything
     that this code refers to by name. The identity ignores attributes and mutable globals whose

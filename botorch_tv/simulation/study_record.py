@@ -210,9 +210,10 @@ class StudyRecord:
         Returns:
             Columns `total_regret` (mean R_T) and its `standard_error`, `regret_per_round`, `resets`
             (mean per trial), and the paired comparison with the best strategy: `difference` (mean
-            regret of this strategy minus that of the best), `difference_error` (its standard error)
-            and `t_ratio` (the difference divided by its standard error). The comparison is NaN in
-            the best strategy's own row; standard errors are NaN for a single trial.
+            regret of this strategy minus mean regret of the best strategy), `difference_error` (its
+            standard error) and `t_ratio` (the difference divided by its standard error). The
+            comparison is NaN in the best strategy's own row; standard errors are NaN for a single
+            trial.
         """
         totals = {label: self.total_regret(label) for label in self.strategies}
         means = {label: Paired.of(values) for label, values in totals.items()}

@@ -286,7 +286,7 @@ def _read_arrays(
     try:
         with np.load(path, allow_pickle=False) as archive:
             for name in archive.files:
-                with suppress(ValueError):  # skips arrays of Python objects
+                with suppress(ValueError):  # arrays of Python objects are skipped
                     arrays[name] = archive[name]
     except (zipfile.BadZipFile, zlib.error, EOFError, MemoryError) as error:
         raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error

@@ -258,7 +258,8 @@ def log_likelihood(
         The logarithm of the marginal likelihood for each rate, `k`.
 
     Raises:
-        ValueError: If a rate lies outside [0, 1], or :func:`fit_epsilon` would raise this error.
+        ValueError: If a rate lies outside [0, 1], or if :func:`fit_epsilon` would raise a
+            ``ValueError``.
     """
     rates = np.asarray(epsilon, dtype=np.float64)
     require(

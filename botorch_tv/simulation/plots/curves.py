@@ -266,7 +266,7 @@ def plot_panels(
             axes.set(xscale="log", yscale="log")
         else:
             fit_scale(axes, every if one_scale else of_panel.values(), UNSETTLED)
-    for axes, of_panel in zip(panels, curves):  # after all scales are final
+    for axes, of_panel in zip(panels, curves):  # labels need the final scales
         name_curves(axes, of_panel, line_styles(of_panel))
     for stack, result, mean in zip(stacks, results.values(), means):
         for axes, label in zip(stack[1:], resetting):

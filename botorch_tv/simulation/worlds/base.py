@@ -132,7 +132,7 @@ class World(ABC):
         return None
 
     def available(self, step: int, choice: Tensor) -> Tensor | None:
-        """Whether each choice can be measured, bool of shape `trials`; None if all choices can.
+        """Whether choices can be measured, bool of shape `trials`; None if all can be measured.
 
         Args:
             step: Number of the round, counted from 0.
@@ -203,7 +203,7 @@ class GridWorld(World):
             `arm`, are the positions of the arms.
 
         Raises:
-            ValueError: If a size is out of range, or the world has fewer rounds.
+            ValueError: If a size is out of range, or the world has fewer than ``rounds`` rounds.
         """
         name = f"{type(self).__name__}.look"
         rounds = require_integer(f"{name}: rounds", rounds, 1, "give the number of rounds.")

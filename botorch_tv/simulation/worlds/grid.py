@@ -344,7 +344,8 @@ class GaussianDraw(FunctionDistribution):
     """A draw from the kernel's Gaussian process, N(0, K) on the arms.
 
     The draw is C z, where C is a pivoted Cholesky factor of the kernel matrix, K = C Cᵀ, and z is
-    standard normal. The draw lies outside the kernel's function space and has no norm in it.
+    standard normal. The draw lies outside the kernel's function space, so it has no norm in this
+    space.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
