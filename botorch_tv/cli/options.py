@@ -59,9 +59,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     kinds = ("se", "matern12", "matern32", "matern52")
     add("--kernel", f"covariance (default: {DRAWN['kernel']})", choices=kinds)
 
-    text = (
-        "Covariance, noise and rate of change are fitted to the first rows; later rows are the test."
-    )
+    text = "Covariance, noise and rate of change come from the first rows; later rows are the test."
     add = partial(option, parser.add_argument_group("recorded world", text))
     text = "recorded data, a row per time and a column per arm: .npz, .csv or .csv.gz"
     add("--panel", text, type=Path, metavar="FILE")
