@@ -129,8 +129,8 @@ class SpatioTemporalKernel(BatchedKernel):
     def lengthscale(self) -> Tensor | None:
         """The lengthscale of the spatial kernel, `... x 1 x (d - 1)` with ARD.
 
-        Code such as TuRBO's reads this attribute. It is None for a spatial kernel without a
-        lengthscale, such as a sum or a product.
+        Code such as TuRBO's reads the attribute ``lengthscale``. The attribute is None if the
+        spatial kernel has no lengthscale, for example if it is a sum or a product.
         """
         return self._inner().lengthscale  # type: ignore[no-any-return]
 
@@ -209,7 +209,7 @@ class WeightedKernel(BatchedKernel):
     Args:
         base_kernel: The kernel k.
         log_weight: Function that maps inputs `... x n x d` to ln w, `... x n`. Logarithms are used
-            because weights such as γ^(-t) exceed every floating-point range. If the function is a
+            because weights such as γ^(-t) exceed every floating-point range. If ``log_weight`` is a
             module, its parameters are learned.
         active_dims: Columns of the input for ``base_kernel`` and ``log_weight``; None for all.
     """

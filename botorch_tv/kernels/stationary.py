@@ -1,8 +1,8 @@
 """Profiles of stationary kernels, and the corresponding kernels of GPyTorch.
 
 For covariances of a few hundred points, GPyTorch's overhead takes longer than the arithmetic. A
-stationary kernel is a function of the squared distance r² = Σ_k (x_k - x'_k)² / ℓ_k² only. This
-function is the profile.
+stationary kernel is a function of the squared distance r² = Σ_k (x_k - x'_k)² / ℓ_k² only; this
+function of r² is the profile of the kernel.
 """
 
 from __future__ import annotations
