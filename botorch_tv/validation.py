@@ -15,7 +15,8 @@ from torch import Tensor
 
 
 class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
-    """Warns that data, domain or clock are orders of magnitude from what the prior assumes."""
+    """Warns that data, domain or clock are orders of magnitude from the assumptions of the
+    prior."""
 
 
 def require(condition: bool, message: str) -> None:

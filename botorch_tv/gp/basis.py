@@ -1,9 +1,9 @@
 """Represent a kernel over finitely many arms without M x M matrices in inference.
 
 A posterior covariance over the arms is the prior covariance minus a few rank-one terms. A basis
-defines how these terms are stored. With features, K ≈ Φ Φᵀ, a term consists of r coordinates, and a
-product with Φ maps it to the arms. If K itself is the basis, a term consists of M values, one value
-per arm, and needs no product. Inference uses the methods below for every basis.
+defines how the rank-one terms are stored. With features, K ≈ Φ Φᵀ, a term consists of r
+coordinates, and a product with Φ maps it to the arms. If K itself is the basis, a term consists of
+M values, one value per arm, and needs no product. Inference calls the same methods for every basis.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ needed. An observation with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise grows with age or a row is
 dropped. Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of
-O(n³). A block is computed by the same operations for a growing log and for a long stored log:
-forward substitutions in the factor, which are backward stable. The factor therefore depends only on
-the log.
+O(n³). A block is computed by the same operations for a growing log and for a long stored log. These
+operations are forward substitutions in the factor; forward substitutions are backward stable. The
+factor therefore depends only on the log.
 """
 
 from __future__ import annotations

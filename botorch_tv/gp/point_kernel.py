@@ -44,7 +44,7 @@ class Stationary:
         return self.against(X2)(X1)
 
     def against(self, X2: Tensor) -> Covariance:
-        """A function for covariances with fixed points, `trials x n x d`, which are prepared once.
+        """A function that computes covariances with fixed points ``X2``, `trials x n x d`.
 
         If the smoothness of the kernel exceeds 1, the result is an :class:`Against`, which also
         computes derivatives.
@@ -157,7 +157,7 @@ class General:
         return covariance.to(X1)  # a user's kernel may return another dtype
 
     def against(self, X2: Tensor) -> Covariance:
-        """A function for covariances with fixed points, `trials x n x d`."""
+        """A function that computes covariances with the fixed points ``X2``, `trials x n x d`."""
         return lambda X1: self.covariance(X1, X2)
 
     def variance(self, X: Tensor) -> Tensor:

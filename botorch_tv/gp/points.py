@@ -226,9 +226,9 @@ class RegressionPosterior(GaussianPosterior):
         prior_factor: Factor v on the prior variance, `trials`; None for 1.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
-        path: A sample of the posterior, if requested: frequencies of features of the prior,
-            `trials x F x d`, their weights, `trials x 2F`, and the weights of the correction by
-            the data, `trials x n`.
+        path: A sample of the posterior, if requested: frequencies of the features of a prior
+            sample, `trials x F x d`; weights of these features, `trials x 2F`; and weights of the
+            correction by the data, `trials x n`.
     """
 
     kernel: PointKernel
@@ -424,8 +424,8 @@ class PointInference(Inference):
             data: The observations.
             present: The time of the decision.
             normal: Random numbers for a sample; None for no sample.
-            most: Number of rows of a trial that retains all rows; it fixes the count of random
-                numbers.
+            most: Number of rows of a trial that retains all rows. The count of random numbers
+                depends only on this number.
         """
 
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:

@@ -179,7 +179,7 @@ class Inference(ABC):
             consume: Whether the memory of ``before`` may be reused.
 
         Returns:
-            ``after`` with its own posterior.
+            ``after`` with the updated posterior.
         """
         return after
 
@@ -204,7 +204,7 @@ class Inference(ABC):
 
     @abstractmethod
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        """The information gain if the growth factor of aged noise is squared, `batch_shape`."""
+        """The information gain if the factor by which noise grows is squared, `batch_shape`."""
 
     @abstractmethod
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:

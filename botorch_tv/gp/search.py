@@ -369,7 +369,8 @@ class MultiStart(Search):
         number = torch.where(heights > -math.inf, number, number.gather(-1, lowest))
         familiar = min(restarts // 3, seen.shape[1], number.shape[1])
         fresh, last = torch.split(number, [number.shape[1] - familiar, familiar], -1)
-        # The best observations replace the lowest peaks, as far as the trial has observations.
+        # The best observations replace the lowest peaks. A trial with few observations retains more
+        # peaks.
         heights, rows = seen.topk(familiar)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
         return _at(points, torch.cat([fresh, last], -1))
@@ -410,7 +411,7 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 
 
 def slopes_of(sought: Sought) -> Climbed:
-    """A function for score and gradient: the explicit function of a search, or else autograd."""
+    """A function that computes score and gradient, explicitly if possible, else by autograd."""
 
     def recorded(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
@@ -424,7 +425,7 @@ def slopes_of(sought: Sought) -> Climbed:
 
 
 def _climb(box: Region, sought: Sought) -> Objective:
-    """The negated score, in the unit of scores, and its gradient, as a function."""
+    """A function that computes the negated score, in the unit of scores, and its gradient."""
     every, slopes = len(sought.observed), slopes_of(sought)
 
     def objective(x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:

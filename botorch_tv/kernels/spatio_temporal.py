@@ -203,8 +203,8 @@ class WeightedKernel(BatchedKernel):
     .. math:: k_w(x, x') = \sqrt{w(x)}\, k(x, x')\, \sqrt{w(x')}
 
     Regression on √w(x) y with this kernel and constant noise λ equals regression on y with noise
-    λ / w(x), for any positive weights. :class:`AgeNoiseLikelihood` computes the noise form; the
-    kernel form can be combined with other kernels.
+    λ / w(x), for any positive weights. :class:`AgeNoiseLikelihood` computes the regression on y;
+    this kernel can be combined with other kernels.
 
     Args:
         base_kernel: The kernel k.
@@ -263,8 +263,8 @@ class WeightedKernel(BatchedKernel):
 class AgeWeight(nn.Module):
     """The weight of an observation of some age: the inverse of the factor by which its noise grows.
 
-    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t). This weight is 1 at ``now``; it
-    equals γ^(-t) of [W22] up to a constant factor that cancels.
+    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t). The weight γ^(now - t) is 1 at
+    ``now``; it equals the weight γ^(-t) of [W22] up to a constant factor that cancels.
 
     Args:
         inflation: The inflation, which says how the noise variance grows with the lag.

@@ -23,7 +23,7 @@ SMALLEST_SQUARE = 1e-30
 def smoothness_of(kernel: Kernel) -> float | None:
     """ν of a ``MaternKernel``, infinity for an ``RBFKernel``, None for other kernels.
 
-    Subclasses count as other kernels, because they may be other functions.
+    Subclasses of both kernels count as other kernels, because a subclass may be another function.
     """
     if type(kernel) is RBFKernel:
         return math.inf

@@ -138,8 +138,9 @@ class MarkovKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         epsilon_prior: Prior of ε in the input's unit of time; None for no prior. By default a
             ``RatePrior`` of ε in the unit of learning.
-        epsilon_constraint: Bounds of ε in the input's unit of time, in which ε is then learned.
-            None for the bounds [0, 1 - 1e-6], without a transform, in a unit taken from the data.
+        epsilon_constraint: Bounds of ε in the input's unit of time; with given bounds, ε is also
+            learned in this unit. None for the bounds [0, 1 - 1e-6], without a transform, in a unit
+            taken from the data.
 
     Raises:
         ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6] and is not 1.
@@ -221,8 +222,8 @@ class WienerKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         sigma_w2_prior: Prior of σ_w² in the input's unit of time; None for no prior. By default a
             ``RatePrior`` of σ_w² in the unit of learning, see :meth:`measure`.
-        sigma_w2_constraint: Bounds of σ_w² in the input's unit of time, in which σ_w² is then
-            learned. None for the lower bound 0, without a transform.
+        sigma_w2_constraint: Bounds of σ_w² in the input's unit of time; with given bounds, σ_w² is
+            also learned in this unit. None for the lower bound 0, without a transform.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.

@@ -163,7 +163,10 @@ class Forecast:
         return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
 
     def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
-        """Members' means per lengthscale, and means without decay or constant, `T x N x q x K`."""
+        """Per lengthscale, members' means, and means without decay and without the constant.
+
+        Both tensors of a lengthscale are `T x N x q x K`.
+        """
         c, _ = self.remaining(at[1])
         found = []
         for mean, (phi, _) in zip(self.running.mean, at[0]):
