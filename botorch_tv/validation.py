@@ -15,8 +15,7 @@ from torch import Tensor
 
 
 class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
-    """Warns that data, domain or clock are orders of magnitude from the assumptions of the
-    prior."""
+    """Warns that data, domain or clock are orders of magnitude from the prior's assumptions."""
 
 
 def require(condition: bool, message: str) -> None:
