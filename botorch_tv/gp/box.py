@@ -33,8 +33,8 @@ class BoxPrior:
     """A prior over functions on a box.
 
     Attributes:
-        kernel: The spatial kernel. All trials share it; a learned kernel is a batch with one member
-            per trial.
+        kernel: The spatial kernel. All trials share a given kernel; a learned kernel is a batch
+            with one member per trial.
         variance: Largest prior variance among the centre, two corners and some other points of the
             box, scalar. All computations use the dtype and device of this tensor.
         decay: Learned decay, which replaces the strategy's decay; None if the decay is given.

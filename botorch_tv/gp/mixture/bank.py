@@ -60,7 +60,8 @@ class Bank:
 
     Rates and hazards are per median time between measurements, lengthscales are fractions of the
     ranges of the domain, and noise ratios are relative to the variance of the objective. Each
-    combination is a member of the bank; all members have equal prior probability.
+    combination of parameter values is a member of the bank; all members have equal prior
+    probability.
 
     Args:
         rates: Rates of change ε, in [0, 1).
@@ -231,8 +232,8 @@ class BankPrior:
     def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
         """Map points to the unit cube, `T x q x (d + c)`.
 
-        A context has no bounds; a sigmoid maps it to (0, 1). Half of the interval covers values
-        within about one standard deviation of the mean context of the first measurements.
+        A context has no bounds; a sigmoid maps it to (0, 1). About half of (0, 1) covers contexts
+        within a standard deviation of the mean context of the first measurements.
 
         Args:
             X: Points with their context, `T x q x (d + c)`.
