@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class MisspecificationWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
-    """Warns that data, domain or clock are orders of magnitude from what the prior assumes."""
+    """Warns that data, domain or clock are orders of magnitude from the prior's assumptions."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -140,7 +140,7 @@ def settle_integer(part: object, name: str, least: int, fix: str) -> None:
 def largest(dtype: torch.dtype) -> float:
     """The largest number accepted as data: 1e150 in float64, 1e15 in float32.
 
-    The sum of the squares of 10⁸ such numbers is finite.
+    The sum of the squares of 10⁸ numbers of this size is finite.
     """
     return float(10.0 ** math.floor(math.log10(torch.finfo(dtype).max) / 2 - 4))
 

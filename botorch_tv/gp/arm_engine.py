@@ -3,8 +3,8 @@
 The operations are: let time pass (:meth:`~RunningPosterior.move`), add an observation
 (``observe``), remove an observation (``observe`` with ``remove``), and reset trials to the prior
 (``clear``). All operations take tensors of fixed shape, copy no value to the host, and do the same
-work for every trial. Therefore three callers can share them: ``ask`` and ``tell``, the rounds of a
-study, and a recorded CUDA graph.
+work for every trial. Therefore three callers can share the operations: ``ask`` and ``tell``, the
+rounds of a study, and a recorded CUDA graph.
 
 Let D be the prior covariance minus the posterior covariance. The passage of time multiplies D by
 a², where a is the factor by which covariances fall. An observation adds to D the outer product of a
@@ -95,14 +95,14 @@ class RunningPosterior(ABC):
         return made
 
     def move(self, basis: Basis, attenuation: Tensor, square: Tensor, grown: Tensor) -> None:
-        """Let time pass for a moving objective: multiply the mean by a, and D by a².
+        """Let time pass for a moving objective: multiply the mean by the factor a, and D by a².
 
         Args:
             basis: The basis of the kernel over the arms.
             attenuation: Factor a on covariances between the earlier time and now, `batch_shape`.
             square: a², `batch_shape`.
-            grown: Prior variance now minus a² times the earlier prior variance, as a share of the
-                kernel's variance, `batch_shape`.
+            grown: The present prior variance minus a² times the earlier prior variance, as a share
+                of the kernel's variance, `batch_shape`.
         """
         each = attenuation.unsqueeze(-1)
         self.mean.mul_(each)
@@ -141,7 +141,7 @@ class RunningPosterior(ABC):
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
         self.information_gain.add_((signed / noise).log1p_(), alpha=0.5)
-        if self.trend is not None:  # the same step updates the trend, with observation 1
+        if self.trend is not None:  # the step also updates the trend, whose observation is 1
             ones = (1 - basis.value(self.trend.response, index)).mul_(root)
             self.trend.response.addcmul_(step, ones.unsqueeze(-1), value=sign)
             self.trend.cross.addcmul_(ones, residual, value=sign)
@@ -177,9 +177,10 @@ class RunningPosterior(ABC):
         """Add the outer product of a step to D, or subtract it if ``sign`` is -1.
 
         Returns:
-            Three tensors, where ± is the sign. First, ± v with the posterior variance v of the arm,
-            `batch_shape`. Second, r = (noise ± v)^(-1/2), `batch_shape`. Third, the step: r times
-            the arm's posterior covariance with all arms, `batch_shape x M`.
+            Three tensors; in their formulas, ± is + if ``sign`` is 1 and - if it is -1. First, ± v,
+            where v is the posterior variance of the arm, `batch_shape`. Second, r = (noise ±
+            v)^(-1/2), `batch_shape`. Third, the step: r times the arm's posterior covariance with
+            all arms, `batch_shape x M`.
         """
 
 
@@ -190,8 +191,8 @@ class PlayedArms(RunningPosterior):
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm x in slot j changes P to P + z zᵀ / s, whether the arm is new or not.
     Here z = v e_j - P k_A(x) with the unit vector e_j, v is the factor on the prior covariance, and
-    s = var(x) + noise (Sherman-Morrison, or bordering). The formula also holds after D has been
-    attenuated.
+    s = var(x) + noise (Sherman-Morrison, or bordering). This update of P is also valid after D has
+    been attenuated.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
@@ -235,7 +236,7 @@ class PlayedArms(RunningPosterior):
     def numbers(basis: Basis, rounds: int) -> int:
         width = min(rounds, basis.arms, basis.size + 1)
         slots = room_for(width + 1, FIRST_SLOTS)
-        older = slots // 2 if slots > FIRST_SLOTS else 0  # a copy's memory for older slots
+        older = slots // 2 if slots > FIRST_SLOTS else 0  # the old slots while they are copied
         return slots**2 + max(older**2, basis.numbers_of_mixture(width))
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -251,7 +252,8 @@ class PlayedArms(RunningPosterior):
         """Make sure that every trial has a free slot for a new arm.
 
         To read the counts of used slots from a GPU, the host must wait. On a GPU, the counts are
-        therefore read only if all slots may be used or ``used`` exceeds ``most``.
+        therefore not read unless ``used``, their upper bound, reaches the number of slots or
+        exceeds ``most``.
         """
         slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1
@@ -280,7 +282,7 @@ class PlayedArms(RunningPosterior):
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         place = index.unsqueeze(-1)
-        if sign > 0:  # a new arm takes the first free slot; for an old arm, the slot stays free
+        if sign > 0:  # a new arm takes the first free slot; an arm with a slot leaves it free
             self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
         trials, width = self.count.numel(), self.used + 1  # unused slots have weight 0
         arms, inverse = self.slots(width)
@@ -292,7 +294,7 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        if sign > 0:  # a removal needs no new slot: without a slot, its noise is infinite
+        if sign > 0:  # a removal takes no new slot; if the arm has no slot, the noise is infinite
             torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)

@@ -268,7 +268,7 @@ class Recursion(Inference):
 
     def _emptied(self, data: Data) -> Data:
         """The posterior without any rows, at the time of the newest observation."""
-        # If rows were dropped without a reset, the elapsed time continues to grow.
+        # If rows were dropped without a reset, the time since the origin continues to grow.
         variance = self._variance(basis_of(data), _elapsed(data, data.time))
         return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
 
@@ -277,7 +277,7 @@ class Recursion(Inference):
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
-        """Prior variance ``elapsed`` after the origin (None: 0), `M` or `batch_shape x M`."""
+        """Prior variance, `M` or `batch_shape x M`, at ``elapsed`` (None: 0) after the origin."""
         if not self.process.moves:
             return basis.variance
         if elapsed is None:
@@ -323,8 +323,8 @@ class Recursion(Inference):
         if index is not None:
             mean = mean.gather(-1, index)
         if trend is not None:
-            # The mean and the response of the trend decay by the same factor, so the subtraction
-            # may come before the decay.
+            # The mean and the response of the trend decay by the same factor, so the response may
+            # be subtracted before the decay.
             response = trend.response if index is None else trend.response.gather(-1, index)
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * response
@@ -340,9 +340,9 @@ class Recursion(Inference):
         """The change of the prior from ``then`` to ``now``, each result `batch_shape`.
 
         Returns:
-            Four values: the factor a on covariances; a²; the prior variance now minus a² times the
-            earlier prior variance, as a share of the kernel's variance; and the factor on the prior
-            variance now, None for 1.
+            Four values: the factor a on covariances; a²; the present prior variance minus a² times
+            the earlier prior variance, as a share of the kernel's variance; and the factor on the
+            present prior variance, None for 1.
         """
         decay, dtype = self.process.decay, basis_of(early).variance.dtype
         if decay.stationary:  # before the first observation there is nothing to attenuate
@@ -432,9 +432,9 @@ def amplifies(least_noise: float, basis: Basis) -> bool:
 
 
 def precise_rounds(inference: Inference, prior: Prior) -> float:
-    """Largest number of observations for which rounding errors are far below the variance.
+    """Largest number of observations for which rounding errors are far below posterior variances.
 
-    The number is infinite for a regression, which recomputes the posterior in every round, and for
+    The result is infinite for a regression, which recomputes the posterior in every round, and for
     a moving prior, which forgets old rounding errors.
     """
     if not isinstance(inference, Recursion) or inference.process.moves:
@@ -444,7 +444,7 @@ def precise_rounds(inference: Inference, prior: Prior) -> float:
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:
-    """Time since the first observation after the last reset, `batch_shape`; 0 before it."""
+    """Time since the first observation after the last reset, `batch_shape`; 0 until then."""
     return (time - data.origin).clamp_min(0)
 
 

@@ -1,9 +1,9 @@
 """Represent a kernel over finitely many arms without M x M matrices in inference.
 
 A posterior covariance over the arms is the prior covariance minus a few rank-one terms. A basis
-defines how these terms are stored. With features, K ≈ Φ Φᵀ, a term consists of r coordinates, and a
-product with Φ maps it to the arms. With K itself as the basis, a term consists of M values on the
-arms and needs no product. Inference uses the methods below for every basis.
+defines how the rank-one terms are stored. With features, K ≈ Φ Φᵀ, a term consists of r
+coordinates, and a product with Φ maps it to the arms. If K itself is the basis, a term consists of
+M values, one value per arm, and needs no product. Inference calls the same methods for every basis.
 """
 
 from __future__ import annotations
@@ -201,12 +201,12 @@ class ArmBasis(Basis):
         return self.between(index, index)
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # The covariance is singular up to rounding. Its symmetric root is continuous in the
-        # covariance, so rounding changes the sample only slightly.
+        # The posterior covariance is singular up to rounding. The symmetric root of a covariance is
+        # continuous in the covariance, so rounding changes the sample only slightly.
         values, vectors = torch.linalg.eigh(scaled(self.covariance, prior_factor) - reduction)
-        # If an eigenvalue is as small as rounding errors, its root is much larger than they are.
-        # The weights of such roots fall to 0 gradually; with a threshold, rounding would decide
-        # which roots count.
+        # If an eigenvalue is as small as rounding errors, its root is much larger than rounding
+        # errors. The weight of a root falls to 0 gradually as its eigenvalue does; with a
+        # threshold, rounding would decide which roots count.
         rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
         root = values.clamp_min(0).sqrt() * ramp(values, rounding, 10 * rounding)
         rotated = vectors.mT @ normal.unsqueeze(-1)
@@ -259,7 +259,8 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        # A Cholesky factor depends on the coordinates; here they are the coordinates of the frame.
+        # A Cholesky factor depends on the coordinates; here it is computed in the coordinates of
+        # ``frame``.
         identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
         covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
         root: Tensor = torch.linalg.cholesky_ex(covariance).L
@@ -277,13 +278,13 @@ class FeatureBasis(Basis):
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            The coordinates, `batch_shape x r`; equal to the result of :meth:`draw` for the
-            corresponding reduction.
+            The coordinates, `batch_shape x r`; equal to the result of :meth:`draw` if its
+            ``reduction`` is the prior minus this posterior covariance.
         """
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)
         # If T spans the observed directions, (I - Tᵀ D T)⁻¹ = I + Tᵀ (R⁻¹ R⁻ᵀ - I) T. The
-        # factorisation U Uᵀ of this matrix, with U upper triangular, gives the lower triangular
+        # factorisation U Uᵀ of this inverse, with U upper triangular, gives the lower triangular
         # root U⁻ᵀ of the covariance.
         precision = self._into_frame(inverse @ inverse.mT - identity)
         precision.diagonal(dim1=-2, dim2=-1).add_(1)
@@ -293,7 +294,7 @@ class FeatureBasis(Basis):
         return self._out_of_frame(drawn.squeeze(-1).flip(-1))
 
     def _into_frame(self, matrix: Tensor) -> Tensor:
-        """Tᵀ A T for a matrix A and the matrix T of the frame."""
+        """Tᵀ A T for a matrix A, where T is the matrix of the :data:`Frame` of samples."""
         return matrix if self.frame is None else self.frame[0].T @ matrix @ self.frame[0]
 
     def _out_of_frame(self, coordinates: Tensor) -> Tensor:

@@ -33,8 +33,8 @@ class BoxPrior:
     """A prior over functions on a box.
 
     Attributes:
-        kernel: The spatial kernel. All trials share it; a learned kernel is a batch with one member
-            per trial.
+        kernel: The spatial kernel. All trials share a given kernel; a learned kernel is a batch
+            with one member per trial.
         variance: Largest prior variance among the centre, two corners and some other points of the
             box, scalar. All computations use the dtype and device of this tensor.
         decay: Learned decay, which replaces the strategy's decay; None if the decay is given.
@@ -82,8 +82,8 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(
-            f"the kernel is a matrix over {len(kernel)} arms, but a box has more points than that; "
-            "pass a GPyTorch kernel, or use a Grid."
+            f"the kernel is a matrix over {len(kernel)} arms, but a box has infinitely many "
+            "points; pass a GPyTorch kernel, or use a Grid."
         )
     own = copy.deepcopy(kernel).to(points).requires_grad_(False)
     matrix = evaluated(kernel, points.double())
@@ -131,7 +131,8 @@ class PointBasis(Basis):
         X: The nodes Z, `r x d`.
         inverse: L⁻¹, lower triangular, `r x r`, where L Lᵀ = k(Z, Z) and φ(x) = L⁻¹ k(Z, x).
         error: Largest measured k(x, x) - |φ(x)|², as a share of the largest k(x, x).
-        least_noise: Smallest noise variance of an observation for which ``error`` is small enough.
+        least_noise: Smallest noise variance of an observation that the basis supports; for smaller
+            noise variances, ``error`` is too large.
     """
 
     def __init__(
@@ -263,7 +264,7 @@ def scattered(dim: int, number: int) -> DeviceCopies:
     drawn = even_points(CANDIDATES, dim + 1, seed=1 + number)
     points, share = drawn[:, :dim], 2 * drawn[:, dim:]
     # Each point has its own threshold. A coordinate whose distance from 0 or 1 is below the
-    # threshold is rounded to 0 or 1.
+    # threshold of its point is rounded to 0 or 1.
     near = (points - 0.5).abs() >= 0.5 * share
     return DeviceCopies(torch.where(near, points.round(), points))
 

@@ -6,9 +6,9 @@ needed. An observation with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise grows with age or a row is
 dropped. Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of
-O(n³). A block is computed by the same operations for a growing log and for a long stored log:
-forward substitutions in the factor, which are backward stable. The result therefore depends only on
-the log.
+O(n³). A block is computed by the same operations for a growing log and for a long stored log. These
+operations are forward substitutions in the factor; forward substitutions are backward stable. The
+factor therefore depends only on the log.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Factor(OfTrials):
 
     Attributes:
         base: The first b rows of L⁻¹, which form whole blocks, `trials x b x b`.
-        rows: The other m rows of L⁻¹, `trials x m x n`.
+        rows: The last m = n - b rows of L⁻¹, `trials x m x n`.
         diagonal: The diagonal of L, `trials x n`.
     """
 
@@ -147,7 +147,7 @@ class Factor(OfTrials):
         return total
 
     def _strips(self) -> list[tuple[int, int]]:
-        """Ranges of rows: products computed by range skip most zeros above the diagonal."""
+        """Ranges of rows; one product per range skips most of the zeros above the diagonal."""
         whole = self.base.shape[-1]
         on_cpu = self.base.device.type == "cpu"
         step = STRIP if on_cpu and whole >= 2 * STRIP else max(1, whole)
@@ -157,9 +157,9 @@ class Factor(OfTrials):
 class GrowingFactor:
     """A cache of the whole blocks of the newest factor, shared by the states of a history.
 
-    The cache never changes a result. Two successors of one state share their common blocks; a
-    copied or loaded state starts with an empty cache. A lock protects the shared memory between
-    threads.
+    The cache never changes a result. Two states that follow the same state share the blocks of
+    their common rows; a copied or loaded state starts with an empty cache. A lock protects the
+    shared memory between threads.
     """
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class GrowingFactor:
         Args:
             prior: The prior, compared by identity.
             root: S, `trials x n`.
-            beside: The other inputs of each row, such as point and time, `trials x n x c`.
+            beside: The inputs of each row besides S, such as point and time, `trials x n x c`.
             gram: A function that returns rows of S (K ∘ D) S.
         """
         trials, n = root.shape
@@ -230,7 +230,7 @@ class GrowingFactor:
 
 
 def factor_of(gram: Gram, like: Tensor) -> Factor:
-    """The factor, without a cache, for as many rows as ``like`` has, `trials x n`."""
+    """The factor of n rows, computed without a cache, in the dtype of ``like``, `trials x n`."""
     return GrowingFactor().factor(None, like, like.unsqueeze(-1), gram)
 
 
@@ -243,8 +243,8 @@ def numbers_of_factor(rows: int) -> int:
     needed = [
         rows for rows in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _capacity(rows) < capacity
     ]
-    # A factor has two triangles. Additional memory is needed for two smaller triangles while they
-    # grow, or for a copy during a solve.
+    # A factor has two triangles. Additional memory is needed for two older, smaller triangles while
+    # they are copied, or for a copy of a triangle during a solve.
     return 2 * capacity**2 + max(2 * _capacity(needed[-1]) ** 2 if needed else 0, whole**2)
 
 
@@ -292,9 +292,10 @@ def pivoted_cholesky(
         tolerance: Largest diagonal entry of the residual at which the factorisation stops.
 
     Returns:
-        Four results: C, `M x r`, with columns in the order of their pivots; the pivots, each a
-        diagonal entry of the residual before its column was added, `r`; the diagonal of the final
-        residual K - C Cᵀ, `M`; and the indices of the pivots, a list of r numbers.
+        Four results. First, C, `M x r`, with columns in the order of their pivots. Second, the
+        pivots, `r`; each pivot is a diagonal entry of the residual before the pivot's column was
+        added. Third, the diagonal of the final residual K - C Cᵀ, `M`. Fourth, the indices of the
+        pivots, a list of r numbers.
     """
     residual = diagonal.clone()
     factor = residual.new_empty(max_rank, len(residual))

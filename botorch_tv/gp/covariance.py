@@ -118,7 +118,8 @@ def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
             f"{columns} columns; give ard_num_dims={columns}, or None for a shared lengthscale."
         )
     if isinstance(kernel, ScaleKernel):
-        # A ScaleKernel copies the active_dims of its base kernel, and selects the columns itself.
+        # A ScaleKernel copies the active_dims of its base kernel; only the ScaleKernel selects
+        # columns.
         _require_columns(kernel.base_kernel, columns, picks=False)
     elif isinstance(kernel, (AdditiveKernel, ProductKernel)):
         for part in kernel.kernels:
@@ -207,7 +208,7 @@ def require_semidefinite(covariance: Tensor) -> None:
 
     A matrix passes if its Cholesky factorisation succeeds after slightly less than the tolerance
     was added to its diagonal. This test is four times as fast as an eigendecomposition. If the
-    factorisation fails, the eigenvalues are computed and decide.
+    factorisation fails, the eigenvalues are computed and checked.
 
     Args:
         covariance: The matrix, `M x M`, finite.
@@ -317,7 +318,8 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     eigenvalues, vectors = eigenvalues[retained], vectors[:, retained]
     root = eigenvalues.sqrt()
     if eigenvalues[0] >= DRAWN_EIGENVALUES[1] * eigenvalues[-1] and len(eigenvalues) == arms:
-        # Features are the symmetric root, which does not depend on the choice of eigenvectors.
+        # The features are the symmetric root of the covariance. The symmetric root does not depend
+        # on the choice of eigenvectors.
         return FeatureBasis((vectors * root) @ vectors.T)
     if float(residual.max()) <= DRAWN_PIVOTS[0] * largest:
         rotation = (vectors.T @ columns) / root.unsqueeze(-1)
@@ -342,7 +344,7 @@ def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame
         pivots: Pivots as shares of the largest variance, `p`.
     """
     weights = ramp(pivots, *DRAWN_PIVOTS)
-    # Find the last pivot with positive weight; among ties, later pivots may be larger.
+    # Find the last pivot with positive weight. If pivots tie, a later pivot may be the larger.
     used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
     return _faded(rotation[:, :used], eigenvalues), weights[:used]
 
@@ -411,11 +413,11 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues, and eigenvectors; those of a self-mirrored matrix are even or odd.
+    """Ascending eigenvalues, and eigenvectors, which are even or odd if the matrix mirrors itself.
 
     A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
-    points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately. They
-    are therefore exactly even or odd, even if some eigenvalues are equal up to rounding.
+    points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately, so
+    every eigenvector is exactly even or odd, even if some eigenvalues are equal up to rounding.
 
     Args:
         matrix: The matrix, symmetric, `n x n`.

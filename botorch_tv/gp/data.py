@@ -33,7 +33,7 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
     Args:
         answer: The result of ``keep``.
         time: Time of the newest observation, `batch_shape`.
-        rows: Number n of rows in the log that the rule received.
+        rows: Number n of rows in the log that was passed to the rule.
 
     Raises:
         InputDataError: If the answer has a wrong type or shape, or contradicts itself.
@@ -218,7 +218,7 @@ class Data(NamedTuple):
         if aside is not None:
             aside = torch.nn.functional.pad(aside, (0, 1))
         origin, empty = self.origin, self.empty
-        if empty is not None:  # if None, every trial already has an origin
+        if empty is not None:  # if ``empty`` is None, every trial has an origin
             started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
             origin = torch.minimum(origin, started)
             empty = None if all_good else empty & noise.isinf()
@@ -242,9 +242,9 @@ class Data(NamedTuple):
     ) -> tuple[Data, Change, Tensor | None]:
         """Apply answers of retention rules: retain rows that all rules retain, and reset trials.
 
-        On a CPU, masks are read to detect that nothing changed. On another device they are not
-        read, because the CPU would wait for the device. The reported change may then be larger than
-        the true change; the retained rows are the same.
+        On a CPU, masks are read to detect that nothing changed. On another device, masks are not
+        read, because the CPU would wait for the device. If masks are not read, the reported change
+        may be larger than the true change, but the retained rows are the same.
 
         Args:
             answers: The answer of each rule; answers of users' rules must have passed
@@ -276,7 +276,7 @@ class Data(NamedTuple):
                 older = (~where).unsqueeze(-1).expand(*where.shape, length - answer.newest)
                 rows = torch.nn.functional.pad(older, (0, answer.newest), value=1)
             if rows is not None and looks:
-                # The rule changes nothing if all rows retained so far remain retained.
+                # A retention rule changes nothing if it retains all rows that were retained so far.
                 drops = ~rows if rule_mask is None else rule_mask & ~rows
                 rows = rows if bool(drops.any()) else None
             if rows is not None:

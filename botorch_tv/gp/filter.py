@@ -1,8 +1,9 @@
 """A filter in features of the kernel computes posteriors over arms and on a box.
 
-The filter supports the operations of :mod:`botorch_tv.gp.arm_engine`. It replaces the inverse over
-the played arms in five cases: in single precision; if noise is so small that the inverse amplifies
-rounding; if more arms are played than there are features; on a box; and for samples.
+The filter supports the operations of :mod:`botorch_tv.gp.arm_engine`. The filter replaces the
+inverse over the played arms in five cases: in single precision; if noise is so small that the
+inverse amplifies rounding; if more arms are played than there are features; on a box; and for
+samples.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ FIRST_ROWS = 128
 class Filter(RunningPosterior):
     """A posterior as D = Σᵢ wᵢ hᵢ hᵢᵀ + w B, with steps hᵢ and a matrix B of older steps.
 
-    D is the prior minus the posterior covariance, in coordinates of the basis.
-    B absorbs the steps when reading B costs less than reading the steps. A few observations in many
-    coordinates therefore stay cheap.
+    D is the prior minus the posterior covariance, in coordinates of the basis. B absorbs the steps
+    only when reading B costs less than reading the steps, so a few observations in many coordinates
+    stay cheap.
 
     Attributes:
         rows: Steps hᵢ, `batch_shape x n x r`.
@@ -85,10 +86,10 @@ class Filter(RunningPosterior):
         first = min(most, FIRST_ROWS)
         capacity = room_for(min(rounds, most), first)
         if rounds < most:
-            older = capacity // 2 if capacity > first else 0  # a copy's memory for older rows
+            older = capacity // 2 if capacity > first else 0  # the old rows while they are copied
             return (capacity + older) * size
-        # At first, memory holds rows, weighted rows and their sum; later, two matrices and few
-        # rows.
+        # During the first absorption, memory holds the rows, the weighted rows and B; later, two
+        # matrices and few rows.
         absorbing = (capacity + most + size) * size
         return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 
@@ -153,9 +154,9 @@ class RootFilter(RunningPosterior):
     """A posterior as D = I - L Lᵀ in features, for any static objective: Potter's square root.
 
     With v = Lᵀ φ(x) and s = |v|² + n, an observation at x with noise variance n changes L to
-    L (I - v vᵀ / s)^(1/2). This root is I - v vᵀ / (s (1 + √(1 - |v|² / s))), a rank-one step. Even
-    with rounding errors, L Lᵀ is a covariance. A sample of the objective is L times a sample of the
-    prior.
+    L (I - v vᵀ / s)^(1/2). The square root (I - v vᵀ / s)^(1/2) is
+    I - v vᵀ / (s (1 + √(1 - |v|² / s))), so L changes by a rank-one step. Even with rounding
+    errors, L Lᵀ is a covariance. A sample of the objective is L times a sample of the prior.
 
     Attributes:
         root: L, `batch_shape x r x r`.
@@ -208,6 +209,6 @@ def most_rows(basis: Basis) -> int:
     """Number of rows at which the matrix B first absorbs the rows.
 
     A step reads either n rows twice (2 n r numbers) or B once (r² numbers). From n = r / 2 on, B is
-    cheaper.
+    cheaper than the rows.
     """
     return max(FEWEST_ROWS, basis.size // 2)

@@ -18,8 +18,8 @@ deviation."""
 def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     """The lowest index whose score is within ``tolerance`` of the maximum.
 
-    The scores of many arms are equal up to rounding on symmetric grids and after a reset. With this
-    rule, programs with different rounding errors select the same arm.
+    The scores of many arms are equal up to rounding on symmetric grids and after a reset. Because
+    the lowest index wins a tie, programs with different rounding errors select the same arm.
 
     Args:
         score: The scores, `batch_shape x M`.

@@ -1,6 +1,6 @@
 """Evaluation of a kernel at points, in many small batches.
 
-GPyTorch evaluates kernels through lazy operators. For a single bandit these operators cost more
+GPyTorch evaluates kernels through lazy operators. For a single bandit, lazy operators cost more
 than the arithmetic. This file implements squared exponential and Matérn kernels directly and calls
 GPyTorch for all others.
 """
@@ -44,7 +44,7 @@ class Stationary:
         return self.against(X2)(X1)
 
     def against(self, X2: Tensor) -> Covariance:
-        """A function for covariances with fixed points, `trials x n x d`, which are prepared once.
+        """A function that computes covariances with fixed points ``X2``, `trials x n x d`.
 
         If the smoothness of the kernel exceeds 1, the result is an :class:`Against`, which also
         computes derivatives.
@@ -114,7 +114,7 @@ class Against:
         """Covariances, `trials x q x n`, and a function for their derivatives.
 
         The function maps derivatives with respect to the covariances, `trials x q x n`, to
-        derivatives with respect to X1, `trials x q x d`. This is faster than automatic
+        derivatives with respect to X1, `trials x q x d`. The function is faster than automatic
         differentiation.
 
         Args:
@@ -157,7 +157,7 @@ class General:
         return covariance.to(X1)  # a user's kernel may return another dtype
 
     def against(self, X2: Tensor) -> Covariance:
-        """A function for covariances with fixed points, `trials x n x d`."""
+        """A function that computes covariances with the fixed points ``X2``, `trials x n x d`."""
         return lambda X1: self.covariance(X1, X2)
 
     def variance(self, X: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ class General:
         return variance.to(X)
 
     def select(self, trials: Tensor) -> General:
-        """The kernel of some trials, which is the same for all trials."""
+        """The kernel of some trials: this kernel itself, because all trials share it."""
         return self
 
 
@@ -218,7 +218,8 @@ def _stationary(kernel: Kernel) -> Stationary | None:
         if base is None:
             return None
         scale = kernel.outputscale[..., None, None]  # `1 x 1`, or `trials x 1 x 1`
-        # A ScaleKernel copies the active_dims of its base kernel, and selects the columns itself.
+        # A ScaleKernel copies the active_dims of its base kernel; only the ScaleKernel selects
+        # columns.
         return replace(base, outputscale=base.outputscale * scale, columns=kernel.active_dims)
     smoothness = smoothness_of(kernel)
     if smoothness is None:

@@ -54,9 +54,9 @@ class Features:
 
     Args:
         tolerance: Largest allowed error of a posterior mean or standard deviation on a box,
-            relative to the largest prior standard deviation, in (0, 1). The bound holds for
-            observations within the range of the prior. For larger observations the error of the
-            mean grows in proportion to them.
+            relative to the largest prior standard deviation, in (0, 1). The tolerance is met for
+            observations within the range of the prior. For observations far outside this range, the
+            error of the mean grows in proportion to the observations.
 
     Raises:
         ValueError: If ``tolerance`` is not between 0 and 1.
@@ -69,7 +69,7 @@ class Features:
 
 
 def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
-    """The reason why rank-one steps in few functions cannot represent a process; None if they can.
+    """The reason why rank-one steps in few features cannot represent a process; None if they can.
 
     Args:
         process: The process.
@@ -101,7 +101,7 @@ def in_features(
         most: Largest number of functions.
 
     Returns:
-        The basis, or a text with the reason why ``most`` functions do not suffice.
+        The basis, or a text with the reason why ``most`` basis functions do not suffice.
     """
     share = (
         tolerance * KERNEL_SHARE * math.sqrt(min(1.0, process.noise / float(box_prior.variance)))
@@ -117,7 +117,7 @@ def in_features(
         return basis
     return (
         f"an error of {tolerance:g} of the prior standard deviation requires more than {basis} "
-        "functions of its kernel; increase Features(tolerance=...)."
+        "basis functions; increase Features(tolerance=...)."
     )
 
 
@@ -183,10 +183,10 @@ class PointRecursion(Recursion, PointInference):
 
 @dataclass(frozen=True)
 class FeaturePosterior(GaussianPosterior):
-    """Posteriors in coordinates of few functions: mean φᵀz and covariance φᵀ R Rᵀ φ.
+    """Posteriors in terms of few basis functions φ: mean φᵀz and covariance φᵀ R Rᵀ φ.
 
     Attributes:
-        basis: The functions φ = L⁻¹ k(Z, x).
+        basis: The basis functions φ = L⁻¹ k(Z, x).
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
         weights: L⁻ᵀ z, the weights of k(Z, x) in the mean, `trials x r`.

@@ -145,10 +145,10 @@ class PointPosterior(OfTrials, ABC):
 class GaussianPosterior(PointPosterior):
     """Posteriors computed from the prior covariances of a point with n other points.
 
-    The mean is a weighted sum of these covariances.
+    The posterior mean is a weighted sum of the n prior covariances.
 
     Attributes:
-        weights: Weights of the covariances in the mean, `trials x n`.
+        weights: Weights of the n prior covariances in the posterior mean, `trials x n`.
     """
 
     weights: Tensor
@@ -156,7 +156,7 @@ class GaussianPosterior(PointPosterior):
     @property
     @abstractmethod
     def _cross(self) -> Covariance:
-        """Maps points to their prior covariances with the n points."""
+        """Maps points to their prior covariances with the n other points."""
 
     @abstractmethod
     def _rows(self, cross: Tensor) -> Tensor:
@@ -218,17 +218,17 @@ class RegressionPosterior(GaussianPosterior):
         kernel: The spatial covariance.
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
-        weights: Weights of the spatial covariances in the mean, `trials x n`: S L⁻ᵀ L⁻¹ S y, each
-            entry times its temporal factor.
+        weights: Weights of the spatial covariances in the posterior mean, `trials x n`: S L⁻ᵀ L⁻¹ S
+            y, each entry times its temporal factor.
         factor: The Cholesky factor L.
-        scale: Factors on the spatial covariances in the variance, `trials x n`: S times the
-            temporal factors.
+        scale: Factors on the spatial covariances in the posterior variance, `trials x n`: S times
+            the temporal factors.
         prior_factor: Factor v on the prior variance, `trials`; None for 1.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
-        path: A sample of the posterior, if requested: frequencies of features of the prior,
-            `trials x F x d`, their weights, `trials x 2F`, and the weights of the correction by
-            the data, `trials x n`.
+        path: A sample of the posterior, if requested: frequencies of the features of a prior
+            sample, `trials x F x d`; weights of these features, `trials x 2F`; and weights of the
+            correction by the data, `trials x n`.
     """
 
     kernel: PointKernel
@@ -318,8 +318,8 @@ def point_posterior(
         kernel: The spatial covariance.
         observations: Retained observations, with one batch dimension.
         draw: Random numbers for a sample of the posterior; None for no sample.
-        factor: The factor of the observations, if available. Temporal factors among rows are then
-            required only for a sample.
+        factor: The Cholesky factor of the observations, if available. If it is given, temporal
+            factors among rows are required only for a sample.
     """
     X, root, decay = observations.choice, observations.precision_root, observations.decay
     if factor is None:
@@ -371,13 +371,14 @@ def _path(
     """A sample of the posterior, by Matheron's rule.
 
     A sample f of the prior at present becomes f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e), where
-    f_past is the sample at the times of the observations and e is a sample of the noise. With the
-    temporal factors d between rows and now, and the temporal factor v of now,
+    f_past is the sample at the times of the observations and e is a sample of the noise. If d
+    contains the temporal factors between the rows and the present, and v is the factor on the
+    present prior variance, then
 
         f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)).
 
-    Only r requires the temporal factors D between pairs of rows. The term r is drawn together with
-    the noise.
+    Only the residual r requires the temporal factors D between pairs of rows. The residual r is
+    drawn together with the noise e.
     """
     (frequency, weight, errors), present = draw, None
     assert isinstance(kernel, Stationary)
@@ -423,8 +424,8 @@ class PointInference(Inference):
             data: The observations.
             present: The time of the decision.
             normal: Random numbers for a sample; None for no sample.
-            most: Number of rows of a trial that retains all rows; it fixes the count of random
-                numbers.
+            most: Number of rows of a trial that retains all rows. The count of random numbers
+                depends only on this number.
         """
 
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
@@ -446,11 +447,11 @@ class PointRegression(PointInference):
     """Regression at points of a box, for any process.
 
     As long as rows are only added to the log, a round on n observations costs O(n²) for any decay,
-    because the factor is only extended; see :class:`GrowingFactor`. A change of old rows requires a
-    new factor from the first changed row on, which costs O(n³). Old rows change in every round if
-    noise grows with age, or if rows are dropped by their relevance or from a window. Old rows
-    change once at a reset or with new hyperparameters. A sample of a moving objective also costs
-    O(n³).
+    because the factor is only extended; see :class:`GrowingFactor`. A change of old rows of the
+    matrix requires a new factor from the first changed row on, which costs O(n³). Old rows of the
+    matrix change in every round if noise grows with age, or if observations are dropped by their
+    relevance or from a window. A reset or new hyperparameters change old rows of the matrix once. A
+    sample of a moving objective also costs O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
@@ -471,7 +472,7 @@ class PointRegression(PointInference):
         return self._factor(data, observations).log_diagonal.view_as(present.now)
 
     def _factor(self, data: Data, observations: Observations) -> Factor:
-        """The factor of the observations, extended from the rows already factored."""
+        """The Cholesky factor of the observations; rows that were factored before are reused."""
         prior, X, root = _box_prior(data), observations.choice, observations.precision_root
         decay = self.process.decay if prior.decay is None else prior.decay
         elapsed = data.elapsed if self.process.moves else None

@@ -87,7 +87,7 @@ class Process:
 
     @cached_property
     def returns(self) -> bool:
-        """Whether a rule may set rows aside, after which the posterior must be recomputed."""
+        """Whether a rule may set rows aside and so require that the posterior is recomputed."""
         return any(isinstance(rule, ConfirmedTrigger) for rule in self.retention)
 
     @cached_property
@@ -99,7 +99,7 @@ class Process:
         return any(rule.by == "time" for rule in timed)
 
     def most_retained(self, horizon: int) -> int:
-        """Upper bound of the observations that a trial retains within ``horizon`` rounds."""
+        """Largest number of observations that a trial may retain within ``horizon`` rounds."""
         limits = [horizon]
         for rule in self.retention:
             if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "rounds":
@@ -108,15 +108,15 @@ class Process:
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
-    """Temporal factors between some rows of the log and the first ``last`` rows.
+    """Temporal factors between rows ``first`` to ``last`` - 1 of a log and its first ``last`` rows.
 
     The result has the shape `batch_shape x (last - first) x last`.
 
     Args:
         decay: The decay of a process.
         elapsed: Times of all rows, `batch_shape x n`.
-        first: Index of the first of these rows.
-        last: Index of the last of these rows, plus 1.
+        first: Index of the first row to compute.
+        last: Index of the last row to compute, plus 1.
     """
     those, others = elapsed[..., first:last].unsqueeze(-1), elapsed[..., :last].unsqueeze(-2)
     return decay.covariance(those, others)
@@ -179,7 +179,7 @@ class Inference(ABC):
             consume: Whether the memory of ``before`` may be reused.
 
         Returns:
-            ``after`` with its own posterior.
+            ``after`` with the updated posterior.
         """
         return after
 
@@ -204,7 +204,7 @@ class Inference(ABC):
 
     @abstractmethod
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        """The information gain if the growth factor of aged noise is squared, `batch_shape`."""
+        """The information gain if the factor by which noise grows is squared, `batch_shape`."""
 
     @abstractmethod
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
@@ -229,7 +229,7 @@ class Inference(ABC):
     def unit(self, data: Data) -> Tensor | None:
         """The unit of predictions, `batch_shape`; None for 1.
 
-        The results of :meth:`joint` are in the units of y instead.
+        The results of :meth:`joint` are in the units of y, not in the unit of predictions.
         """
         return None
 

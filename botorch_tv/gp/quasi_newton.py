@@ -77,11 +77,12 @@ class Descent:
             group is evaluated until all its members have ended.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
-        value_tolerance: Tolerance of the value at which a problem ends, as for :func:`minimize`.
-        gradient_tolerance: Tolerance of the gradient at which a problem ends, as for
-            :func:`minimize`.
-        futile: A member also ends if its value exceeds the best value of its group by more than
-            ``futile`` times the decrease that the member's next step promises.
+        value_tolerance: A problem ends after a step that lowers the value by at most this
+            tolerance, as for :func:`minimize`.
+        gradient_tolerance: A problem also ends if its projected gradient does not exceed this
+            tolerance, as for :func:`minimize`.
+        futile: Factor on the decrease that the next step of a member promises. A member also ends
+            if its value exceeds the best value of its group by more than this product.
 
     Attributes:
         x: The best points, of the shape of ``start``.
@@ -142,7 +143,7 @@ class Descent:
             if self._futile < math.inf:
                 promised = (self._slope * self._uphill).sum(-1)
                 within = self._height.amin(-1, keepdim=True).add(promised, alpha=self._futile)
-                # The length of the first step is arbitrary, so it promises no decrease.
+                # The length of the first step is arbitrary, so the first step promises no decrease.
                 self._going = self._going > ((self._height > within) > self._fresh)
             if on_cpu or (not blindly and self.evaluations >= next_look):
                 next_look = _next_look(self.evaluations)
@@ -172,7 +173,8 @@ class Descent:
         if remaining > len(self._rows) // 2:
             return
         self._write_down()
-        # Select the remaining rows in their order. The number of these rows is already on the host.
+        # Select the remaining rows in their order. The number of remaining rows is already on the
+        # host.
         rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:remaining]
         for name in ("_rows", *OF_PROBLEMS):
             setattr(self, name, getattr(self, name).index_select(0, rows))
@@ -192,12 +194,13 @@ class Descent:
         total = gradient.sum(-1) + value
         # x - x is 0 for finite x and NaN otherwise, so the gain is NaN if anything is not finite.
         gained = self._height - value + (total - total)
-        # A step clamped to the bounds may point upwards; then the value must not increase.
+        # A step that is clamped to the bounds may point uphill, but the value must not increase.
         enough = gained.add(promised.clamp_max(0), alpha=SUFFICIENT_DECREASE) >= 0
         accepted = enough & self._going
-        # Step length at the minimum of the parabola through both values and the first slope.
+        # Step length at the minimum of the parabola through the values at both ends of the step and
+        # the slope at its start.
         shorter = (0.5 * promised).div_(promised + gained)
-        # A finished problem does not move, so its quotient is 0 / 0.
+        # A finished problem does not move, so its ``shorter`` is 0 / 0.
         shorter = shorter.nan_to_num_(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
         self._step = shorter.mul_(self._step).masked_fill_(accepted, 1.0)
         gradient = torch.where(accepted.unsqueeze(-1), gradient, self._gradient)
@@ -250,6 +253,6 @@ def _next_look(evaluations: int) -> int:
 
 
 def _of_groups(part: Tensor, some: Tensor) -> Tensor:
-    """Select members, numbers `n x j`, of every group, `n x k x *`: `n x j x *`."""
+    """Select members of every group, `n x k x *`, by their numbers, `n x j`: `n x j x *`."""
     index = some.view(*some.shape, *[1] * (part.dim() - 2)).expand(*some.shape, *part.shape[2:])
     return part.gather(1, index)

@@ -3,8 +3,9 @@
 The generator is SplittableRandom of Steele, Lea and Flood, "Fast splittable pseudorandom number
 generators" (OOPSLA 2014): word i of a pair (start, step) is ``mix(start + (i + 1) * step)``, where
 ``mix`` is the finaliser of SplitMix64 (Stafford's variant 13). SplitMix64 passes the test battery
-BigCrush of TestU01. Each pair has its own step, so no two sequences overlap. Words are int64 with
-intended overflow; a batch of keys takes the same number of tensor operations as one key.
+BigCrush of TestU01. Each pair (start, step) has its own step, so no two sequences of words overlap.
+Words are int64 with intended overflow; a batch of keys takes the same number of tensor operations
+as one key.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
     """A start and a step for each trial.
 
     Args:
-        first: 64 bits of the key that the trials share, signed.
-        second: The other 64 bits of the key, signed.
+        first: The first 64 bits of the key that the trials share, signed.
+        second: The last 64 bits of the key that the trials share, signed.
         trials: Indices of the trials, int64.
 
     Returns:
@@ -94,7 +95,7 @@ def normals(radius: Tensor, angle: Tensor) -> Tensor:
 
 
 def _finalised(word: Tensor, rounds: tuple[tuple[int, int], ...]) -> Tensor:
-    """Xor-shift and multiply a word in turn, in place."""
+    """Apply xor-shifts and multiplications to a word in turn, in place."""
     buffer = torch.empty_like(word)
     for by, factor in rounds:
         word ^= shifted(word, by, out=buffer)
@@ -146,8 +147,8 @@ class NumberedDraws(Draws, Protocol):
 def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
     """The first variates among a fixed number of standard normal variates.
 
-    The number of required variates may differ by 1 between processors. A fixed number is consumed,
-    so all later draws are equal on all processors.
+    The number of required variates may differ by 1 between processors. A fixed number of variates
+    is consumed, so all later draws are equal on all processors.
 
     Args:
         draws: The source.

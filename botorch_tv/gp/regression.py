@@ -150,9 +150,9 @@ def _together(basis: Basis, rows: int) -> int:
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
     """Upper bound of the number of values that :func:`regress_on_arms` holds, except results.
 
-    The bound is a maximum over numbers of observations up to ``rows``. More observations can
-    need less memory: blocks then have fewer trials, and regressions with more observations than
-    coordinates use smaller matrices.
+    The upper bound is a maximum over numbers of observations up to ``rows``, because more
+    observations can need less memory: they reduce the number of trials in a block, and regressions
+    with more observations than coordinates use smaller matrices.
 
     Args:
         basis: The basis of the kernel over the arms.
@@ -174,11 +174,11 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
     """Number of values per trial that :func:`regress` holds in memory for ``rows`` observations."""
     if _is_few(basis, rows) and not moves:
-        # Memory for the features of the rows, plus memory for the larger of two: scaled features
-        # or three r x r matrices.
+        # Memory for the features of the rows, and for scaled features or three r x r matrices,
+        # whichever need more.
         return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
-    # Memory for the Cholesky factor, plus memory for the larger of two: three n x n matrices
-    # or three matrices of columns.
+    # Memory for the Cholesky factor, and for three n x n matrices or three matrices of columns,
+    # whichever need more.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 
@@ -195,7 +195,7 @@ def regress(basis: Basis, observations: Observations) -> Regression:
     """Posterior of a batch of regressions.
 
     If the covariance is static and there are more rows than the r coordinates of the basis, an
-    `r x r` matrix is factored. The cost is then linear in the number of rows.
+    `r x r` matrix is factored, so the cost is linear in the number of rows.
 
     Args:
         basis: The basis of the kernel over the arms.
@@ -239,8 +239,8 @@ def whitened(
     Args:
         basis: The basis of the kernel over the arms.
         observations: Retained observations with their precisions.
-        scale: A function of factors, `batch_shape x n`, that returns a matrix, such as the prior
-            covariances of the observations, with its rows multiplied by the factors.
+        scale: Multiplies the n rows of a matrix, such as the prior covariances of the observations,
+            by factors, `batch_shape x n`.
 
     Returns:
         Four results: L; L⁻¹ times the scaled matrix; L⁻¹ S y; and L⁻¹ S 1 if the mean is estimated,

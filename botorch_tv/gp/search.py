@@ -73,8 +73,8 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
 
     The candidates are the nearest neighbours on a torus. On the torus, the raw points of different
     rounds are translations of each other, so all rounds have the same candidates. Points that are
-    close in the cube are also close on the torus. All points are searched if the candidates of
-    a point may not contain all its neighbours, or if the device is not a CPU.
+    close in the cube are also close on the torus. All points are searched if it is uncertain that
+    the candidates contain all neighbours of a point, or if the device is not a CPU.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -84,7 +84,7 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
     apart = (raw[around] - raw.unsqueeze(1)).square().sum(-1)
     least, place = apart.topk(wanted, largest=False)
     found = around.gather(-1, place)
-    sure = 1 - torch.finfo(raw.dtype).eps ** 0.5  # below 1, because of rounding errors
+    sure = 1 - torch.finfo(raw.dtype).eps ** 0.5  # a factor below 1 allows for rounding errors
     beyond = (least[:, -1] >= sure * reach).nonzero().squeeze(-1)
     if len(beyond):
         found[beyond] = _among_all(raw, beyond, wanted)
@@ -98,9 +98,13 @@ def _among_all(raw: Tensor, rows: Tensor | slice, wanted: int) -> Tensor:
 
 @functools.lru_cache(maxsize=16)
 def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
-    """Nearest neighbours on a torus, `number x some`, and the largest squared distance.
+    """The nearest neighbours of each of ``number`` points on a torus.
 
     The distance of two points in the cube is at least their distance on the torus.
+
+    Returns:
+        Two tensors: the indices of the neighbours, `number x some`; and the squared distance of the
+        farthest of these neighbours, `number`.
     """
     points = even_points(number, dim)
     apart = points.new_zeros(number, number)
@@ -365,7 +369,8 @@ class MultiStart(Search):
         number = torch.where(heights > -math.inf, number, number.gather(-1, lowest))
         familiar = min(restarts // 3, seen.shape[1], number.shape[1])
         fresh, last = torch.split(number, [number.shape[1] - familiar, familiar], -1)
-        # The best observations replace the lowest peaks, as far as the trial has observations.
+        # The best observations replace the lowest peaks. A trial with few observations retains more
+        # peaks.
         heights, rows = seen.topk(familiar)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
         return _at(points, torch.cat([fresh, last], -1))
@@ -406,7 +411,7 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 
 
 def slopes_of(sought: Sought) -> Climbed:
-    """A function for score and gradient: the explicit function of a search, or else autograd."""
+    """A function that computes score and gradient, explicitly if possible, else by autograd."""
 
     def recorded(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
@@ -420,7 +425,7 @@ def slopes_of(sought: Sought) -> Climbed:
 
 
 def _climb(box: Region, sought: Sought) -> Objective:
-    """The negated score, in the unit of scores, and its gradient, as a function."""
+    """A function that computes the negated score, in the unit of scores, and its gradient."""
     every, slopes = len(sought.observed), slopes_of(sought)
 
     def objective(x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:

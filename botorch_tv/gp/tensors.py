@@ -1,8 +1,8 @@
 """Containers of tensors: buffers for reuse, one copy per device, growing rows, data of trials.
 
 A round reads and writes vectors over all arms a dozen times. If every pass allocated new memory,
-the operating system would zero its pages first. On a CPU, this takes several times as long as the
-arithmetic. Buffers are therefore reused.
+the operating system would zero its pages first. On a CPU, zeroing takes several times as long as
+the arithmetic. Buffers are therefore reused.
 """
 
 from __future__ import annotations
@@ -128,16 +128,16 @@ def room_for(rows: int, first: int = FIRST_ROWS) -> int:
 class Rows:
     """An immutable sequence of rows, `batch_shape x n x event_shape`; an append takes time O(1).
 
-    An append returns a new object with one more row. The row is written after the visible rows, in
-    memory that both objects share. A second append to the same object copies all rows first. The
-    visible rows of an object therefore never change.
+    An append returns a new object with one more row. The new row is written after the visible rows,
+    in memory that the old and the new object share. A second append to the same object copies all
+    rows first. The visible rows of an object therefore never change.
 
     Args:
         room: Memory for rows, `batch_shape x capacity x event_shape`.
         length: Number of visible rows.
         batch_dim: Number of dimensions of the batch shape.
-        written: A list with one entry, the number of written rows. All objects with this memory
-            share the list.
+        written: A list with one entry, the number of written rows. All objects that share the
+            memory ``room`` share this list.
     """
 
     __slots__ = ("_batch_dim", "_length", "_room", "_written")
@@ -168,7 +168,7 @@ class Rows:
         return cls(tensor, tensor.shape[batch_dim], batch_dim)
 
     def replaced(self, tensor: Tensor) -> Rows:
-        """A sequence of other rows, `batch_shape x n x event_shape`, with the same batch shape."""
+        """A sequence of new rows, `batch_shape x n x event_shape`, of the present batch shape."""
         return Rows.of(tensor, self._batch_dim)
 
     def __len__(self) -> int:
@@ -213,8 +213,8 @@ def append_together(
 class OfTrials:
     """Base class of dataclasses whose tensors have trials as their first dimension.
 
-    A field is such a tensor, a tuple or list of such tensors, None, or an object with its own
-    method ``select``, such as a kernel with parameters per trial.
+    A field is a tensor with trials as its first dimension, a tuple or list of such tensors, None,
+    or an object with its own method ``select``, such as a kernel with parameters per trial.
     """
 
     shared: ClassVar[tuple[str, ...]] = ()

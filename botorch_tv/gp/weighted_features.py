@@ -17,8 +17,8 @@ class WeightedFeatures:
     """Recursive weighted regression on φ(x), the model of WGP-UCB in m features, [W22] §5.
 
     An observation y with features φ changes the matrix A to γ A + φφᵀ, the vector b to γ b + φ y,
-    and the doubly weighted matrix D to γ² D + φφᵀ. The result equals a regression in which an
-    observation of age s has the noise variance λ γ^(-s).
+    and the doubly weighted matrix D to γ² D + φφᵀ. The posterior equals that of a regression in
+    which an observation of age s has the noise variance λ γ^(-s).
 
     Args:
         size: Number m of features, at least 1.
@@ -82,7 +82,7 @@ class WeightedFeatures:
     def double_gain(self) -> Tensor:
         """Information gain ½ ln det(I + D / λ) in nats, `batch_shape`, [W22] (5).
 
-        In this gain, an observation of age s has the noise variance λ γ^(-2s).
+        In the information gain, an observation of age s has the noise variance λ γ^(-2s).
         """
         root = torch.linalg.cholesky(self._identity + self._double / self.noise)
         gain: Tensor = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)

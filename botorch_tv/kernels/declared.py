@@ -39,8 +39,8 @@ class Declared(Module):  # type: ignore[misc]
     """A module with a raw parameter ``raw_x`` for each parameter ``x`` of its formula.
 
     A raw parameter is the value in the unit of time ``unit``; the public value is in the input's
-    unit of time. Both are equal until :meth:`measure` is called. User-defined priors and bounds
-    apply to public values; user-defined bounds also fix ``unit`` at 1.
+    unit of time. Raw and public values are equal until :meth:`measure` is called. User-defined
+    priors and bounds apply to public values; user-defined bounds also fix ``unit`` at 1.
     """
 
     part: Any
@@ -109,7 +109,8 @@ class Declared(Module):  # type: ignore[misc]
     def restart(self) -> None:
         """Set the parameters to their initial values, in their present dtype.
 
-        This removes rounding errors of a module that was created in float32 and moved to float64.
+        A restart removes the rounding errors of a module that was created in float32 and moved to
+        float64.
         """
         for name in self._declared:
             self.set_value(name, getattr(self.part, name))
@@ -134,8 +135,9 @@ class Declared(Module):  # type: ignore[misc]
     def natural(self, name: str) -> Tensor:
         """The natural value of a parameter, `batch_shape x 1 (x 1)`.
 
-        Natural values are proportional to a power of the unit. They are -ln(1 - ε) for a fraction
-        lost, such as ε; -ln γ for a fraction retained, such as γ; and the value itself otherwise.
+        The natural value is -ln(1 - ε) for a parameter that is a fraction lost, such as ε; -ln γ
+        for a fraction retained, such as γ; and the value itself for any other parameter. A natural
+        value is proportional to a power of the unit of time.
 
         Args:
             name: Name of the parameter.
@@ -150,8 +152,8 @@ class Declared(Module):  # type: ignore[misc]
             The decay or the inflation; its values are numbers, or tensors of the batch shape.
 
         Raises:
-            ValueError: If a fraction lost or retained rounds to 0 or 1 because the input's unit of
-                time is too long.
+            ValueError: If a parameter that is a fraction rounds to 0 or 1, because the input's unit
+                of time is too long.
         """
         for name, parameter in self._declared.items():
             value = self.value(name).detach()
@@ -190,7 +192,7 @@ class Declared(Module):  # type: ignore[misc]
 
         Args:
             unit: The new unit, in the input's unit of time, positive, `batch_shape`; see
-                ``median_gap``. A module without batch takes the median.
+                ``median_gap``. A module without batch shape takes the median of the units.
         """
         if self._measurable:
             self._move(self._fitting(unit))
@@ -233,7 +235,7 @@ class Declared(Module):  # type: ignore[misc]
         return unit[(..., *[None] * self._trailing)].expand(self.unit.shape).clone()
 
     def _move(self, unit: Tensor, but: str = "") -> None:
-        """Change the unit of time; the unit is shortened if a fraction lost would round to 1.
+        """Change the unit of time; a unit in which a parameter such as ε rounds to 1 is shortened.
 
         The parameter named ``but`` has no influence on the unit.
         """
@@ -295,7 +297,7 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
     return torch.minimum(unit, LARGEST_CHANGE / natural.abs()).expand_as(unit)
 
 
-# Getters and setters of priors. They are named functions, because lambdas cannot be pickled.
+# Getters and setters of priors are named functions, because lambdas cannot be pickled.
 
 
 def _get(module: Declared, *, name: str, chosen: bool) -> Tensor:

@@ -49,9 +49,10 @@ def _gen_kernel_features_spatio_temporal(
 ) -> FeatureMap:
     """Fourier features of the product kernel, with the frequencies of both factors side by side.
 
-    The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2. This is the
-    characteristic function of a Cauchy distribution of scale c, from which frequencies in time are
-    drawn. A random walk is not stationary, so it has no such distribution.
+    The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2. This covariance is
+    the characteristic function of a Cauchy distribution of scale c. Frequencies in time are drawn
+    from this distribution. A random walk is not stationary, so no distribution of frequencies
+    exists for it.
     """
     if kernel.active_dims is not None:
         num_inputs = len(kernel.active_dims)
@@ -125,7 +126,7 @@ def quadrature_fourier_features(
     half, odd = divmod(len(nodes), 2)  # node i and node -1 - i are opposite
     nodes, weights = nodes[: half + odd], 2 * weights[: half + odd]
     if odd:
-        weights[-1] /= 2  # the origin has no opposite
+        weights[-1] /= 2  # the node at the origin has no opposite node
     ascending = np.argsort(weights)
     retained = ascending[np.cumsum(weights[ascending]) > dropped]
     frequency = torch.as_tensor(nodes[retained], dtype=X.dtype, device=X.device)

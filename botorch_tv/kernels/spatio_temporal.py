@@ -129,8 +129,8 @@ class SpatioTemporalKernel(BatchedKernel):
     def lengthscale(self) -> Tensor | None:
         """The lengthscale of the spatial kernel, `... x 1 x (d - 1)` with ARD.
 
-        Code such as TuRBO's reads this attribute. It is None for a spatial kernel without a
-        lengthscale, such as a sum or a product.
+        Code such as TuRBO's reads the attribute ``lengthscale``. The attribute is None if the
+        spatial kernel has no lengthscale, for example if it is a sum or a product.
         """
         return self._inner().lengthscale  # type: ignore[no-any-return]
 
@@ -203,13 +203,13 @@ class WeightedKernel(BatchedKernel):
     .. math:: k_w(x, x') = \sqrt{w(x)}\, k(x, x')\, \sqrt{w(x')}
 
     Regression on √w(x) y with this kernel and constant noise λ equals regression on y with noise
-    λ / w(x), for any positive weights. :class:`AgeNoiseLikelihood` computes the noise form; the
-    kernel form can be combined with other kernels.
+    λ / w(x), for any positive weights. :class:`AgeNoiseLikelihood` computes the regression on y;
+    this kernel can be combined with other kernels.
 
     Args:
         base_kernel: The kernel k.
         log_weight: Function that maps inputs `... x n x d` to ln w, `... x n`. Logarithms are used
-            because weights such as γ^(-t) exceed every floating-point range. If the function is a
+            because weights such as γ^(-t) exceed every floating-point range. If ``log_weight`` is a
             module, its parameters are learned.
         active_dims: Columns of the input for ``base_kernel`` and ``log_weight``; None for all.
     """
@@ -263,8 +263,8 @@ class WeightedKernel(BatchedKernel):
 class AgeWeight(nn.Module):
     """The weight of an observation of some age: the inverse of the factor by which its noise grows.
 
-    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t). This weight is 1 at ``now``; it
-    equals γ^(-t) of [W22] up to a constant factor that cancels.
+    For ``ExponentialWeights(gamma)`` the weight is γ^(now - t). The weight γ^(now - t) is 1 at
+    ``now``; it equals the weight γ^(-t) of [W22] up to a constant factor that cancels.
 
     Args:
         inflation: The inflation, which says how the noise variance grows with the lag.

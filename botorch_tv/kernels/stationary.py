@@ -1,8 +1,8 @@
 """Profiles of stationary kernels, and the corresponding kernels of GPyTorch.
 
 For covariances of a few hundred points, GPyTorch's overhead takes longer than the arithmetic. A
-stationary kernel is a function of the squared distance r² = Σ_k (x_k - x'_k)² / ℓ_k² only. This
-function is the profile.
+stationary kernel is a function of the squared distance r² = Σ_k (x_k - x'_k)² / ℓ_k² only; this
+function of r² is the profile of the kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SMALLEST_SQUARE = 1e-30
 def smoothness_of(kernel: Kernel) -> float | None:
     """ν of a ``MaternKernel``, infinity for an ``RBFKernel``, None for other kernels.
 
-    Subclasses count as other kernels, because they may be other functions.
+    Subclasses of both kernels count as other kernels, because a subclass may be another function.
     """
     if type(kernel) is RBFKernel:
         return math.inf

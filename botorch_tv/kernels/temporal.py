@@ -29,15 +29,15 @@ class DecayKernel(Declared, BatchedKernel):
     Args:
         decay: The formula, with the initial values of its parameters.
         origin: Origin of time of a decay that is not stationary: the time of the first observation
-            or the last reset, a number or a tensor of ``batch_shape``. Earlier times count as the
-            origin.
+            or the last reset, a number or a tensor of ``batch_shape``. Times before the origin
+            count as the origin.
         batch_shape: Batch shape of the parameters.
         active_dims: Columns of the input to use; None for all.
         priors: Priors by parameter name, for values in the input's unit of time; None for no prior.
             Parameters without an entry have their declared priors.
         bounds: Bounds by parameter name, for values in the input's unit of time; parameters without
-            an entry have their declared bounds. If bounds are given here, this unit is also the
-            unit of learning.
+            an entry have their declared bounds. If bounds are given here, the input's unit of time
+            is also the unit of learning.
         unit: Initial unit of time of learning, `batch_shape`, see :meth:`measure`.
         learn: Whether to learn the parameters; otherwise the decay is fixed.
 
@@ -129,8 +129,8 @@ class MarkovKernel(DecayKernel):
     ``epsilon`` is in the input's unit of time, whatever the unit of learning is. If the input's
     unit is long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter duration.
 
-    With ε = 1 the objective is redrawn at every instant: k is 1 at t = t' and 0 elsewhere. The
-    gradient with respect to ε is then 0, so ε is fixed and has no prior.
+    With ε = 1 the objective is redrawn at every instant: k is 1 at t = t' and 0 elsewhere. Because
+    the gradient with respect to ε is 0 at ε = 1, such an ε is fixed and by default has no prior.
 
     Args:
         epsilon: Initial rate of change per unit of time, in [0, 1 - 1e-6], or 1.
@@ -138,8 +138,9 @@ class MarkovKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         epsilon_prior: Prior of ε in the input's unit of time; None for no prior. By default a
             ``RatePrior`` of ε in the unit of learning.
-        epsilon_constraint: Bounds of ε in the input's unit of time, in which ε is then learned.
-            None for the bounds [0, 1 - 1e-6], without a transform, in a unit taken from the data.
+        epsilon_constraint: Bounds of ε in the input's unit of time; with given bounds, ε is also
+            learned in this unit. None for the bounds [0, 1 - 1e-6], without a transform, in a unit
+            taken from the data.
 
     Raises:
         ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6] and is not 1.
@@ -221,8 +222,8 @@ class WienerKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         sigma_w2_prior: Prior of σ_w² in the input's unit of time; None for no prior. By default a
             ``RatePrior`` of σ_w² in the unit of learning, see :meth:`measure`.
-        sigma_w2_constraint: Bounds of σ_w² in the input's unit of time, in which σ_w² is then
-            learned. None for the lower bound 0, without a transform.
+        sigma_w2_constraint: Bounds of σ_w² in the input's unit of time; with given bounds, σ_w² is
+            also learned in this unit. None for the lower bound 0, without a transform.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.

@@ -60,7 +60,8 @@ class Bank:
 
     Rates and hazards are per median time between measurements, lengthscales are fractions of the
     ranges of the domain, and noise ratios are relative to the variance of the objective. Each
-    combination is a member of the bank; all members have equal prior probability.
+    combination of parameter values is a member of the bank; all members have equal prior
+    probability.
 
     Args:
         rates: Rates of change ε, in [0, 1).
@@ -74,8 +75,8 @@ class Bank:
             histories with the newest jumps, and the most probable of the other histories.
         features: Largest number of features per lengthscale, at least 8. The prior variance that
             the features do not represent counts as noise and as uncertainty.
-        tolerance: Largest allowed error of the kernel, in [1e-10, 0.1]. The error is larger if
-            ``features`` features cannot meet the tolerance.
+        tolerance: Largest allowed error of the kernel, in [1e-10, 0.1]. The error is larger if the
+            tolerance requires more features than ``features`` allows.
 
     Raises:
         ValueError: If a list is empty, repeats a number, or contains a number out of range.
@@ -137,7 +138,7 @@ class Bank:
         )
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
-        """The values of each parameter; the parameters are in the order of the weights' axes.
+        """Parameter names with their values, in the order of the axes of the members' weights.
 
         Args:
             columns: Number of coordinates, including the context.
@@ -149,9 +150,9 @@ class Bank:
 class BankPrior:
     """Features of a domain, and the K histories of the members that share a lengthscale.
 
-    A member that never jumps has one history. A member that jumps has several, which differ in the
-    time of the newest jump. Members that never jump come first, followed by the histories of each
-    member that jumps.
+    A member that never jumps has one history. A member that jumps has several histories, which
+    differ in the time of the newest jump. Members that never jump come first, followed by the
+    histories of each member that jumps.
 
     Args:
         bank: The candidate processes.
@@ -231,8 +232,8 @@ class BankPrior:
     def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
         """Map points to the unit cube, `T x q x (d + c)`.
 
-        A context has no bounds; a sigmoid maps it to (0, 1). Half of the interval covers values
-        within about one standard deviation of the mean context of the first measurements.
+        A context has no bounds; a sigmoid maps it to (0, 1). About half of (0, 1) covers contexts
+        within a standard deviation of the mean context of the first measurements.
 
         Args:
             X: Points with their context, `T x q x (d + c)`.
@@ -325,10 +326,11 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
 
 
 def filling(U: Tensor) -> Tensor:
-    """Indices of points, out of `M x d`, that cover the cube: each is far from earlier points.
+    """Select points, out of `M x d`, that cover the cube, and return their indices.
 
-    The first point is closest to the middle. A face of the cube counts as an earlier point at twice
-    its distance.
+    The first selected point is closest to the middle of the cube. Each further point is far from
+    the points selected before. A face of the cube counts as a selected point at twice the distance
+    of the face.
     """
     walls = 2 * torch.minimum(U, 1 - U).amin(-1)
     # Points tie on regular grids; coarse distances make the choice independent of rounding errors.
@@ -397,10 +399,11 @@ def units_now(
 ) -> tuple[MixtureUnits, bool, Tensor]:
     """Units that take the newest measurement into account.
 
-    Once there are enough measurements, measurements at later times do not change centre and spread.
-    The clock is later replaced by the median time between all measurements, if clock and median
-    differ much. Without this correction, a fast start, such as a test run of seconds before hours
-    of measurements, would set a unit in which no rate is slow enough.
+    Once there are enough measurements, measurements at later times do not change the centres and
+    spreads of y and of the context. The clock is later replaced by the median time between all
+    measurements, if clock and median differ much. Without this correction of the clock, a fast
+    start, such as a test run of seconds before hours of measurements, would set so short a unit of
+    time that all positive rates of the bank are too fast.
 
     Args:
         units: Units before the measurement.
@@ -436,7 +439,7 @@ def units_now(
 
 
 def units_after(measured: Measured, least: int) -> MixtureUnits:
-    """The units of trials that received these measurements one by one."""
+    """The units of trials that have received the measurements ``measured`` one by one."""
 
     def first(rows: int) -> Measured:
         y, good, time, context = measured

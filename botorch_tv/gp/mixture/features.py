@@ -157,12 +157,13 @@ def _legendre(number: int) -> tuple[Tensor, Tensor]:
 
 
 def _largest(variance: Tensor, columns: int, most: int) -> Tensor:
-    """Indices of the largest products of ``columns`` variances, `r x d`, int64."""
+    """The r largest products of d variances, as the indices of their factors, `r x d`, int64."""
     logs = variance.log()
     total, number = logs.new_zeros(1), torch.zeros(1, 0, dtype=torch.int64, device="cpu")
     for _ in range(columns):
         sums = (total.unsqueeze(-1) + logs).flatten()
-        # Mirror images tie; coarse sums make the order independent of rounding errors.
+        # Index tuples that are permutations of each other tie. Coarse sums make the order of the
+        # tuples independent of rounding errors.
         order = (sums * 1e6).round().argsort(descending=True, stable=True)[:most]
         number = torch.cat([number[order // len(logs)], (order % len(logs)).unsqueeze(-1)], -1)
         total = sums[order]
@@ -216,7 +217,7 @@ def directions(table: Tensor, tolerance: float) -> Tensor:
 
 
 def _corners(columns: int) -> Tensor:
-    """Corners of the unit cube, `* x columns`: all, or a sample in many dimensions."""
+    """Corners of the unit cube, `* x columns`: all corners, or a sample if ``columns`` is large."""
     if columns > MANY:
         return even_points(2**MANY, columns).round()
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64, device="cpu")

@@ -87,9 +87,10 @@ class RunningMixture(NamedTuple):
         return (self.weights * (self.since == time[..., None, None])).sum((-2, -1))
 
     def newest_jump(self) -> tuple[Tensor, Tensor]:
-        """Most probable time of the first measurement after the newest jump, and its probability.
+        """Most probable time of the newest jump, and the probability of this time.
 
-        Both `batch_shape`; the time is -infinity for no jump.
+        A jump is dated by the first measurement after the jump. The time is -infinity for no jump.
+        Both results are `batch_shape`.
         """
         since, share = self.since.flatten(-2), self.weights.flatten(-2)
         chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
@@ -204,9 +205,9 @@ def observed(
     contains no information. A single Gaussian with the mean and covariance over both cases, outlier
     or not, replaces the two cases. If a member may jump, all its histories also merge into a new
     history, which has their common mean and covariance and whose newest jump is now. From the time
-    before the jump, the new history retains only the constant. It replaces the least probable
-    history of the member. The two newest histories are not replaced, because later observations
-    have yet to support or refute them.
+    before the jump, the new history retains only the constant. The new history replaces the least
+    probable history of the member. The two newest histories are not replaced, because later
+    observations have yet to support or refute them.
 
     Args:
         prior: The prior of the members.
@@ -235,7 +236,7 @@ def observed(
     for mean, P, (phi, _) in zip(running.mean, running.covariance, features):
         attenuations = with_constants(attenuation, mean)
         fresh, z = 1 - attenuations.square(), mean * attenuations
-        # P φ for the decayed P, computed from the old P; P is then read only once.
+        # The decayed P times φ is computed from the old P, so that P is read a single time.
         g = torch.addcmul(
             attenuations * ((attenuations * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi
         )

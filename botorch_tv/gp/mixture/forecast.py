@@ -16,8 +16,8 @@ a time and its constant m are
     m = z_m + s √P_mm u_0,
     θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),
 
-with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². Such samples have the mean and covariance of
-the forecast and are smooth in X and time. The scale s² is replaced by its mean.
+with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². Samples drawn in this way have the mean and
+covariance of the forecast and are smooth in X and time. The scale s² is replaced by its mean.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Forecast:
         scale: Mean scale E s² of the members, `T x L x K`.
         totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
         worth: Σ w s² over the members of a pair, `T x L x P`.
-        pair: Index of the pair of rate and hazard of each member, `K`, int64.
+        pair: For each member, the index of its pair (rate, hazard), `K`, int64.
         first: -ln c(1) for each pair of rate and hazard, `P`.
         second: -ln b(1) for each pair, `P`.
         jumps: -ln(1 - h) for each pair, `P`.
@@ -123,7 +123,7 @@ class Forecast:
         Args:
             at: Points and times.
             earlier: The earlier of the two points' times, in the shape of the result.
-            between: The time between the two points, of the same shape.
+            between: The time between the two points, in the shape of the result.
             joint: Whether to compute covariances.
         """
 
@@ -163,7 +163,10 @@ class Forecast:
         return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
 
     def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
-        """Members' means per lengthscale, and means without decay or constant, `T x N x q x K`."""
+        """Per lengthscale, members' means, and means without decay and without the constant.
+
+        Both tensors of a lengthscale are `T x N x q x K`.
+        """
         c, _ = self.remaining(at[1])
         found = []
         for mean, (phi, _) in zip(self.running.mean, at[0]):
@@ -195,7 +198,7 @@ class Forecast:
         number = number.clamp_max(cumulative.shape[-1] - 1)
         place, member = number // K, number % K
         trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
-        # The vectors that c, √b, √(1 - b) and √(b - c²) multiply in θ, padded with zeros.
+        # In θ, the factors c, √b, √(1 - b) and √(b - c²) multiply four vectors, padded with zeros.
         size = (self.normals - COMMON) // 2
         vectors = flat.new_zeros(*number.shape, 4, size)
         constant = flat.new_zeros(number.shape)
@@ -229,7 +232,7 @@ class Forecast:
         for n, (phi, _) in enumerate(features):
             mine = (lengthscale == n).flatten(0, 2).any(0)
             some = vectors[..., mine, : phi.shape[-1]]
-            if sets == 1:  # one product suffices, because all sets share a function
+            if sets == 1:  # one product suffices, because all N sets of points share samples
                 value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
             else:
                 value = phi @ some.flatten(2, 3).mT

@@ -86,8 +86,9 @@ def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) 
 
     Args:
         running: The posterior after the newest observation.
-        passages: Pairs of the attenuation since the newest observation and the probability of a
-            jump since then, `T x K` each. Covariances are read once for all pairs.
+        passages: Pairs (attenuation, probability of a jump) for the time since the newest
+            observation, `T x K` each. Each covariance is read only once, whatever the number of
+            pairs.
     """
     total = running.log_weight.logsumexp(-1).softmax(-1)
     share, s2 = running.log_weight.softmax(-1), running.variances
@@ -147,9 +148,10 @@ class StackedMoments:
         # w_l C_l among the features of each lengthscale, and between features and the constant.
         self._blocks = tuple(part[:, :-1, :-1].contiguous() for part in shared)
         self._edges = tuple(part[:, -1:, :-1] for part in shared)
-        # Coefficients of quantities that are linear in the features, `T x r x (L + 2)`: the mean,
-        # the mean of each lengthscale minus the mean, and the covariances with the constant, Σ w_l
-        # C_l; and their values at zero features, `T x 1 x (L + 2)`.
+        # ``_line`` contains coefficients of quantities that are linear in the features,
+        # `T x r x (L + 2)`: the mean; the mean of each lengthscale minus the mean; and the
+        # covariances with the constant, Σ w_l C_l. ``_level`` contains the values of these
+        # quantities at zero features, `T x 1 x (L + 2)`.
         self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
         self._level = torch.cat([level, levels - level, corner], -1)
 
@@ -184,8 +186,9 @@ def drawn(
 ) -> tuple[Tensor, ...]:
     """A sample per trial: a random member, then a random function of this member at its mean scale.
 
-    The sample does not draw whether a jump has occurred since the newest observation. As in
-    predictions, the function has the mean and covariance over both cases, jump or not.
+    Whether a jump has occurred since the newest observation is not drawn at random. As in
+    predictions, the function has the mean and covariance of the mixture of both cases: a jump and
+    no jump.
 
     Args:
         running: The posterior of T trials after the newest observation.
@@ -251,7 +254,7 @@ class MixturePosterior(PointPosterior):
         return self._at(X[0] if same else X, self.parts)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        # Derivatives are with respect to the first coordinates only. The context comes last and is
+        # Derivatives are with respect to the chosen coordinates only. The context comes last and is
         # not chosen.
         dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
         mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
@@ -290,8 +293,8 @@ class MixtureInference(Inference):
         starts: Number of measurements that set the units.
         choosing: Whether moments are used for choices, not for predictions. Moments for choices
             assume no jump since the newest measurement. In more than three coordinates, where
-            features miss much variance, they also ignore the missing variance, because no
-            measurement reduces it.
+            features miss much variance, moments for choices also ignore the missing variance,
+            because no measurement reduces it.
     """
 
     def __init__(
@@ -331,7 +334,12 @@ class MixtureInference(Inference):
     def _in_units(
         self, data: Data, running: RunningMixture
     ) -> tuple[RunningMixture, Tensor | None]:
-        """The posterior in updated units, and which trials must process all data again, or None."""
+        """Update the units of a posterior.
+
+        Returns:
+            Two results: the posterior in the updated units; and the trials that must process all
+                data again, `T`, bool, or None if there are none.
+        """
         log, n, prior = data.history, data.rounds, bank_prior(data)
         if running.settled and not checks_clock(n):
             return running, None
@@ -352,7 +360,7 @@ class MixtureInference(Inference):
         return self._for_choosing(moments(running, [passage])[0], bank_prior(data))
 
     def _for_choosing(self, parts: Moments, prior: BankPrior) -> Moments:
-        """The moments; for choices, without the variance that features miss in many coordinates."""
+        """The moments, without missing variance if they are for choices in many coordinates."""
         if not self.choosing or len(prior.lower) + prior.context_dim <= WELL_APPROXIMATED:
             return parts
         return parts._replace(residual=torch.zeros_like(parts.residual))
