@@ -365,9 +365,9 @@ class BayesTV(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
 
     Here t is the round and d the dimension of the domain. The theorem assumes
-    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). The theorem does not cover early
-    rounds if a1 or b1 is so small that the argument of a root is negative; ``sqrt_beta`` then
-    raises a ``ValueError``.
+    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). If a1 or b1 is so small that the
+    argument of a root is negative in early rounds, the theorem does not cover these rounds, and
+    ``sqrt_beta`` raises a ``ValueError``.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).

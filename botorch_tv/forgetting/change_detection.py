@@ -100,7 +100,7 @@ class ConfirmedTrigger(EventTrigger):
 
     The first observation that contradicts the model is set aside, so the posterior ignores it. If
     the next ``confirm`` observations also contradict the model, all observations before the first
-    contradiction are forgotten. If one of these ``confirm`` observations agrees with the model, the
+    contradiction are forgotten. If any of these ``confirm`` observations agrees with the model, the
     observations that were set aside are dropped. A failed measurement neither contradicts the model
     nor agrees with it. Any reset restarts the count of contradictions.
 

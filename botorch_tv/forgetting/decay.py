@@ -186,7 +186,7 @@ class Wiener(Decay):
             prior=HalfNormalPrior(0.25),
             beside_scale=RatePrior(),
             fastest=1e3,
-            uncorrelated_beyond=9.0,  # then 90 % of the next observation's variance is from change
+            uncorrelated_beyond=9.0,  # at 9, 90 % of the next observation's variance is from change
             fast_start=0.1,
         )
     }

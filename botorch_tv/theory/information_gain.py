@@ -88,7 +88,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
 
 @checked
 def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation) -> Tensor:
-    """Information gain of observations one round apart whose noise grows with age.
+    """Information gain of observations in successive rounds, with noise that grows with age.
 
     With :class:`UncertaintyInjection` the gain is half of the logarithm in [M] (12).
 

@@ -153,8 +153,8 @@ def plot_mismatch(
 ) -> Figure:
     """Bounds on the error of the standard deviation of a static model, [ET] Figure 7.
 
-    Solid lines are the bounds of [ET], :func:`botorch_tv.theory.sd_mismatch`; dashed lines are
-    those of [B16] (82), √((3σ^-2 + σ^-4) N³ ε); the black line is the trivial bound.
+    Solid lines are the bounds of [ET], :func:`botorch_tv.theory.sd_mismatch`; dashed lines are the
+    bounds of [B16] (82), √((3σ^-2 + σ^-4) N³ ε); the black line is the trivial bound.
 
     Args:
         path: File for the picture; its ending selects the format.

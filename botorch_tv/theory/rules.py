@@ -89,8 +89,8 @@ def rexp3_period(horizon: int, arms: int, budget: float) -> int:
     """Δ = min(T, ⌈(K ln K)^(1/3) (T / V_T)^(2/3)⌉), the period of RExp3.
 
     This formula is Theorem 2 of Besbes, Gur, Zeevi (NeurIPS 2014) as given by two public
-    implementations; we have not read the paper. Regret is then of the order (K ln K)^(1/3)
-    V_T^(1/3) T^(2/3).
+    implementations; we have not read the paper. With the period Δ, the regret of RExp3 is of the
+    order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
 
     Args:
         horizon: Number of rounds T, at least 1.
