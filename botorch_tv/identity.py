@@ -60,7 +60,7 @@ def describe(value: object, path: str) -> Description:
 
     Args:
         value: The value, of any type.
-        path: The path of the value, which messages of errors name.
+        path: The path of the value, for error messages.
 
     Returns:
         The description, a JSON value.
@@ -77,7 +77,7 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
     Args:
         there: The description in a file.
         here: The present description.
-        path: The path of both descriptions within the whole description.
+        path: The path of ``there`` and ``here`` in the two complete descriptions.
 
     Returns:
         A list with one phrase per difference.
@@ -244,7 +244,7 @@ class _Describer:
     def _named(
         self, names: Mapping[str, object], path: str, held: bool = False
     ) -> dict[str, Description]:
-        """The values of names in a function's code, if results may depend on them."""
+        """Describe the named values on which results may depend, by name."""
         found: dict[str, Description] = {}
         for name, part in names.items():
             if _counts(name, part, held):
@@ -258,9 +258,9 @@ class _Describer:
 def _counts(name: str, value: object, held: bool) -> bool:
     """Whether a named value in code is described, because results may depend on it.
 
-    Objects of libraries count if they are in the closure or the defaults of a function. Under a
-    name with a leading underscore, only immutable values count; other values are taken for caches
-    or counters.
+    Objects of libraries are described only if they are in the closure or the defaults of a
+    function. Under a name with a leading underscore, only functions, classes and immutable values
+    are described, because other values may be caches or counters.
     """
     if isinstance(value, types.FunctionType):
         return is_users(value.__globals__.get("__name__")) or value.__closure__ is not None
@@ -288,7 +288,7 @@ def _members(kind: type) -> Iterator[tuple[str, object]]:
 def _globals_used(
     used: set[str], scope: Mapping[str, object], at: str = "", above: tuple[object, ...] = ()
 ) -> dict[str, object]:
-    """The globals with given names, and such globals of a user's module among them."""
+    """The globals named in ``used``; for a user's module, its globals named in ``used``."""
     found: dict[str, object] = {}
     for name in sorted(used & scope.keys()):
         value, own = scope[name], f"{at}{name}"
@@ -378,7 +378,7 @@ def _source(function: types.FunctionType) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _definitions(text: str) -> tuple[dict[tuple[str, int], list[ast.AST]], set[types.CodeType]]:
-    """A file's functions, without docstrings, by name and line; and all of its compiled code."""
+    """A file's functions (without docstrings) by name and line, and the file's compiled code."""
     nodes: dict[tuple[str, int], list[ast.AST]] = {}
     try:
         tree, codes = ast.parse(text), [compile(text, "", "exec", dont_inherit=True)]

@@ -26,7 +26,7 @@ Ties = Literal["first", "random"]
 class Candidates(ABC):
     """The posterior of the current objective at M candidates: arms of a grid, or points of a box.
 
-    On a grid all arms are candidates. On a box ``mean``, ``sd`` and :meth:`sample` are available
+    On a grid all arms are candidates. On a box, ``mean``, ``sd`` and :meth:`sample` are available
     only for the candidates that a score function receives, and for the result of :meth:`at`. An
     exploration that passes a score function to :meth:`argmax` works on grids and on boxes.
 
@@ -37,7 +37,7 @@ class Candidates(ABC):
         memory: The exploration's memory of earlier rounds; see
             :class:`~botorch_tv.forgetting.base.Part`.
         scratch: Reusable memory for intermediate results.
-        mean: Posterior mean minus the prior mean, which is a constant, `batch_shape x M`.
+        mean: Posterior mean minus the constant prior mean, `batch_shape x M`.
         sd: Posterior standard deviation, `batch_shape x M`.
         tight_sd: σ̃ of :class:`TightConfidence`, `batch_shape x M`; on grids only.
         sqrt_beta: √beta of the strategy's confidence schedule, the factor on ``sd`` in confidence
@@ -74,9 +74,8 @@ class Candidates(ABC):
         """The best observation in use, minus the prior mean, `batch_shape x 1`.
 
         The best observation is the largest when maximising, and the smallest when minimising.
-        Without data the result is 0. An expert's answers do not count as observations here.
-        Observations are noisy and may be outdated, so under drift :attr:`incumbent` is more
-        informative.
+        Without data the result is 0. An expert's answers are ignored. Observations are noisy and
+        may be outdated, so under drift :attr:`incumbent` is more informative.
         """
 
     @property
@@ -120,8 +119,8 @@ class Candidates(ABC):
             unit: Scores tie if they differ by less than 1e-7 times this number; ``scale`` by
                 default.
             first_without_data: Whether a trial without data ignores the scores and takes the first
-                arm of a grid, or the centre of a box. With ``ties="random"`` such a trial takes a
-                random arm.
+                arm of a grid, or the centre of a box. With ``ties="random"``, a trial without data
+                takes a random arm.
             ties: Which arm of a grid to take if several arms tie: the ``"first"``, or a uniformly
                 ``"random"`` arm.
 
@@ -194,8 +193,8 @@ class Exploration(Part):
     def score(self, candidates: Candidates) -> Tensor:
         """The score of each candidate, `batch_shape x M`.
 
-        On a box the score must be differentiable with respect to the points. Each call is then for
-        a group of trials, and the batch shape has one dimension.
+        On a box, the score must be differentiable with respect to the points. On a box, the batch
+        shape has one dimension, because each call is for a group of trials.
 
         Args:
             candidates: The candidates.
@@ -246,13 +245,15 @@ class _BreaksTies(Exploration):
 
 
 class UpperConfidence(_BreaksTies):
-    """Play the largest mean(x) + √beta sd(x); the smallest mean(x) - √beta sd(x) when minimising.
+    """Play the point with the largest upper confidence bound mean(x) + √beta sd(x).
+
+    When minimising, play the point with the smallest lower bound mean(x) - √beta sd(x).
 
     Args:
         ties: Which arm of a grid to play if several arms tie: the ``"first"``, which is
-            reproducible, or a ``"random"`` arm. Arms tie if their bounds differ by less than 1e-7
-            prior standard deviations, as in unexplored regions. The papers give no rule for ties.
-            The rule matters if ties extend over a large part of the domain.
+            reproducible, or a ``"random"`` arm. Arms tie if their confidence bounds differ by less
+            than 1e-7 prior standard deviations, as in unexplored regions. The papers give no rule
+            for ties. The choice of ``ties`` matters if many arms tie.
 
     Raises:
         ValueError: If ``ties`` is neither ``"first"`` nor ``"random"``.
@@ -263,7 +264,9 @@ class UpperConfidence(_BreaksTies):
 
 
 class TightConfidence(_BreaksTies):
-    """Play the largest mean(x) + √β σ̃(x), [W22] Theorem 2; mirrored when minimising.
+    """Play the point with the largest mean(x) + √β σ̃(x), [W22] Theorem 2.
+
+    When minimising, play the point with the smallest mean(x) - √β σ̃(x).
 
     WGP-UCB uses the posterior variance var(x) = k(x, x) - kᵀ(K + N)⁻¹k. Here K is the covariance
     matrix of the observations, k their covariances with x, and N the diagonal matrix of their noise
@@ -327,19 +330,19 @@ class _Improves(_BreaksTies):
 
 
 class ExpectedImprovement(_Improves):
-    """Play the largest E[max(f(x) - m, 0)], where m is the incumbent.
+    """Play the point with the largest E[max(f(x) - m, 0)], where m is the incumbent.
 
-    With u = (mean(x) - m) / sd(x) this expectation is sd(x) (φ(u) + u Φ(u)). Candidates are
+    The expectation equals sd(x) (φ(u) + u Φ(u)) with u = (mean(x) - m) / sd(x). Candidates are
     compared by the logarithm of the expectation, because the expectation itself falls below any
     tolerance when the posterior is narrow.
 
     Args:
         ties: See :class:`UpperConfidence`.
         incumbent: Which incumbent m to use. ``"posterior"`` is the best posterior mean among the
-            points observed; it forgets old data as the posterior does. ``"observed"`` is the best
-            observation in use; textbooks use it for exact observations of a static objective. With
-            noise, the best observation is usually better than the objective at its point, and this
-            difference increases exploration.
+            points observed; like the posterior, this incumbent forgets old data. ``"observed"`` is
+            the best observation in use; textbooks use it for exact observations of a static
+            objective. With noise, the best observation is usually better than the objective at its
+            point, and this difference increases exploration.
 
     Raises:
         ValueError: If ``ties`` or ``incumbent`` is not an allowed value.
@@ -351,11 +354,11 @@ class ExpectedImprovement(_Improves):
 
 
 class ProbabilityOfImprovement(_Improves):
-    """Play the largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
+    """Play the point with the largest P(f(x) > m) = Φ(u), where m is the incumbent.
 
-    Candidates are compared by u, because Φ is increasing. If m is the best posterior mean, u is 0
-    at the incumbent and usually negative elsewhere, so this exploration seldom leaves the arm that
-    it plays first.
+    Candidates are compared by u = (mean(x) - m) / sd(x), because Φ is increasing. If m is the best
+    posterior mean, u is 0 at the incumbent and usually negative elsewhere, so this exploration
+    seldom leaves the arm that it plays first.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -378,12 +381,14 @@ class UniformChoice(Plain):
 
 @dataclass(frozen=True)
 class BestMean(_BreaksTies):
-    """Play the largest mean(x) - caution sd(x), without exploration; mirrored when minimising.
+    """Play the point with the largest mean(x) - caution sd(x), without exploration.
+
+    When minimising, play the point with the smallest mean(x) + caution sd(x).
 
     Args:
         ties: See :class:`UpperConfidence`.
-        caution: Number of standard deviations between the mean and the bound. The bound lies below
-            the mean when maximising, and above the mean when minimising.
+        caution: Number of standard deviations that the score subtracts from the mean (adds to the
+            mean when minimising).
     """
 
     caution: float = 0.0
@@ -421,11 +426,11 @@ def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | No
 def log_expected_excess(u: Tensor) -> Tensor:
     """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] with z standard normal.
 
-    Let h(u) = φ(u) + u Φ(u) and a = |u|. Then h(-a) = φ(a) g with g = 1 - a √(π/2) erfcx(a / √2).
-    For large a the two terms of g cancel, so g is replaced by (1 - 3 / a²) / a². For positive u the
-    result follows from h(a) = h(-a) + a.
+    Let h(u) = φ(u) + u Φ(u) and a = |u|. For negative u, h(u) = φ(a) g(a), where
+    g(a) = 1 - a √(π/2) erfcx(a / √2). For large a the two terms of g(a) almost cancel, so g(a) is
+    replaced by (1 - 3 / a²) / a². For positive u, h(u) = h(-u) + u.
     """
-    # At |u| = limit the exact form of g and its replacement have the same error: the machine's
+    # At a = limit, the exact form of g(a) and its replacement have the same error: the machine's
     # precision to the power 2/3.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
     # A search that starts at the incumbent starts at u = 0, where torch.abs has the derivative 0.
@@ -461,8 +466,8 @@ class Forced(Exploration):
     """Another exploration, mixed with occasional uniformly random choices.
 
     A detector finds changes only where the bandit measures, and a bandit that is certain of its
-    optimum measures only there. Forced exploration finds changes everywhere [Liu, Lee, Shroff, AAAI
-    2018].
+    optimum measures only there. Random choices also find changes where the bandit would not measure
+    otherwise [Liu, Lee, Shroff, AAAI 2018].
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].

@@ -3,8 +3,8 @@
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
 when they are constructed, so this module has classes for them. Noisy expected improvement needs the
 present because its incumbents are current values. The knowledge gradient needs the present because
-its search includes the best points of fantasies. Importing this module registers both classes with
-``get_acqf_input_constructor``, for BoTorch and Ax.
+its search includes the best points of fantasies. Importing this module registers the classes for
+these two acquisition functions with ``get_acqf_input_constructor``, for BoTorch and Ax.
 """
 
 from __future__ import annotations
@@ -93,9 +93,10 @@ class Placement:
         moved = self(X)
         if self.has_time(X) and not torch.equal(moved, X.expand_as(moved)):
             warnings.warn(
-                f"candidates have times other than now, {self.now.tolist()}. They are evaluated at "
-                "now, but the search returns the other times. Search the columns other than time, "
-                f"or pass fixed_features={{{self.time_dim}: now}} to optimize_acqf.",
+                f"candidates have times other than now, {self.now.tolist()}. The candidates "
+                "are evaluated at now, but the search returns them with the times given. Search "
+                "only the columns other than time, or pass "
+                f"fixed_features={{{self.time_dim}: now}} to optimize_acqf.",
                 InputDataWarning,
                 stacklevel=3,
             )
@@ -115,8 +116,8 @@ class Placement:
 
         Args:
             model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models that contains such a
-                model, or any BoTorch model with training inputs. For a ``MultiTaskGP``, the points
-                to be moved have no column of tasks, as in calls of its posterior for all tasks.
+                model, or any BoTorch model with training inputs. Points for a ``MultiTaskGP`` have
+                no column of tasks; the model's ``output_tasks`` selects the tasks.
             now: The present, a scalar or `batch_shape`; None for the model's ``now``.
             time_dim: Index of the time column in the training inputs; None for the model's
                 ``time_dim``.
@@ -191,9 +192,10 @@ def at_present(
 ) -> AcquisitionFunction:
     """Evaluate an acquisition function at the present.
 
-    The result accepts two forms of input. If ``optimize_acqf`` searches only the columns other than
-    time, the input is `b x q x (d - 1)`. If ``optimize_acqf`` searches all columns, the input is
-    `b x q x d`, and the present replaces the time in the input, as with ``fixed_features``.
+    The returned acquisition function accepts two forms of input. If ``optimize_acqf`` searches only
+    the columns other than time, the input is `b x q x (d - 1)`. If ``optimize_acqf`` searches all
+    columns, the input is `b x q x d`, and the present replaces the time in the input, as with
+    ``fixed_features``.
 
     Analytic and Monte Carlo acquisition functions are supported. ``qKnowledgeGradient`` is also
     supported; BoTorch's ``FixedFeatureAcquisitionFunction`` does not support it.
@@ -245,11 +247,11 @@ def at_present(
             if not torch.equal(points, place(points)):
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points at times other than the "
-                    "present, when the objective had other values. Move these points to the "
-                    "present, and draw their outputs there; if they are a candidate_set, move "
+                    "present, when the objective had other values. Move the points to the "
+                    "present, and draw the model's outputs there. To move a candidate_set, move "
                     "train_inputs, too. Set pending points by set_X_pending() on the result of "
                     "at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
-                    "baseline.",
+                    "baseline to the present.",
                     InputDataWarning,
                     stacklevel=2,
                 )
@@ -287,8 +289,9 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
     """Pending points in the baseline of an incremental noisy expected improvement; None if none.
 
-    ``X_pending`` of such a function is None, although the function has pending points. BoTorch
-    extends ``X_pending`` by sequential candidates, and would therefore lose these pending points.
+    The attribute ``X_pending`` of an incremental function is None, although the function has
+    pending points. BoTorch appends sequential candidates to ``X_pending``, so it would lose the
+    pending points in the baseline.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
     return pending if pending.shape[-2] else None
@@ -322,8 +325,8 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
     def X_pending(self) -> Tensor | None:
         """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times.
 
-        BoTorch appends sequential candidates to these points. If BoTorch searches only the columns
-        other than time, the candidates have no times.
+        BoTorch appends sequential candidates to the pending points. If BoTorch searches only the
+        columns other than time, the candidates have no times.
         """
         X: Tensor | None = getattr(self.acq_function, "X_pending", None)
         for part in _parts(self.acq_function):
@@ -344,8 +347,9 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
 class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
     """The one-shot knowledge gradient, with measurement and final choice at the present.
 
-    Candidates, fantasies and the best points of the fantasies are all at the present. With age
-    noise, fantasies have the noise of a new measurement.
+    Candidates, fantasies and the best points of the fantasies are all at the present. If the noise
+    variance grows with the age of a measurement, fantasies have the noise variance of a new
+    measurement.
 
     Args:
         model: As in ``qKnowledgeGradient``.
@@ -385,7 +389,8 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
 
         Args:
             X: Candidates, `b x q x (d - 1)`, or with a column of time that is replaced.
-            bounds: Bounds of the search, `2 x (d - 1)`, or with a column of time, which is ignored.
+            bounds: Bounds of the search, `2 x (d - 1)`, or `2 x d`, where the bounds of time are
+                ignored.
             kwargs: Options of the search, as in ``qKnowledgeGradient``.
         """
         value: Tensor = super().evaluate(self.project(X), bounds=bounds, **kwargs)

@@ -151,13 +151,13 @@ class Fixed(InformationGain):
 class Greedy(InformationGain):
     """An upper bound on the maximum gain γ of [C17] §3.1: the greedy gain divided by 1 - 1/e.
 
-    Nemhauser, Wolsey and Fisher (1978) prove that greedy choice attains at least 1 - 1/e of
-    the maximum. Windows, resets, and noise that grows with age can only lower the gain, so the
-    bound also holds with them. Decay of covariance (Markov, Wiener) can raise the gain, so the
-    bound does not hold with decay.
+    By Nemhauser, Wolsey and Fisher (1978), a greedy choice of arms attains at least the
+    fraction 1 - 1/e of the maximum gain. Windows, resets, and noise that grows with age can only
+    lower the gain, so the bound also holds with them. Decay of covariance (Markov, Wiener) can
+    raise the gain, so the bound does not hold with decay.
 
     Args:
-        values: The bound after 0, 1, 2, ... rounds; see :meth:`of`.
+        values: Upper bounds on the gain after 0, 1, 2, ... rounds; see :meth:`of`.
     """
 
     values: tuple[float, ...]
@@ -179,17 +179,18 @@ class Greedy(InformationGain):
 
         Each greedy observation is made at the arm with the largest posterior variance.
 
-        The bound holds because the gain is monotone and submodular in the multiset of arms played.
-        Each step is a rank-one update of the covariance in float64, at a cost of O(M²).
+        The result is an upper bound because the gain is monotone and submodular in the multiset of
+        arms played. Each greedy observation requires a rank-one update of the covariance in
+        float64, at a cost of O(M²).
 
         Args:
             covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
             noise: Noise variance σ² (λ in [C17]), positive.
-            horizon: Largest number of observations, at least 1. The bound then covers rounds 1 to
+            horizon: Largest number of observations, at least 1. The result covers rounds 1 to
                 horizon + 1.
 
         Returns:
-            The bound after 0 to ``horizon`` observations.
+            A :class:`Greedy` with upper bounds on the gain of 0, 1, ..., ``horizon`` observations.
 
         Raises:
             InputDataError: If ``covariance`` is not a covariance matrix.
@@ -278,11 +279,11 @@ class _Checked(Width):
 
 @dataclass(frozen=True)
 class Logarithmic(_Checked):
-    """The width of the papers' experiments: √(c1 ln(c2 t)), [B16] §5.
+    """√beta = √(c1 ln(c2 t)) in round t, as in the experiments of [B16] §5 and [ET].
 
     [B16] uses c1 = 0.8, with c2 = 4 on synthetic objectives and c2 = 0.4 on measured data; [ET]
-    uses c1 = 0.4, c2 = 4. With c2 < 1 the logarithm is negative in the first rounds. In these
-    rounds the logarithm is replaced by 0, so the strategy does not explore.
+    uses c1 = 0.4, c2 = 4. As long as c2 t < 1, ln(c2 t) is replaced by 0, so the strategy does not
+    explore.
 
     Args:
         c1: Factor on the logarithm, at least 0.
@@ -364,9 +365,9 @@ class BayesTV(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
 
     Here t is the round and d the dimension of the domain. The theorem assumes
-    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). The theorem does not cover early
-    rounds if a1 or b1 is so small that the argument of a root is negative; ``sqrt_beta`` then
-    raises a ``ValueError``.
+    P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). If a1 or b1 is so small that the
+    argument of a root is negative in early rounds, the theorem does not cover these rounds, and
+    ``sqrt_beta`` raises a ``ValueError``.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).

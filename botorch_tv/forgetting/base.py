@@ -1,7 +1,7 @@
 """Base classes of decays, inflations and retentions, with classes for parameters and the log.
 
-During learning, the unit of time is the median time between observations. The same initial values,
-bounds and priors then suit times in seconds and times in days. Each parameter declares how its
+During learning, the unit of time is the median time between observations, so the same initial
+values, bounds and priors suit times in seconds and times in days. Each parameter declares how its
 value depends on the unit of time.
 """
 
@@ -43,9 +43,9 @@ class Parameter:
         prior: Prior of the value; for a retained fraction γ, prior of 1 - γ. None for no prior.
         beside_scale: Prior for models that standardise outcomes and also learn the variance; None
             to use ``prior`` in these models, too.
-        fastest: A tighter bound that limits the speed of change in searches by
-            :class:`~botorch_tv.learning.Refit`. It replaces ``lower`` for a retained fraction, and
-            ``upper`` for any other parameter. With None, searches use ``lower`` and ``upper``.
+        fastest: Value of the fastest change that searches by :class:`~botorch_tv.learning.Refit`
+            consider. For a retained fraction it replaces the bound ``lower``, for any other
+            parameter the bound ``upper``. None if searches use ``lower`` and ``upper`` unchanged.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
         fast_start: Start of a strategy's second search, and of any search that would otherwise
@@ -72,7 +72,9 @@ class Parameter:
         return self.share is not None or self.lower == 0
 
     def natural(self, value: Tensor) -> Tensor:
-        """The quantity that scales with a power of the time unit: -ln(1 - ε), -ln γ, or the value.
+        """The natural value: -ln(1 - ε) or -ln γ for a fraction, otherwise the value itself.
+
+        The natural value scales with a power of the unit of time.
 
         Args:
             value: Value of the parameter, any shape.
@@ -115,7 +117,7 @@ class Parameter:
         return self.number(low), self.number(high)
 
     def presumed(self, value: Tensor) -> Tensor:
-        """The quantity that has the prior: 1 - γ for a retained fraction γ, else the value.
+        """The quantity to which the prior applies: 1 - γ for a retained γ, else the value itself.
 
         The method is its own inverse.
 
@@ -141,10 +143,10 @@ class Parameter:
         return factor**-power
 
     def natural_counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The natural value in a unit of time that is ``factor`` times the present unit.
+        """The natural value in a unit of time that is ``factor`` times as long as the current unit.
 
         Args:
-            value: Value in the present unit, any shape.
+            value: Value in the current unit of time, any shape.
             factor: Factor by which the unit grows, positive, any shape.
             others: Values of all parameters, as for :meth:`stretch`.
 
@@ -154,10 +156,10 @@ class Parameter:
         return self.natural(value) * self.stretch(factor, others)
 
     def counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The value in a unit of time that is ``factor`` times the present unit.
+        """The value in a unit of time that is ``factor`` times as long as the current unit.
 
         Args:
-            value: Value in the present unit, any shape.
+            value: Value in the current unit of time, any shape.
             factor: Factor by which the unit grows, positive, any shape.
             others: Values of all parameters, as for :meth:`stretch`.
 
@@ -186,8 +188,8 @@ NEGLIGIBLE = 1e-9
 def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
     """The median time between successive observations, in the unit of ``times``.
 
-    With this median as the unit of time, initial values, step sizes and priors scale with the data.
-    Learning then finds the same rates for any unit of ``times``.
+    Learning uses the median as the unit of time, so initial values, step sizes and priors scale
+    with the data. Therefore learning finds the same rates for any unit of ``times``.
 
     Args:
         times: Times of observations, `... x n`, in any order; equal times count once.
@@ -245,7 +247,8 @@ class Log:
         since: Number t' of rounds since the last reset by any rule, including the current round,
             `batch_shape`, int64.
         first_time: Time of the very first observation, `batch_shape`, float64.
-        newest: The observation just made, which is the last row; None before a choice.
+        newest: The observation just made, which is the last row; None if the log is read before a
+            choice.
         reset: For each trial, whether it was reset in this round, `batch_shape`, bool; set only in
             :meth:`Part.update`, None in other methods.
         memory: The memory of the retention or exploration that reads the log; see
@@ -412,9 +415,9 @@ class Decay:
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         """Factor ``v`` on the prior variance at a time after the origin.
 
-        Time counts from the last reset or, if there was none, from the first observation. If a
-        subclass overrides ``covariance``, the default is the diagonal of this covariance; otherwise
-        the default is 1.
+        Time counts from the last reset or, if there was none, from the first observation. By
+        default the factor is 1 or, if a subclass overrides ``covariance``, the covariance of each
+        time with itself.
 
         Args:
             elapsed: Time since the origin, at least 0, any shape.
@@ -496,7 +499,7 @@ class Retained(NamedTuple):
         reset: For each trial, whether to reset it, `batch_shape`, bool; or a single bool for all
             trials.
         aside: For each row, whether to ignore it for now, `batch_shape x n`, bool; None to ignore
-            none. A row returns as soon as the rule no longer marks it.
+            none. An ignored row is used again as soon as ``aside`` is False for it.
     """
 
     newest: int | None = None
@@ -511,8 +514,8 @@ class Retention(Part, ABC):
 
     A rule implements :meth:`keep`, which uses the log and optionally the rule's own memory; see
     :class:`~botorch_tv.forgetting.base.Part`. Several rules can be combined, for example
-    ``retention=(SlidingWindow(20), EventTrigger(0.1))``. A row is then retained if all rules retain
-    it, and a reset by any rule resets all rules.
+    ``retention=(SlidingWindow(20), EventTrigger(0.1))``. If several rules are combined, a row is
+    retained only if all rules retain it, and a reset by any rule resets all rules.
 
     Example:
         >>> class Sessions(Retention):

@@ -19,10 +19,10 @@ TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], 
 def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: float) -> Tensor:
     """Half-width of the band around a prediction, [ET] eq. (10)-(11) and Lemma 3.
 
-    The half-width is sqrt(2 L) (sd + σ) with L = ln(π² t'² / (3 δ_B)), where t' is the number of
-    rounds since the last reset. See :func:`prediction_error` for the arguments.
+    The half-width of the band is sqrt(2 L) (sd + σ) with L = ln(π² t'² / (3 δ_B)), where t' is the
+    number of rounds since the last reset. See :func:`prediction_error` for the arguments.
     """
-    # The constant is 2 L for t' = 1. The logarithm of delta is computed separately, because 1 /
+    # ``constant`` is 2 L at t' = 1. The logarithm of delta is computed separately, because 1 /
     # delta may overflow.
     constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
     level = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4).sqrt_()
@@ -100,17 +100,17 @@ class ConfirmedTrigger(EventTrigger):
 
     The first observation that contradicts the model is set aside, so the posterior ignores it. If
     the next ``confirm`` observations also contradict the model, all observations before the first
-    contradiction are forgotten. If any of them agrees with the model, the rule drops the
-    observations that it set aside. A failed measurement neither contradicts the model nor agrees
-    with it. Any reset restarts the count of contradictions.
+    contradiction are forgotten. If any of these ``confirm`` observations agrees with the model, the
+    observations that were set aside are dropped. A failed measurement neither contradicts the model
+    nor agrees with it. Any reset restarts the count of contradictions.
 
-    An :class:`EventTrigger` resets at the first contradiction. This rule resets at least
-    ``confirm`` rounds later, and only after a first contradiction. For both rules, the probability
-    that a static objective ever causes a reset is therefore at most δ_B.
+    An :class:`EventTrigger` resets at the first contradiction. A ``ConfirmedTrigger`` resets only
+    after a first contradiction, and at least ``confirm`` rounds after it. Therefore the probability
+    that a static objective ever causes a reset is at most δ_B for a ``ConfirmedTrigger``, too.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
     contradictions so far, and the number of all rounds before the first of these contradictions.
-    The second number is arbitrary if there is no contradiction.
+    If there is no contradiction, the number of rounds before the first contradiction is arbitrary.
 
     Args:
         delta: Bound δ_B, in (0, 1), on the probability that a static objective ever causes a
@@ -180,8 +180,8 @@ class GLRTrigger(Retention):
 
     If the objective is static and the model's kernel and noise are correct, the standardised
     residuals e = (y - mean) / sqrt(sd² + σ²) are independent and standard normal. After every
-    observation the generalised likelihood ratio [Lorden 1971] tests whether their mean changed from
-    0 to some μ, w rounds ago:
+    observation the generalised likelihood ratio [Lorden 1971] tests whether the mean of e changed
+    from 0 to some μ, w rounds ago:
 
         G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   summed over the w newest residuals.
 
@@ -190,13 +190,13 @@ class GLRTrigger(Retention):
     bound limits the probability of any trigger on a static objective to δ.
     :class:`~botorch_tv.forgetting.EventTrigger` has the same bound, but tests single residuals.
 
-    Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) restart bandit algorithms when such a
-    detector finds a change. Besson, Kaufmann, Maillard and Seznec (JMLR 2022) apply such a detector
-    to the rewards of every arm. This class tests the residuals of predictions, and its threshold
-    differs from theirs.
+    Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) restart bandit algorithms when a
+    generalised likelihood ratio detects a change. Besson, Kaufmann, Maillard and Seznec (JMLR 2022)
+    apply a generalised likelihood ratio to the rewards of every arm. A ``GLRTrigger`` tests the
+    residuals of predictions, with a threshold that differs from the thresholds in these papers.
 
     The memory holds the standardised residuals since the last reset, newest first, `batch_shape x
-    longest`, and their number, `batch_shape`. Entries beyond this number are arbitrary.
+    longest`, and their number, `batch_shape`. Entries beyond the number of residuals are arbitrary.
 
     Args:
         delta: Bound δ, in (0, 1), on the probability of any trigger on a static objective.
@@ -225,16 +225,18 @@ class GLRTrigger(Retention):
     def keep(self, log: Log) -> Retained:
         if log.newest is None:
             return Retained()
-        # The number t' shows a reset by another rule before this round; the memory does not.
+        # A reset by another rule before this round changes the number of rounds t', but not the
+        # memory.
         errors = self._errors(log, log.since - 1)
         # A failed measurement adds no residual, but its round counts in the threshold.
         fired = self.statistic(*errors) > self.threshold(log.since)
         return Retained(newest=1, where=fired, reset=fired)
 
     def update(self, log: Log) -> tuple[Tensor, Tensor]:
-        # Here t' already counts the next round. If a reset came just before this observation, t' is
-        # 2 (this round and the next), and the statistic contains the residual of this observation.
-        # If this observation caused the reset, t' is 1, and the statistic excludes the residual.
+        # Here the number of rounds t' already includes the next round. If a reset came just before
+        # this observation, t' is 2 (this round and the next), and the next test includes the
+        # residual of this observation. If this observation caused a reset, t' is 1 (the next
+        # round), and the next test excludes the residual of this observation.
         return self._errors(log, (log.since - 2).clamp_min(0))
 
     def statistic(self, e: Tensor, number: Tensor) -> Tensor:

@@ -54,7 +54,8 @@ def require_sound(decay: Decay) -> None:
     time = torch.tensor(SPANS, dtype=torch.float64, device="cpu").unsqueeze(-1) * unit
     s, t = time.unsqueeze(-1), time.unsqueeze(-2)
     covariance = _elementwise(decay, decay.covariance(s, t), (*time.shape, TIMES))
-    # A growing variance may overflow in the longest intervals; such intervals are not checked.
+    # A growing variance may overflow in the longest intervals. Intervals with an overflow are not
+    # checked.
     counted = covariance.isfinite().flatten(1).all(-1)
     counted[:ORDINARY] = True
     s, covariance = s[counted].expand(-1, -1, TIMES), covariance[counted]

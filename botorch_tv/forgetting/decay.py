@@ -14,8 +14,8 @@ decay defines ``attenuation`` alone (for a stationary decay of variance 1), ``at
             return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
 
 The class attribute ``parameters`` declares the learnable parameters. In each call, the formula must
-read the values of the parameters from the attributes of the same names. These values are tensors
-during learning, and numbers otherwise.
+read the values of the parameters from the attributes of the same names. During learning the values
+are tensors, otherwise numbers.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class RatePrior(Prior):  # type: ignore[misc]
     lengthscale is wrong, a rate that is far too high.
 
     Args:
-        mode: m, positive: the mode plus the offset.
-        spread: s, positive: the standard deviation of ln(r + c) before truncation.
-        offset: c, positive: a rate that is practically zero.
+        mode: The mode of the prior plus the offset: the m of the formula, positive.
+        spread: Standard deviation of ln(r + c) before truncation: the s of the formula, positive.
+        offset: A rate of change that is practically zero: the c of the formula, positive.
         upper: Upper end of the support; infinite by default.
     """
 
@@ -76,7 +76,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         TorchModule.__init__(self)
         super().__init__(validate_args=False)
         self._upper = upper
-        # r + c has a truncated log-normal distribution with this location and scale.
+        # r + c has a truncated log-normal distribution with location ``loc`` and scale ``scale``.
         self.register_buffer("loc", torch.tensor(math.log(mode) + spread**2))
         self.register_buffer("scale", torch.tensor(float(spread)))
         self.register_buffer("offset", torch.tensor(float(offset)))
@@ -166,7 +166,8 @@ class Markov(Decay):
 class Wiener(Decay):
     """The objective is a random walk: its variance grows by σ_w² k(x, x) per unit of time.
 
-    The covariance is multiplied by 1 + σ_w² min(t, t'). UI-TVBO in [ET] uses this model.
+    The covariance is multiplied by 1 + σ_w² min(t, t'). The strategy UI-TVBO in [ET] assumes this
+    random walk.
 
     Args:
         sigma_w2: Variance σ_w² gained per unit of time, relative to the kernel's variance; at
@@ -185,7 +186,7 @@ class Wiener(Decay):
             prior=HalfNormalPrior(0.25),
             beside_scale=RatePrior(),
             fastest=1e3,
-            uncorrelated_beyond=9.0,  # then 90 % of the next observation's variance is from change
+            uncorrelated_beyond=9.0,  # at 9, 90 % of the next observation's variance is from change
             fast_start=0.1,
         )
     }
@@ -212,10 +213,10 @@ def _log_retained(epsilon: float | Tensor) -> float | Tensor:
 class PeriodicMarkov(Decay):
     """A periodic objective that changes slowly from cycle to cycle.
 
-    The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²). This
-    is the factor of :class:`Markov` times the periodic covariance of MacKay (1998). TV-BayesOpt of
-    Fleming et al., PLOS Comput. Biol. 19 (2023), also combines "a gradual forgetting and periodic
-    covariance functions".
+    The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²). The
+    first factor is that of :class:`Markov`, the second factor is the periodic covariance of MacKay
+    (1998). TV-BayesOpt of Fleming et al., PLOS Comput. Biol. 19 (2023), also combines "a gradual
+    forgetting and periodic covariance functions".
 
     Args:
         epsilon: Rate of change ε per unit of time, in [0, 1].
@@ -251,7 +252,7 @@ class PerTrial(Decay):
     """A decay with learned parameter values for each trial.
 
     Args:
-        decay: The decay that gives the formula.
+        decay: The decay whose formula is evaluated with the learned values.
         values: Values of all parameters that the decay declares, `batch_shape` each, measured in
             each trial's ``unit``.
         unit: Length of the unit of time of ``values``, in the unit of the data's times,

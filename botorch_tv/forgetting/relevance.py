@@ -42,14 +42,14 @@ class WassersteinRemoval(Retention):
         worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ_ij P_ij C_ij).
 
     The budget b starts at 1 and grows by the factor 1 + alpha per time l_T = -2 / ln(1 - ε). After
-    every round, the row of least worth is removed as long as its 1 + worth is less than b; each
-    removal divides b by this 1 + worth. At most 8 rows are removed per round, and at least 2 rows
-    remain.
+    every round, if the least worth of all rows is less than b - 1, its row is removed and b is
+    divided by 1 + worth. This step is repeated until the least worth is at least b - 1. At most 8
+    rows are removed per round, and at least 2 rows remain.
 
-    The objective is assumed to be a Markov process with rate of change ε. The paper describes this
-    process by a Matérn-1/2 kernel of time with lengthscale l_T. The integrals are over unbounded
-    space, as in the paper's closed forms; the authors' package limits each integral to 1, the
-    volume of their domain.
+    The objective is assumed to be a Markov process with rate of change ε. The paper describes the
+    Markov process by a Matérn-1/2 kernel of time with lengthscale l_T. The integrals are over
+    unbounded space, as in the paper's closed forms; the authors' package limits each integral to 1,
+    the volume of their domain.
 
     The memory holds Σ ln(1 + worth) of all removed rows, `batch_shape`, and the rows to remove
     before the next choice, `batch_shape x n`, bool.
@@ -61,7 +61,7 @@ class WassersteinRemoval(Retention):
         nu: Smoothness of a Matérn kernel, 0.5, 1.5 or 2.5; infinite for the squared exponential.
         variance: The kernel's variance.
         alpha: Relative growth of the budget per time l_T = -2 / ln(1 - ε), at least 0; 0 removes
-            nothing. The authors' package uses 0.25.
+            nothing. The default 0.25 is the value in the authors' package.
         mean: Prior mean of the objective.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Window starts of W-SparQ-GP-UCB, [M] §3.3. This is not a retention rule.
+"""Window starts of W-SparQ-GP-UCB, [M] §3.3. The module defines no retention.
 
-Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1. These are the only
-integers that satisfy [M] eq. (32). Starts depend only on α~/α and are computed exactly. α~ and α
+Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1. These integers t_j
+are the only solution of [M] eq. (32). Starts depend only on α~/α and are computed exactly. α~ and α
 are read as their printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
 """
 
@@ -31,7 +31,7 @@ def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
         start: Round t_j in which window j starts, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
         alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
-            Larger values give longer windows.
+            A larger α~ gives longer windows.
 
     Raises:
         ValueError: If an argument is out of range.

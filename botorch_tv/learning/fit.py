@@ -5,8 +5,8 @@ S = 0 for rows not in use,
 
     -ln p(y) = ½ ln det(I + S (K ∘ D) S) + ½ yᵀS (I + S (K ∘ D) S)⁻¹ S y + ½ Σ ln(2π N_ii),
 
-where the sum is over rows in use. Other rows have no effect, so loops of a batch may have different
-numbers of rows. Gradients use H = ½ (M⁻¹ - ββᵀ) with M = I + S (K ∘ D) S and β = M⁻¹ S y.
+where the sum is over rows in use. Rows not in use have no effect, so loops of a batch may have
+different numbers of rows. Gradients use H = ½ (M⁻¹ - ββᵀ) with M = I + S (K ∘ D) S and β = M⁻¹ S y.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from botorch_tv.learning.refit import Refit
 class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters, for b loops.
 
-    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w. The
-    result is a Gaussian density with noise variance σ² ρ / w, except for its normalising constant,
-    which is (2π σ² ρ)^(-w/2). Age noise is not noise in the data: if it counted as observation
-    noise, the estimate of σ² would tend to 0.
+    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w.
+    This power is a Gaussian density with noise variance σ² ρ / w, but with the normalising factor
+    (2π σ² ρ)^(-w/2). Age noise is not noise in the data: if it counted as observation noise, the
+    estimate of σ² would tend to 0.
 
     Args:
         kernel: The spatial kernel.
@@ -48,8 +48,8 @@ class NegativeLogPosterior:
         inflation: Factor 1 / w >= 1 by which age inflates the noise of each row, `b x n`.
         unit: Unit of time of the vectors, `b`; the user's unit by default.
         searches: Number of searches (problems) per loop; the problems of a loop are consecutive.
-        estimates_mean: Whether a constant prior mean is estimated at every vector by generalised
-            least squares, as 1ᵀA⁻¹y / 1ᵀA⁻¹1.
+        estimates_mean: Whether a constant prior mean is estimated for every vector of
+            hyperparameters, by generalised least squares: 1ᵀA⁻¹y / 1ᵀA⁻¹1.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class NegativeLogPosterior:
 
         Args:
             vector: Hyperparameters, `m x p`.
-            rows: Index of the problem to which each vector belongs, `m`.
+            rows: Index of the search (of all loops) to which each vector belongs, `m`.
 
         Returns:
             The value, `m`, and the gradient, `m x p`. The value is infinite where the covariance
             has no Cholesky factor.
         """
-        if rows is not self._rows:  # true only after a search removed problems, which is rare
+        if rows is not self._rows:  # at the first call, and after finished searches were removed
             loops = rows // self._searches
             self._rows, self._selected = rows, tuple(part[loops] for part in self._data)
         value, gradient = self._negative_log_likelihood(vector)
@@ -231,7 +231,7 @@ def learn(
     Args:
         refit: The hyperparameters that are learned, with their priors.
         kernel: The spatial kernel, without batch shape: squared exponential or Matérn, possibly
-            scaled. Its parameters are initial values.
+            scaled. The kernel's parameters are initial values.
         decay: Decay of the covariance with time; its parameters are initial values.
         noise: Initial value of the noise variance σ² of a new observation.
         X: Inputs, `batch_shape x n x d`.
@@ -308,7 +308,7 @@ def _search(
     starts: Tensor,
     estimates_mean: bool,
 ) -> tuple[Tensor, Tensor, int]:
-    """For every loop, the best result of the searches from ``starts``, `b x s x p`.
+    """For each of b loops, the best result of the s searches from ``starts``, `b x s x p`.
 
     Returns:
         Three results: the best vector of each loop, `b x p`; its value, `b`; and the number of
@@ -318,7 +318,8 @@ def _search(
     objective = NegativeLogPosterior(
         kernel, decay, layout, **data, searches=s, estimates_mean=estimates_mean
     )
-    # Loops with too few observations retain their values, because both bounds equal the start.
+    # If a loop has too few observations, its hyperparameters do not change, because their lower and
+    # upper bounds equal the starting values.
     few = (objective.rows_in_use < refit.least)[:, None, None]
     starts = layout.searched(starts, objective.unit.unsqueeze(-1))
     lower, upper = (

@@ -3,8 +3,8 @@
 The vector contains ln ℓ for every lengthscale ℓ, ln s for the output scale s, ln σ² for the noise
 variance σ², and the decay's declared parameters. A natural value r that grows from 0, such as -ln(1
 - ε) or σ_w², is stored as ln(1 + r / c) with c = :data:`KNEE`; any other natural value is stored as
-r. The transform is linear around 0 and logarithmic above c. Because it is linear around 0, the
-value 0 can be reached, with a non-zero gradient.
+r. The stored value ln(1 + r / c) is almost linear in r for small r, and logarithmic for r above c.
+A search can therefore reach r = 0, where the gradient does not vanish.
 
 A search measures time in units of the median gap between a loop's observations, so starting values,
 bounds and default priors do not depend on the unit of time. The vector that is stored between
@@ -70,7 +70,7 @@ def on_device(prior: Any, device: torch.device) -> Any:
     """A copy of a prior on a device, in float64.
 
     PyTorch's distributions have no method ``to``, and some of GPyTorch's priors do not move their
-    bounds. Here the prior is saved and loaded, which moves all its tensors.
+    bounds. Saving and loading the prior moves all its tensors.
     """
     file = io.BytesIO()
     torch.save(prior, file)
@@ -101,7 +101,7 @@ class ParameterLayout:
 
     Attributes:
         given: The vector of the user's values, `p`, in the user's unit of time.
-        size: The number p of entries.
+        size: The number p of entries of the vector.
         learns_decay: Whether any parameter of the decay is learned.
 
     Raises:
@@ -150,8 +150,8 @@ class ParameterLayout:
             ),
         }
         for name, parameter in self._declared.items():
-            # Declared bounds refer to the unit of a search, so the bounds here are only the limits
-            # between which the values are defined.
+            # Declared bounds refer to the unit of time of a search. Here the bounds are only the
+            # limits of the parameter's range.
             least = 0.0 if parameter.grows_from_zero else -math.inf
             most = math.inf if parameter.share is None else 1.0
             ends = _numbers(getattr(decay, name), least, most)
@@ -198,8 +198,8 @@ class ParameterLayout:
         grows = [parameter.grows_from_zero for parameter in self._declared.values()]
         self._grows = torch.tensor(grows, dtype=torch.bool, device=device)
         entries = self._entries(torch.cat(natural, -1).to(device))
-        # The user's bounds of decay parameters refer to the user's unit of time. Declared bounds
-        # and starts at a high rate of change refer to the unit of a search.
+        # The user's bounds of decay parameters refer to the user's unit of time. The declared
+        # bounds and the declared ``fast_start`` refer to the unit of time of a search.
         self.given, self._lower, self._upper, self._least, self._most, self._fast = entries
         self.size = len(self.given)
 
@@ -254,7 +254,7 @@ class ParameterLayout:
         """The logarithm of the prior density and its derivatives, `m` and `m x p`.
 
         Args:
-            vector: Vectors of a search, `m x p`.
+            vector: Vectors of hyperparameters in a search, `m x p`.
             unit: Unit of time of the vectors, `m`; the user's unit by default.
         """
         unit = torch.ones_like(vector[:, 0]) if unit is None else unit

@@ -55,19 +55,20 @@ class Refit:
 
     Guarantees assume true hyperparameters and do not hold for learned hyperparameters. Confidence
     bands may cover the objective with a probability below 1 - delta. The event trigger may reset
-    more often than delta_B allows or, if noise is overestimated, never. Regret bounds do not hold.
+    more often than delta_B allows or, if noise is overestimated, never. Under learned
+    hyperparameters, the regret bounds do not hold.
 
     Default priors are relative to the extent of the domain, or assume the unit cube:
 
     - lengthscale: the kernel's prior if it has one, otherwise log-normal with median 0.2 √d and
       standard deviation 0.75 of the logarithm. The median is shorter than BoTorch's 4.1 √d for two
-      reasons: a bandit's data cluster around the optimum and cannot rule out a long lengthscale,
-      and a long lengthscale stops exploration;
+      reasons: the observations of a bandit concentrate around the optimum, where they cannot rule
+      out a long lengthscale; and under a long lengthscale exploration stops;
     - output scale, for a ``ScaleKernel``: the kernel's prior if it has one, otherwise log-normal
       with the given value as median and standard deviation 1 of the logarithm, because outcomes are
       not standardised;
-    - noise: BoTorch's prior, log-normal with median e⁻⁴ times the kernel's variance and standard
-      deviation 1 of the logarithm;
+    - noise: BoTorch's prior, log-normal; the median is e⁻⁴ times the kernel's variance, and the
+      logarithm has standard deviation 1;
     - parameters of a decay: their declared priors. For ε and σ_w² the prior is half-normal with
       scale 0.25, which is flat near 0 and includes 0. Default priors refer to values per median
       time between a loop's observations; a prior that you give refers to values per unit of time.
@@ -84,7 +85,7 @@ class Refit:
             observations; None to fix the rate.
         sigma_w2: Rate of growth of ``Wiener``; None to fix the rate.
         decay: Parameters of other decays, by their declared names; unlisted parameters are learned
-            under their declared priors. None to fix other decays.
+            under their declared priors. None to fix these parameters.
         evaluations: Largest number of evaluations of the posterior density per fit.
 
     Raises:

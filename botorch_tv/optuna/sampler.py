@@ -96,16 +96,17 @@ class DriftSampler(BaseSampler):
 
     **Workers.** The sampler reads all data from the study, so several processes may share a
     storage, and a restarted process continues where it stopped. With ``seed``, the same trials lead
-    to the same suggestion in every process, up to rounding with several threads. Trials of a killed
-    process count as running; a storage with ``heartbeat_interval`` marks them as failed.
+    to the same suggestion in every process, except for rounding errors if PyTorch uses several
+    threads. Trials of a killed process count as running; a storage with ``heartbeat_interval``
+    marks them as failed.
 
     **Trials without a value.** A running trial counts as if its value were the predicted mean
     (Desautels et al., 2014); if this trial has no parameters yet, its suggestion is computed first.
     Failed trials, infeasible trials (with a constraint above 0) and infinite values lower the
     probability that trials nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is
-    avoided if its probability of success is less than half of the highest. The newest 16 pruned
-    trials count as if their value were the median of all values or the predicted mean, whichever is
-    worse.
+    avoided if its probability of success is less than half of the highest probability of success.
+    The newest 16 pruned trials count as if their value were the median of all values or the
+    predicted mean, whichever is worse.
 
     **Parameters.** Floats, integers and categorical parameters are modelled if all trials have them
     with the same range; other parameters are sampled independently. Lengthscales are fractions of a
@@ -113,8 +114,8 @@ class DriftSampler(BaseSampler):
     :class:`~botorch_tv.strategies.parameters.Choice`.
 
     **Categories.** With the default strategy, a category missing from the newest 30 trials is tried
-    again at its best predicted point, in at most one of ten trials. The waiting time doubles after
-    each attempt without success, up to 240 trials.
+    again at its best predicted point, in at most one of ten trials. After each attempt without an
+    improvement, the interval to the next attempt doubles, up to 240 trials.
 
     Args:
         strategy: The strategy; its ``maximize`` is taken from the study. The strategy receives the
@@ -126,7 +127,7 @@ class DriftSampler(BaseSampler):
             Optuna's time stamps: the end of a completed trial, the start of a new trial.
         unit: Unit of time stamps.
         n_startup_trials: Number of ended trials before the model is used; four of them must have a
-            value. Until then points fill the space.
+            value. Before the model is used, points fill the space.
         seed: Seed of all random numbers; random by default.
         independent_sampler: Sampler of parameters that are not in all trials, and of the first
             trial; by default a random sampler.
@@ -159,9 +160,9 @@ class DriftSampler(BaseSampler):
         )
         require(
             strategy is None or (strategy.remakes_suggestions and not strategy.consults),
-            f"DriftSampler: {strategy!r} consults an expert or needs the member that made each "
-            "suggestion. Optuna stores neither experts' answers nor members; use ask and tell of "
-            "the strategy.",
+            f"DriftSampler: {strategy!r} consults an expert or needs the member of its committee "
+            "that made each suggestion. Optuna stores neither experts' answers nor members of "
+            "committees; use ask and tell of the strategy.",
         )
         self._strategy = strategy
         self._clock = TrialClock(time_key, unit)
@@ -374,21 +375,21 @@ def best_now(
 ) -> BestNow:
     """The parameters at which the objective now has the highest lower bound, mean - sd / 2.
 
-    When minimising, these are the parameters with the lowest upper bound, mean + sd / 2. Settings
-    more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift: it
-    compares values of different times.
+    When minimising, the result is the parameters with the lowest upper bound, mean + sd / 2.
+    Parameters more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift:
+    it compares values of different times.
 
     Args:
         study: The study.
-        sampler: The sampler with the model; the sampler of the study by default.
+        sampler: The ``DriftSampler`` whose model is used; the sampler of the study by default.
         now: The present time. If trials are timed by time stamps, the present time is a datetime,
             by default the time of the call. If trials are timed by a user attribute, the present
             time is a number, by default the time of the newest trial. A time before the newest
             trial is replaced by the time of that trial.
 
     Returns:
-        The parameters, even if no trial has tried them, and their predicted mean and standard
-        deviation.
+        The best parameters, even if no trial has tried them; the posterior mean of the objective at
+        these parameters; and its posterior standard deviation.
 
     Raises:
         ValueError: If the study has several objectives or no common parameter, its sampler is not

@@ -68,7 +68,7 @@ class TrialClock:
         return self._attribute(trial)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
-        """``now``; by default the present time or, with a key, the time of the newest trial.
+        """``now`` as a number; by default the current time, with ``key`` the newest trial's time.
 
         Raises:
             ValueError: If ``now`` is of another kind than the times of the trials.
@@ -153,10 +153,10 @@ def sort(
         clock: The times of trials. Complete trials without a time are dropped with a warning.
 
     Returns:
-        Five lists of trials. First, trials that are complete, feasible and finite, with the time of
-        measurement. Second, trials that failed, are infeasible or are infinite. Third, pruned
-        trials among the newest ``RECENT`` ended trials. Fourth, the newest ``RECENT`` running
-        trials with all parameters. Fifth, running trials that lack a parameter.
+        Five lists of trials. First, complete and feasible trials with a finite value, each with the
+        time of its measurement. Second, trials that failed, are infeasible or have an infinite
+        value. Third, pruned trials among the newest ``RECENT`` ended trials. Fourth, the newest
+        ``RECENT`` running trials with all parameters. Fifth, running trials that lack a parameter.
     """
     valued, failed, pruned, running, undecided = [], [], [], [], []
     ended = [trial for trial in trials if trial.state.is_finished()]

@@ -1,4 +1,4 @@
-"""The papers' theoretical results, as functions to call and plot.
+"""Theoretical results of the papers cited in this library, as functions to call and plot.
 
 The functions compute information gains, regret bounds, parameters of a strategy from a rate of
 change, and the windows and side queries of [M]. Functions named ``..._regret`` are bounds with the

@@ -93,9 +93,9 @@ def resetting_mismatch(
 ) -> Tensor:
     """ψ_T(N, ε): regret per round from ignoring change between resets, [B16] eq. (18).
 
-    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. Both
-    terms are twice as large in the last step of the paper's proof, (72), and in [ET] (47). The
-    bound on |y_t| assumes σ² <= 1.
+    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. In
+    the last step of the paper's proof, (72), and in [ET] (47), each of the two terms of ψ_T is
+    twice as large. The bound on |y_t| assumes σ² <= 1.
 
     Args:
         T: Number of rounds, at least 1; any shape.
@@ -130,8 +130,9 @@ def tv_gp_ucb_regret(
 
     Args:
         T: Number of rounds, at least 1; any shape.
-        gain: γ~_T, the maximum gain under the Markov model for every ``T``, at least 0. For
-            T = 1, 2, ... give ``markov_information_gain(...)[1:]``, or :func:`time_varying_gain`.
+        gain: γ~_T, the maximum gain under the Markov model for every ``T``, at least 0. If ``T`` is
+            1, 2, ..., pass ``markov_information_gain(...)[1:]`` or the result of
+            :func:`time_varying_gain`.
         noise: Noise variance σ², positive.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the bound fails, in (0, 1).
@@ -195,8 +196,8 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
     """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
 
     The paper carries out the proof for σ² = 1. For other noise, the same proof gives Ñ^(5/2) ε /
-    (2√6 σ²) instead of Ñ³ε. The printed bound is therefore proved only for σ² >= 1/√(24 Ñ), for
-    example 0.04 at Ñ = 26. :func:`markov_information_gain` has no such restriction.
+    (2√6 σ²) instead of Ñ³ε. Therefore the bound with Ñ³ε is proved only for σ² >= 1/√(24 Ñ), for
+    example for σ² >= 0.04 if Ñ = 26. :func:`markov_information_gain` has no such restriction.
 
     Args:
         T: Number of rounds, at least Ñ; any shape.
@@ -227,10 +228,10 @@ def r_gp_ucb_order(
     dim: int | None = None,
     constant: float = 1.0,
 ) -> Tensor:
-    """max(√T, T ε^(1/8)), or max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), [B16] Corollary 4.1.
+    """The order of the regret of R-GP-UCB on the Markov model, [B16] Corollary 4.1.
 
-    The regret of R-GP-UCB has the first order for the squared exponential kernel, and the second
-    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both orders hold up to
+    For the squared exponential kernel the order is max(√T, T ε^(1/8)). For a Matérn kernel it is
+    max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), with c of :func:`matern_exponent`. Both orders hold up to
     ``constant`` and logarithms, with the period N of :func:`reset_period`.
 
     Args:
@@ -258,10 +259,10 @@ def tv_gp_ucb_order(
     dim: int | None = None,
     constant: float = 1.0,
 ) -> Tensor:
-    """max(√T, T ε^(1/6)), or max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), [B16] Corollary 4.1.
+    """The order of the regret of TV-GP-UCB on the Markov model, [B16] Corollary 4.1.
 
-    The regret of TV-GP-UCB has the first order for the squared exponential kernel, and the second
-    for a Matérn kernel with exponent c of :func:`matern_exponent`. Both orders hold up to
+    For the squared exponential kernel the order is max(√T, T ε^(1/6)). For a Matérn kernel it is
+    max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), with c of :func:`matern_exponent`. Both orders hold up to
     ``constant`` and logarithms.
 
     Args:
@@ -327,15 +328,15 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) 
 
     For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula, g
     crosses u upwards (r/2π) s exp(-u²/2) times on average. Hence P(sup |g| > u) <= (1 + (r/π) s)
-    exp(-u²/2). This inequality holds for g = f, with s = 1/l, and for g = l f', with s = √3/l.
+    exp(-u²/2). This bound on sup |g| applies to g = f with s = 1/l, and to g = l f' with s = √3/l.
 
     For d > 1, let g_j be independent processes in one dimension. The variance of f(x) - f(x') is at
     most the sum over j of the variances of g_j(x_j) - g_j(x'_j). By Rice's formula, E sup g_j is at
     most m(s), the integral of min(1, (1/2 + (r/2π) s) exp(-u²/2)) over u > 0. It follows that E sup
     f <= d m(1/l) (Sudakov, Fernique), and likewise E sup l ∂_j f <= m(√3/l) + (d - 1) m(1/l). Let S
-    be the first bound. Then P(sup |f| > L) <= 2 exp(-(L - S)²/2) (Borell, TIS); the second bound
-    gives the same for l ∂_j f. Since (L - S)² >= L²/2 - S², this gives a = 2 exp(S²/2) and b = 2,
-    in units of the standard deviation.
+    be d m(1/l), the bound on E sup f. Then P(sup |f| > L) <= 2 exp(-(L - S)²/2) (Borell, TIS). The
+    same inequality holds for l ∂_j f with S = m(√3/l) + (d - 1) m(1/l). Since (L - S)² >= L²/2 -
+    S², the tail constants are a = 2 exp(S²/2) and b = 2, in units of the standard deviation.
 
     Args:
         lengthscale: Lengthscale l, positive.

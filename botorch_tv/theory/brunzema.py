@@ -85,8 +85,9 @@ def r_gp_ucb_regret_improved(
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T φ_T(ε, δ, N), [ET] Theorem 2, eq. (46)-(47).
 
     This formula bounds the regret of R-GP-UCB over T rounds. The mismatch φ is of order N² (1 -
-    (1-ε)^(N/2)), which is tighter than N³ε in [B16] (17), and holds for any noise. β_T is from
-    :class:`BayesResetting`. The bound on |y| in φ holds with probability 1 - δ/2.
+    (1-ε)^(N/2)), a tighter order than N³ε in [B16] (17). The formula for φ holds for any noise
+    variance. β_T is from :class:`BayesResetting`. The bound on |y| in φ holds with probability
+    1 - δ/2.
 
     Args:
         T: Number of rounds, at least 1; any shape.
@@ -162,8 +163,8 @@ def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
     """√((3σ^-2 + σ^-4) T² (1 - exp(-p(ε) T))), p(ε) = -½ ln(1 - ε), [ET] Lemma 8, eq. (27).
 
     This formula bounds the error of a posterior standard deviation that is computed after T rounds
-    as if the objective were static. With ε = 1, it is the trivial bound of [ET] Figure 7, which
-    holds for any rate of change.
+    as if the objective were static. With ε = 1, the formula gives the trivial bound of [ET]
+    Figure 7. The trivial bound holds for any rate of change.
 
     Args:
         T: Number of rounds since a reset, at least 1; any shape.
@@ -189,12 +190,13 @@ def _change(T: Tensor, epsilon: float) -> Tensor:
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     """A reset comes within τ̄ = ⌈min(T, E[τ]/δ)⌉ rounds with probability 1 - δ, [ET] Lemma 4.
 
-    This is Markov's inequality, rounded up because Theorem 1 uses τ̄ as a number of observations.
+    The bound τ̄ follows from Markov's inequality. It is rounded up because Theorem 1 uses τ̄ as a
+    number of observations.
 
     Args:
         horizon: Number of rounds T, at least 1.
-        mean: E[τ], the mean time to the first reset in rounds, positive. The mean must be measured,
-            since there is no formula.
+        mean: E[τ], the mean time to the first reset in rounds, positive. Measure E[τ], since no
+            formula gives it.
         delta: Probability δ that a reset takes longer than τ̄, in (0, 1); for Theorem 1, a quarter
             of the δ of this theorem.
 

@@ -1,4 +1,4 @@
-"""Regret of IGP-UCB and GP-TS on a static function, [C17] §4, and its bound on the noise.
+"""Bounds of [C17]: the regret of IGP-UCB and GP-TS on a static function (§4), and the noise.
 
 The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise, and regression with λ =
 1 + 2/T; γ_T is computed with the same λ. The bounds hold in all rounds of a run if λ is computed
@@ -81,7 +81,7 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
 
     Args:
         T: Number of rounds, at least 1; any shape.
-        gain: Maximum information gain γ_T for every ``T``, at least 0; for T = 1, 2, ... give
+        gain: Maximum information gain γ_T for every ``T``, at least 0; if ``T`` is 1, 2, ..., pass
             ``greedy_information_gain(...)[1:]``.
         B: Bound on the norm of f, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.

@@ -134,10 +134,10 @@ def quadrature_error(points: int, *, lengthscale: float, dim: int) -> float:
     """Bound d 2^(d-1) (m̄! / (2m̄)!) l^(-2m̄) on ε_m of quadrature features, [W22] Lemma 14.
 
     ε_m is the error with which :func:`botorch_tv.kernels.features.quadrature_fourier_features`
-    approximate the squared exponential kernel on [0, 1]^d. If nodes are omitted, add their weight
-    to the bound. The paper replaces m̄! / (2m̄)! by Stirling's approximation (e / (4m̄))^m̄ / √2,
-    which is too small by up to 4 %: at m̄ = 1 and l = 10 the error exceeds the paper's bound. The
-    result is infinite if the bound exceeds the largest float64.
+    approximate the squared exponential kernel on [0, 1]^d. If quadrature nodes are omitted, add
+    their weight to the bound. The paper replaces m̄! / (2m̄)! by Stirling's approximation
+    (e / (4m̄))^m̄ / √2, which is too small by up to 4 %: at m̄ = 1 and l = 10 the error exceeds the
+    paper's bound. The result is infinite if the bound exceeds the largest float64.
 
     Args:
         points: Number m̄ of nodes per dimension, at least 1.

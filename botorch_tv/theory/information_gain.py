@@ -1,8 +1,8 @@
 """Information gains of given observations, in nats, and bounds on the maximum gain.
 
 For noise variances N, the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M] has no factor ½ and is
-twice this gain. Every regret bound contains γ_n, the maximum over sets of n observations. Computing
-this maximum is hard; a greedy choice gives a lower and an upper bound.
+twice this gain. Every regret bound contains γ_n, the maximum gain over all sets of n observations.
+Computing γ_n is hard; a greedy choice of observations gives a lower and an upper bound on γ_n.
 
 [W22] §6 derives bounds on weighted gains from the decay of a kernel's eigenvalues. The kernel is
 Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1
@@ -88,7 +88,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
 
 @checked
 def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation) -> Tensor:
-    """Information gain of observations one round apart whose noise grows with age.
+    """Information gain of observations in successive rounds, with noise that grows with age.
 
     With :class:`UncertaintyInjection` the gain is half of the logarithm in [M] (12).
 
@@ -203,10 +203,11 @@ def closed_form_information_gain(
     *,
     constant: float = 1.0,
 ) -> Tensor:
-    """The order of γ_T: (ln T)^(d+1) or T^c ln T with c = d(d+1)/(2ν + d(d+1)), [C17] §3.1.
+    """The order of the maximum information gain γ_T, [C17] §3.1.
 
-    The maximum information gain is of this order, up to ``constant``. The order is not a bound, and
-    ignores lengthscale and noise.
+    Up to ``constant``, the order is (ln T)^(d+1) for the squared exponential kernel, and T^c ln T
+    with c = d(d+1)/(2ν + d(d+1)) for a Matérn kernel. The order is not a bound, and ignores
+    lengthscale and noise.
 
     Args:
         T: Number of observations, at least 1; any shape.
@@ -244,9 +245,10 @@ def matern_exponent(nu: float, dim: int) -> float:
 def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) -> Tensor:
     """γ_T <= d/2 ln(1 + k̄T/(λd)) for the linear kernel xᵀx', of order O(d ln T) in [C17] §4.
 
-    By Sylvester's identity, the gain is ½ ln det(I + Σ xxᵀ/λ). This d x d matrix has a trace of at
-    most d + k̄T/λ, and its determinant is largest if its eigenvalues are equal. Equality holds if T
-    is a multiple of d and each of d orthogonal points of squared norm k̄ is played T/d times.
+    By Sylvester's identity, the gain is ½ ln det(I + Σ xxᵀ/λ). The d x d matrix I + Σ xxᵀ/λ has a
+    trace of at most d + k̄T/λ, and its determinant is largest if its eigenvalues are equal.
+    Equality holds if T is a multiple of d and each of d orthogonal points of squared norm k̄ is
+    played T/d times.
 
     Args:
         T: Number of observations, at least 1; any shape.
@@ -272,8 +274,8 @@ def universal_gain_bound(
 ) -> Tensor:
     """γ̇_T <= N/2 ln(1 + k̄T/(λN)) + T δ_N/(2λ), [W22] Theorem 6.
 
-    The bound holds for any increasing weights, for gains weighted once or twice, and for unweighted
-    gains.
+    The bound holds for gains without weights, and for gains with any increasing weights, whether
+    the kernel is weighted by the weights or by their squares.
 
     Args:
         T: Number of observations, at least 1; any shape.
@@ -298,7 +300,7 @@ def discounted_gain_bound(
     """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
 
     The bound does not depend on T. If ``double`` is False, γ replaces γ², as in Appendix D.2. (The
-    sentence after Corollary 8 of the paper exchanges the two cases.)
+    sentence after Corollary 8 of the paper exchanges the cases of γ and γ².)
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
@@ -328,8 +330,8 @@ def polynomial_gain_bound(
 ) -> float:
     """((C_p ψ²/(λ(1-γ²)))^(1/β_p) L^(-1/β_p) + 1) L, L = ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.1.
 
-    The bound is for eigenvalues c_m <= C_p m^(-β_p). The proof bounds the tail by
-    C_p ψ² N^(1 - β_p), which requires β_p >= 2.
+    The bound is for eigenvalues c_m <= C_p m^(-β_p). The proof bounds the tail δ_N by
+    C_p ψ² N^(1 - β_p); this step requires β_p >= 2.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
@@ -361,9 +363,9 @@ def exponential_gain_bound(
 ) -> float:
     """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
 
-    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms, where N is the
-    sum of the first two logarithms, divided by C_e2 and rounded up. N must be positive, and the
-    bound must be at least 1.
+    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms of the kernel,
+    where N is (ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2, rounded up. The number N must be
+    positive, and the bound on the gain must be at least 1 nat.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.

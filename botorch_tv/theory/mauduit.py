@@ -4,8 +4,8 @@ queries, [M] §2, §3 and §5.
 All functions return orders of growth for the squared exponential kernel and for the width of
 :class:`botorch_tv.acquisition.Heteroscedastic`. The objective has a bounded norm. Change of the
 objective is treated as noise: an observation of age a has noise variance σ²(1 + a^α). The
-``constant`` is not specified by the paper. Upper orders hold with probability 1 - δ. The paper's
-γ_T is twice an information gain.
+``constant`` is not specified by the paper. Orders that bound the regret from above hold with
+probability 1 - δ. The paper's γ_T is twice an information gain.
 """
 
 from __future__ import annotations

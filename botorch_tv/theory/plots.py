@@ -96,10 +96,10 @@ def plot_orders(
 ) -> Figure:
     """Normalised regret of one strategy, with orders scaled to touch the curve.
 
-    An order has no published constant. The constant of an upper order is the smallest for which the
-    order lies above the mean curve in the second half of the rounds. The constant of a lower order
-    is the largest for which the order lies below this curve. Therefore such plots compare shapes,
-    not levels.
+    An order has no published constant, so its constant is fitted to the second half of the rounds.
+    There, an upper order has the smallest constant with which it lies above the mean regret, and a
+    lower order has the largest constant with which it lies below the mean regret. Since the
+    constants are fitted, the plot compares shapes, not levels.
 
     Args:
         result: The study.
@@ -130,7 +130,8 @@ def plot_orders(
         scaled = constant * values / horizons
         named = f"{name}\nx {constant:.3g}, fitted from {direction}"
         curves[named] = scaled, np.full_like(scaled, np.nan)
-    # Styles depend on labels without the fitted constants, which differ between studies.
+    # Styles depend on labels without the fitted constants, because the constants differ between
+    # studies.
     styles = dict(zip(curves, line_styles([label, *drawn]).values()))
     figure, axes = panel(ax, path, 9.5, 4.4)
     draw_curves(axes, horizons, curves, styles)
@@ -152,8 +153,8 @@ def plot_mismatch(
 ) -> Figure:
     """Bounds on the error of the standard deviation of a static model, [ET] Figure 7.
 
-    Solid lines are the bounds of [ET], :func:`botorch_tv.theory.sd_mismatch`; dashed lines are
-    those of [B16] (82), √((3σ^-2 + σ^-4) N³ ε); the black line is the trivial bound.
+    Solid lines are the bounds of [ET], :func:`botorch_tv.theory.sd_mismatch`; dashed lines are the
+    bounds of [B16] (82), √((3σ^-2 + σ^-4) N³ ε); the black line is the trivial bound.
 
     Args:
         path: File for the picture; its ending selects the format.

@@ -22,8 +22,8 @@ def reset_period(
     """Period N of R-GP-UCB for the Markov model, [B16] Corollary 4.1 and §5.1.
 
     N is ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel. For a Matérn kernel, N is ⌈min(T,
-    24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives the powers; the paper chose 12
-    and 24 by cross-validation.
+    24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives the powers of ε; the paper chose
+    the factors 12 and 24 by cross-validation.
 
     Args:
         epsilon: Rate of change ε in [0, 1]; for 0, the period is T, so there are no resets.
@@ -47,8 +47,8 @@ def analysis_block(
     """The block Ñ for which [B16] (21) has the order of Corollary 4.1, [B16] Appendix E.
 
     Ñ is the integer in 1, ..., T closest to ε^(-1/3) or, for a Matérn kernel, to ε^(-1/(3 - c))
-    with c of :func:`matern_exponent`. Only the bound uses this block length; TV-GP-UCB does not use
-    it.
+    with c of :func:`matern_exponent`. Only the regret bound uses the block length; the strategy
+    TV-GP-UCB has no blocks.
 
     Args:
         epsilon: Rate of change ε in [0, 1].
@@ -67,8 +67,8 @@ def analysis_block(
 def budget_period(horizon: int, budget: float, gain: float) -> int:
     """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, the period of BR-GP-UCB and the window of SW-GP-UCB.
 
-    The rule is from Zhou and Shroff (2021), as quoted in [W22] §7. The rule gives only an order;
-    this function sets its constant to 1.
+    The formula is from Zhou and Shroff (2021), as quoted in [W22] §7. The source gives only the
+    order of H and W; this function sets the constant factor to 1.
 
     Args:
         horizon: Number of rounds T, at least 1.
@@ -89,8 +89,8 @@ def rexp3_period(horizon: int, arms: int, budget: float) -> int:
     """Δ = min(T, ⌈(K ln K)^(1/3) (T / V_T)^(2/3)⌉), the period of RExp3.
 
     This formula is Theorem 2 of Besbes, Gur, Zeevi (NeurIPS 2014) as given by two public
-    implementations; we have not read the paper. Regret is then of the order (K ln K)^(1/3)
-    V_T^(1/3) T^(2/3).
+    implementations; we have not read the paper. With the period Δ, the regret of RExp3 is of the
+    order (K ln K)^(1/3) V_T^(1/3) T^(2/3).
 
     Args:
         horizon: Number of rounds T, at least 1.
