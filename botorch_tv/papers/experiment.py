@@ -188,7 +188,8 @@ class Experiment:
         Each study is written as soon as it is finished.
 
         Args:
-            folder: Folder for the results, created if missing. File names start with the id.
+            folder: Folder for the results, created if missing. File names start with the
+                experiment's id.
             trials: Trials per study.
             noise: Variance of the noise in the world and in the models; None for the default.
             data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it records
@@ -228,7 +229,7 @@ class Experiment:
             )
             results[name].save(folder / f"{self.id}-{name}.nc")
         outcome = self.score(results)
-        if doubts:  # the same numbers without a verdict
+        if doubts:  # numbers only: no answers and no verdict
             table = outcome.table.drop(columns="answer", errors="ignore")
             outcome = Outcome(table, " ".join(dict.fromkeys(doubts)), None, judged=False)
         elif others:
