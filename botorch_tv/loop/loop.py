@@ -961,7 +961,7 @@ class Loop:
                 *(log, answers, waiting, content["replies"], stale, self._oldest)
             )
         else:
-            # Only the adaptive strategy needs long for a replay.
+            # Only a replay of the adaptive strategy takes long.
             slow = type(self._strategy) is Adaptive and not content["replies"]
             if snapshot is not None and slow:
                 log, following = read_snapshot(snapshot, content, log), len(answers) - LATE

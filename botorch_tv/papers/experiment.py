@@ -201,7 +201,8 @@ class Experiment:
                 ``seed``, ``device``, ``dtype``, ``chunk`` and ``progress``.
 
         Raises:
-            ValueError: If ``noise`` is given, but cases have different variances or use a record.
+            ValueError: If ``noise`` is given, but cases differ in noise variance or a case uses a
+                record.
             FileNotFoundError: If ``data`` lacks a record.
         """
         self.check_noise(noise)
@@ -278,7 +279,7 @@ class Experiment:
             noise: The user's variance; None for the default of the experiment.
 
         Raises:
-            ValueError: If cases have different variances or use a record.
+            ValueError: If cases differ in noise variance, or a case uses a record.
         """
         if noise is None:
             return
@@ -311,7 +312,7 @@ def draw_totals(
     Args:
         axes: Where to draw.
         result: The study.
-        places: Value of the parameter, by the label of the strategy.
+        places: For each strategy, by its label, the value of the parameter.
         mark: The value to mark; None to mark nothing.
         marked: Meaning of the marked value.
         color: Colour of the strategy.
