@@ -54,7 +54,7 @@ def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
         path: The path that the caller gives with the axes; it must be None.
 
     Raises:
-        ValueError: If ``path`` is not None, because the caller saves the figure.
+        ValueError: If ``path`` is not None. A caller that passes axes must save the figure itself.
     """
     require(path is None, "path and ax are both given; save the figure of ax by its savefig().")
     figure = ax.get_figure(root=True)

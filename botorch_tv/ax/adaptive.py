@@ -52,8 +52,8 @@ INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 class TrialSpace(Space):
     """Converts the parameters of an experiment, except for time, to points and back.
 
-    Ranges are linear or logarithmic as in Ax. Ordered choices are integers. Any two unordered
-    choices have the same distance as the ends of a range.
+    Ranges are linear or logarithmic as in Ax. Ordered choices are integers. Any two values of an
+    unordered choice are as far apart as the ends of a range.
 
     Args:
         search_space: The search space of the experiment.
@@ -277,7 +277,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             points: The settings.
             now: The present time.
         """
-        if self._model is None:  # another node makes the predictions
+        if self._model is None:  # a different node makes the predictions
             return [True] * len(points)
         log, space = self._model
         chance = log.success(now, self._failed)

@@ -232,7 +232,7 @@ def complete_trial_at(
     try:
         client.complete_trial(trial_index=index, raw_data=raw_data)
     except Exception:
-        client.mark_trial_abandoned(trial_index=index)  # otherwise the trial counts as running
+        client.mark_trial_abandoned(trial_index=index)  # because the new trial is running
         raise
     client.mark_trial_abandoned(trial_index=trial_index)
     return index

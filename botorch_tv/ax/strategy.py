@@ -97,8 +97,8 @@ def time_varying_generation_strategy(
         bayesian["botorch_acqf_class"] = UpperConfidenceBound
         bayesian["acquisition_options"] = {"width": width}
     random = {"seed": seed, "transforms": [Clock, *RANDOM_TRANSFORMS], "transform_configs": clock}
-    # The model takes over once this many trials are suggested or attached, and half as many trials
-    # are measured.
+    # The model replaces the Sobol points as soon as ``initialization_trials`` trials are suggested
+    # or attached, and half of this number are measured.
     enough = [
         MinTrials(
             threshold=initialization_trials,

@@ -222,9 +222,9 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     analytic acquisition functions use the model conditioned on its own mean at the pending points
     ([D14]).
 
-    The option ``"width"`` is a confidence width; it sets the beta of ``UpperConfidenceBound``. A
-    width that depends on the round uses the number of observations plus 1; a width that depends on
-    the dimension excludes the time column.
+    The option ``"width"`` is a confidence width; it sets the beta of ``UpperConfidenceBound``. If
+    the width depends on the round, the round is the number of observations plus 1. If the width
+    depends on the dimension, the time column does not count.
 
     Args:
         surrogate: As in Ax's ``Acquisition``.

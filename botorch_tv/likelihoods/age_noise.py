@@ -88,7 +88,8 @@ class ExponentialAging(Aging):
         gamma: Initial value of the discount γ per unit of time.
         batch_shape: Batch shape of the parameter.
         discount_prior: Prior of 1 - γ, with time in the unit of the inputs; None for no prior. The
-            default is half-normal with scale 0.1 in the unit of learning, see :meth:`measure`.
+            default is half-normal with scale 0.1, with time in the unit that :meth:`measure` sets
+            for learning.
 
     Raises:
         ValueError: If ``gamma`` lies outside [1e-6, 1].
@@ -114,7 +115,8 @@ class InjectionAging(Aging):
         batch_shape: Batch shape of the parameters.
         alpha_prior: Prior of α, None for no prior; half-normal with scale 2 by default.
         kappa_prior: Prior of κ, with time in the unit of the inputs; None for no prior. The default
-            is half-normal with scale 2 in the unit of learning, see :meth:`measure`.
+            is half-normal with scale 2, with time in the unit that :meth:`measure` sets for
+            learning.
     """
 
     def __init__(
@@ -167,7 +169,8 @@ def stacked(first: Tensor, second: Tensor, dim: int) -> Tensor:
     Args:
         first: The first tensor, `batch_shape x n x ...`.
         second: The second tensor, `batch_shape' x q x ...`.
-        dim: Index of the dimension of sizes n and q, negative.
+        dim: Negative index of the dimension to concatenate, of size n in ``first`` and q in
+            ``second``.
     """
     shape = torch.broadcast_shapes(first.shape[:dim], second.shape[:dim])  # type: ignore[no-untyped-call]
     return torch.cat(
@@ -202,15 +205,15 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     """Noise variances of observations, computed from their ages at ``now``.
 
     There are three cases. For training data, the times and the given variances at lag 0 are stored
-    here. For other inputs, the times come from the inputs of the call. If a call passes variances,
-    they are used without aging.
+    here. For inputs that are not training data, the times come from these inputs. If a call passes
+    variances, they are used without aging.
 
     Args:
         aging: How noise grows with the lag.
         time_dim: Index of the column of time.
         batch_shape: Batch shape of the learned variance.
-        noise: Variances given for the training observations at lag 0, `batch_shape x n`; NaN for a
-            row with the learned variance. None if all rows have the learned variance.
+        noise: The variance at lag 0 given for each training observation, `batch_shape x n`; NaN for
+            a row with the learned variance. None if all rows have the learned variance.
         noise_prior: Prior of the learned variance, None for no prior; by default BoTorch's
             log-normal prior.
         noise_constraint: Bounds of the learned variance; None for BoTorch's bounds.
@@ -324,7 +327,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         """Variances of the training data at ``now``, `... x n`.
 
         Args:
-            power: Power to which to raise the factor by which noise grows with the lag.
+            power: Exponent of the factor by which noise grows with the lag.
         """
         assert self.train_X is not None
         base = self.noise
@@ -359,8 +362,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     def _aged(self, base: Tensor, X: Tensor, power: float = 1.0) -> Tensor:
         """Variances, `... x n`, from variances at lag 0; lags count back from ``now``.
 
-        A cap on the growth keeps variances finite. The cap is reached only for observations whose
-        weight is negligible next to the weight of the newest observation.
+        The growth factor of the noise has a cap, so variances are finite. The cap is reached only
+        for observations whose weight is negligible next to the weight of the newest observation.
         """
         times = X[..., self.time_dim]
         reference = times.amax(-1) if self.now is None else like(self.now, times)
@@ -389,9 +392,10 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         time_dim: Index of the column of time, which input transforms must not change.
         now: The time at which lags are 0, a number or `batch_shape`; None for the time of the
             newest given input.
-        noise: Variances given for the training observations at lag 0, `batch_shape x n`, NaN for a
-            row with the learned variance λ. If no row is NaN, the variance of a new observation is
-            the mean of the given variances. If None, all observations have the learned variance λ.
+        noise: The variance at lag 0 given for each training observation, `batch_shape x n`; NaN for
+            a row with the learned variance λ. If no row is NaN, the variance of a new observation
+            is the mean of the given variances. If None, all observations have the learned variance
+            λ.
         batch_shape: Batch shape of the learned parameters.
         noise_prior: Prior of λ, None for no prior; by default BoTorch's log-normal prior.
         noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
@@ -454,7 +458,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         self.noise_covar.now = now
 
     def set_training_data(self, X: Tensor) -> None:
-        """Set the training inputs, to which calls without inputs and the given variances refer.
+        """Set the training inputs, for the given variances and for calls without inputs.
 
         Args:
             X: Training inputs, `... x n x d`.

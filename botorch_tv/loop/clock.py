@@ -30,17 +30,17 @@ Time = float | datetime
 class LoopClock:
     """Converts datetimes to numbers and back; numbers stay unchanged.
 
-    The first time decides whether the times of a loop are numbers or datetimes. A datetime becomes
-    the time since the first datetime, in the unit of the loop. Changes to and from summer time are
-    taken into account only if datetimes have a time zone.
+    The first time of a loop decides whether all its times are numbers or datetimes. A datetime
+    becomes the time since the first datetime, in the unit of the loop. Changes to and from summer
+    time are taken into account only if datetimes have a time zone.
 
     Args:
         unit: ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``, if times are
-            datetimes. With None, the first time decides: times are numbers, or datetimes counted in
-            hours.
+            datetimes. If None, the first time of the loop decides: times are numbers, or datetimes
+            counted in hours.
 
     Raises:
-        ValueError: If the unit is not one of these five.
+        ValueError: If ``unit`` is neither None nor among the five units above.
     """
 
     def __init__(self, unit: str | None) -> None:

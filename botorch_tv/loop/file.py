@@ -108,8 +108,8 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
 
     Returns:
         Two values. First, the content, with rows as :class:`Measurement` and :class:`Question`.
-        Second, the numbers of all answers and open suggestions whose predictions must be
-        recomputed, because the rows they used were changed by hand.
+        Second, the ``number`` of each answer and open suggestion whose prediction must be
+        recomputed, because the prediction used rows that were changed by hand.
 
     Raises:
         ValueError: If the file is damaged, of another version, or not the file of a loop.
@@ -184,7 +184,7 @@ def _digests(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changes(content: Mapping[str, Any]) -> tuple[list[str], set[int]]:
-    """Texts that list changes by hand, and the numbers of the affected answers and suggestions.
+    """Texts that list changes by hand; the ``number`` of each affected answer and suggestion.
 
     An answer or suggestion is affected if it was changed or added by hand. A file without digests
     counts as unchanged.
@@ -211,10 +211,10 @@ def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
 
     Args:
         content: The content, changed in place.
-        touched: Numbers of the answers and open suggestions that were changed or added.
+        touched: The ``number`` of each answer and open suggestion that was changed or added.
 
     Returns:
-        Numbers of the answers and open suggestions whose predictions must be recomputed.
+        The ``number`` of each answer and open suggestion whose prediction must be recomputed.
     """
     answers = content["answers"]
     rows = (*answers, *content["open"])

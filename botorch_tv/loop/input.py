@@ -135,7 +135,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         raise InputDataError(f"{name} has two columns of the same name; drop one of them.")
     if isinstance(value, Tensor):  # a point of the unit cube, like suggestion.X
         X = as_points(name, value, parameters.columns, state)
-        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # the domain checks exactly later
+        if not bool(((X - 0.5).abs() <= 0.5 + 1e-6).all()):  # exact limits are checked later
             raise InputDataError(
                 f"{name} is {shown(value)}, but a tensor holds points of the unit cube, from 0 "
                 f"to 1; give values of {', '.join(parameters)} as a dict."

@@ -141,8 +141,8 @@ def question(asked: Consultation, number: int, known: int) -> Question | None:
 def recounted(answers: Iterable[Measurement], *others: Iterable[Any]) -> tuple[list[Any], ...]:
     """Renumber rows after answers were removed or added; answers are returned in order of time.
 
-    The arrivals become 0 to n - 1. In every row, ``known`` becomes the number of these n answers
-    that had arrived before this row was made.
+    The arrivals of the n answers become 0 to n - 1, in the same order. In every row, ``known``
+    becomes the number of the n answers that had arrived before the row was made.
     """
     order = sorted(answers, key=lambda answer: answer.arrival)
     arrivals = [answer.arrival for answer in order]
@@ -171,23 +171,24 @@ class MeasurementLog(NamedTuple):
 
     The log's state is the state after all answers in order of time, whatever their order of
     arrival. A late answer is inserted at its time: the log returns to a retained state before that
-    time and replays all later answers. If no state is old enough, all answers are replayed.
+    time and replays all later answers. If no retained state precedes the late answer, all answers
+    are replayed.
 
     A trigger compares an answer with the prediction stored with this answer, also in a replay. A
     new prediction is made from the state before the answer in two cases: no prediction is stored,
     or the model that made the prediction has been reset by an answer that arrived later.
 
     A question to an expert refers to all answers of earlier times, and to the answers of its own
-    time that have already arrived. The expert's reply replaces these answers. The reply also
-    replaces answers that arrive after it but have earlier times.
+    time that have already arrived. The expert's reply replaces all answers to which the question
+    refers. The reply also replaces answers that arrive after it but have earlier times.
 
     Attributes:
         strategy: The strategy.
         quiet: The strategy that processes fantasies (assumed answers); see
             :meth:`Strategy.undisturbed`.
         start: The state before any answer.
-        states: Retained states, in order of time; they include the expert's replies. The last is
-            the state after all answers.
+        states: Retained states, in order of time; they include the expert's replies. The last state
+            is the state after all answers.
         answers: The answers, in order of time.
         resets: Whether each answer triggered a reset.
         replies: The expert's replies, oldest first.
@@ -252,7 +253,7 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def absorbed(self, reply: Question) -> MeasurementLog:
-        """The log with one more reply of an expert, whose question is newer than all others."""
+        """The log with one more expert reply, to a question newer than all answered questions."""
         place = self.place_of(reply)
         states = tuple(
             state if state.rounds < place else self._with_reply(state, reply, place)
@@ -268,7 +269,7 @@ class MeasurementLog(NamedTuple):
     def _replayed(
         self, place: int, answers: tuple[Measurement, ...], oldest: int
     ) -> MeasurementLog:
-        """The log with other answers; the first ``place`` answers are the same as before."""
+        """The log with ``answers`` as its answers; the first ``place`` answers do not change."""
         base = self._base(place)
         states, resets = [old for old in self.states if old.rounds <= base.rounds], []
         try:
@@ -376,8 +377,8 @@ class MeasurementLog(NamedTuple):
 
         Args:
             waiting: Open suggestions; their fantasy is the predicted mean.
-            now: The present time, which replaces later times of points. With None, all times of
-                points stay the same.
+            now: The present time; a later time of a point is lowered to ``now``. If None, no time
+                of a point is lowered.
             stopped: Points of pruned trials; their fantasy is the median of all answers or the
                 predicted mean, whichever is worse.
         """
@@ -432,9 +433,10 @@ def replayed(
         log: A log with the strategy and the start state; its answers are not used.
         answers: All answers.
         waiting: The open suggestions.
-        replies: The expert's replies; each is added once ``known`` answers have arrived.
-        stale: Numbers of the answers and open suggestions whose predictions are recomputed, because
-            the old predictions used answers that were changed.
+        replies: The expert's replies; each reply is added after the first ``known`` answers to
+            arrive.
+        stale: The ``number`` of each answer and open suggestion whose prediction is recomputed,
+            because the old prediction used answers that were changed.
         oldest: As in :meth:`MeasurementLog.added`.
 
     Returns:
@@ -484,12 +486,13 @@ def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -
 
 
 def is_retained(count: int, newest: int, oldest: int) -> bool:
-    """Whether to retain a state after ``count`` of ``newest`` answers.
+    """Whether a log with ``newest`` answers retains the state after its first ``count`` answers.
 
-    States may be large, so few old states are retained: the state after a multiple of 2^j answers
-    is dropped once it is 2^(j + 1) answers old. If an answer is L answers late, the newest retained
-    state before it is then at most L - 1 + 2^j answers old, where 2^j is the smallest power of two
-    with 2^j ≥ L - 1. This age is less than 3 L.
+    States may be large, so few old states are retained. Let 2^j be the largest power of two that
+    divides ``count``. The state is dropped when it is more than 2^(j + 1) answers old. The newest
+    retained state before an answer that is L answers late is then less than 3 L answers old. More
+    precisely, it is at most L - 1 + 2^i answers old, where 2^i is the smallest power of two with
+    2^i ≥ L - 1.
 
     Args:
         count: Number of answers that the state includes.
@@ -501,7 +504,7 @@ def is_retained(count: int, newest: int, oldest: int) -> bool:
 
 
 def oldest_for(late: int) -> int:
-    """The age up to which states must be retained if answers come at most ``late`` answers late."""
+    """The ``oldest`` that a log needs if every answer is at most ``late`` answers late."""
     before = max(late - 1, 1)
     return late - 1 + (1 << (before - 1).bit_length())
 
@@ -521,8 +524,9 @@ def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
     """The category untried for the longest time, as axis and level; None if no category is due.
 
     Measurements of other categories do not show that a category has improved, so every category
-    must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, such trials are
-    wasted. Therefore the interval between such trials doubles as long as they bring no improvement.
+    must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, a trial of a
+    category that is due is wasted. Therefore the interval to the next trial of the category doubles
+    after every trial that brings no improvement.
 
     Args:
         space: The parameters.

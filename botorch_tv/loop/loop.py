@@ -112,7 +112,7 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Make a method of a loop hold the loop's lock while it runs."""
+    """Wrap a method of a loop, so that every call of the method holds the loop's lock."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
@@ -145,9 +145,9 @@ class Loop:
 
     **Triggers.** An event trigger compares an answer with the prediction that was made for the
     suggestion. A measurement that was not suggested is compared with a prediction made at its
-    arrival. In a replay, answers are compared with the same predictions. If the model is reset
-    after a prediction was made, the prediction is replaced by a prediction from the data that
-    remain after the reset.
+    arrival. A replay compares answers with the stored predictions. If the model is reset after a
+    prediction was made, the prediction is replaced by a prediction from the data that remain after
+    the reset.
 
     **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. A suggested
     measurement has the number of its suggestion. Measurements that were not suggested have the
@@ -158,9 +158,9 @@ class Loop:
     **Times** are all numbers, all datetimes with a time zone, or all datetimes without one.
 
     **Experts.** After ``tell``, :meth:`consult` returns the points that an expert should measure
-    again now, and :meth:`absorb` takes some or all of the answers. The answers describe the
-    objective at the time of the newest measurement before the consultation. They replace all
-    measurements made before that time, including measurements that arrive late.
+    again now, and :meth:`absorb` takes some or all of the answers. The expert's answers describe
+    the objective at the time of the newest measurement before the consultation. The expert's
+    answers replace all earlier measurements, including earlier measurements that arrive late.
 
     Args:
         first: The domain, or the strategy if ``second`` is the domain.
@@ -277,7 +277,7 @@ class Loop:
             noise: Noise variance of each measurement, `n`; by default the noise variance of the
                 strategy.
             context: Context of each measurement, `n x c`, for a domain with a context.
-            ok: False where a measurement failed, `n`; all succeeded by default.
+            ok: False where a measurement failed, `n`; by default, all measurements succeeded.
             pending: As for :class:`Loop`.
             seed: As for :class:`Loop`.
             unit: As for :class:`Loop`.
@@ -289,7 +289,7 @@ class Loop:
             InputDataError: If the columns do not match each other or the domain, a value is not
                 finite (drop rows without a measurement, or pass ok=False), or pandas columns
                 have different row labels.
-            ValueError: If there is no domain, X or y.
+            ValueError: If the domain, X or y is missing.
         """
         strategy, domain, X, y = in_order(
             "Loop.from_table", given, strategy=strategy, domain=domain, X=X, y=y
@@ -332,9 +332,10 @@ class Loop:
         """Choose where to measure next.
 
         Args:
-            now: Time of the measurement, no earlier than the newest measurement. The default for
-                datetimes is the clock of this computer. For numbers, it is the newest time plus 1
-                or, with the adaptive strategy, plus the typical time between measurements.
+            now: Time of the measurement, no earlier than the newest measurement. If times are
+                datetimes, the default is the present time of this computer. If times are numbers,
+                the default is the newest time plus 1 or, with the adaptive strategy, the newest
+                time plus the typical time between measurements.
             context: Coordinates given by the environment, `c` numbers, for a box with
                 ``context_dim`` c.
 
@@ -342,8 +343,9 @@ class Loop:
             The suggestion; it stays open until :meth:`tell` or :meth:`discard`.
 
         Raises:
-            InputDataError: If ``pending`` suggestions are open, ``now`` lies before the newest
-                measurement, or the context does not match the domain. The loop is not changed.
+            InputDataError: If the number of open suggestions has reached ``pending``, ``now`` lies
+                before the newest measurement, or the context does not match the domain. The loop is
+                not changed.
         """
         if len(self._open) >= self.pending:
             raise InputDataError(
@@ -396,8 +398,8 @@ class Loop:
             y: The observation, a scalar; ignored if ``ok`` is False.
             suggestion: The answered suggestion or its number; may be omitted if only one suggestion
                 is open.
-            time: Time of the measurement; the suggestion's time by default. It may lie before the
-                times of other answers.
+            time: Time of the measurement; the suggestion's time by default. A time before the times
+                of other answers is allowed.
             noise: Noise variance of this measurement; by default the noise variance of the
                 strategy. The adaptive strategy estimates the noise itself and refuses this
                 argument.
@@ -430,8 +432,8 @@ class Loop:
             X: The point, `d` numbers, or a dict of named parameters; with named parameters a tensor
                 is a point of the unit cube, like ``suggestion.X``.
             y: The observation, a scalar; ignored if ``ok`` is False.
-            time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. It
-                may lie before the newest measurement.
+            time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. A
+                time before the newest measurement is allowed.
             noise: Noise variance of this measurement; by default the noise variance of the
                 strategy. The adaptive strategy estimates the noise itself and refuses this
                 argument.
@@ -492,7 +494,7 @@ class Loop:
             number: Number of the answered suggestion, or -1, -2, ... for a measurement that was not
                 suggested; see :meth:`table`.
             y: The corrected observation, a scalar; by default the observation stays as it is. A
-                value turns a failure into a success.
+                failed measurement that is given a value counts as a success.
             ok: False if the measurement failed.
             time: The corrected time; by default the time stays as it is.
 
@@ -601,8 +603,8 @@ class Loop:
         if asked is None or getattr(consultation, "row", asked) != asked:
             raise InputDataError(
                 f"consultation {shown(number)} is not open; open consultations: "
-                f"{list(self._consultations)}. "
-                f"Absorb answers once, in order of time; at most {MOST_OPEN} stay open."
+                f"{list(self._consultations)}. Absorb the answers to each consultation once, in "
+                f"order of time; at most {MOST_OPEN} consultations stay open."
             )
         answers = as_replies(y, ok, len(asked.points))
         reply = replace(asked, y=answers)
@@ -675,11 +677,12 @@ class Loop:
         Returns:
             A row per measurement with the columns: ``number`` of the suggestion, or -1, -2, ... in
             order of arrival if the measurement was not suggested; a column per parameter, called
-            ``x0, x1, ...`` if parameters have no names, and ``time (parameter)`` if a parameter has
-            the name of another column, such as ``time``; ``context0, ...``; ``time``; ``y``, NaN if
-            the measurement failed; ``ok``; ``noise``, the variance, NaN if the strategy estimates
-            it; ``mean`` and ``sd``, the prediction made with the suggestion, NaN if the measurement
-            was not suggested; ``reset``, whether the measurement triggered a reset.
+            ``x0, x1, ...`` if parameters have no names (if a parameter has the name of another
+            column, such as ``time``, its column is called ``time (parameter)``); ``context0, ...``;
+            ``time``; ``y``, NaN if the measurement failed; ``ok``; ``noise``, the variance, NaN if
+            the strategy estimates it; ``mean`` and ``sd``, the prediction made with the suggestion,
+            NaN if the measurement was not suggested; ``reset``, whether the measurement triggered a
+            reset.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -740,9 +743,9 @@ class Loop:
         """Plot observations and choices over time, and the predicted objective now.
 
         The upper panel shows each observation, and the mean predicted for it with a band of two
-        standard deviations to each side. Below, each parameter has two panels: its chosen values
-        over time and, once there are predictions, a slice of the posterior through the current best
-        point.
+        standard deviations to each side. Below the upper panel, each parameter has two panels: its
+        chosen values over time and, once there are predictions, a slice of the posterior through
+        the current best point.
 
         Args:
             path: Where to write the figure; its extension selects the format.
@@ -904,9 +907,10 @@ class Loop:
     ) -> Self:
         """Load a loop from a file and continue where it stopped.
 
-        All answers are replayed. The next choices and consultations are the same up to rounding,
-        which depends on processor and threads. If rows of the file were changed, added or deleted
-        by hand, a warning names them, and the loop continues from the changed rows.
+        All answers are replayed. The loaded loop makes the same choices and consultations as the
+        saved loop, up to rounding, which depends on processor and threads. If rows of the file were
+        changed, added or deleted by hand, a warning names them, and the loop continues from the
+        changed rows.
 
         With ``snapshot``, loading takes the same time for any number of answers. After every 32
         further answers, loading stores a snapshot of 10 to 100 MB beside the file; it contains the
@@ -917,9 +921,9 @@ class Loop:
             path: The file.
             strategy: The strategy of the saved loop;
                 :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
-            domain: The domain of the saved loop. By default, the domain is restored from the file.
-                This works for a :class:`Grid`, and for a :class:`Box` with a search of this
-                package.
+            domain: The domain of the saved loop. By default, the domain is restored from the file
+                if it is a :class:`Grid`, or a :class:`Box` with a search of this package; any other
+                domain must be given.
             device: Device of all computations; by default the device of the saved loop.
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
@@ -957,7 +961,7 @@ class Loop:
                 *(log, answers, waiting, content["replies"], stale, self._oldest)
             )
         else:
-            # Only the adaptive strategy needs long for a replay.
+            # Only a replay of the adaptive strategy takes long.
             slow = type(self._strategy) is Adaptive and not content["replies"]
             if snapshot is not None and slow:
                 log, following = read_snapshot(snapshot, content, log), len(answers) - LATE
@@ -982,7 +986,7 @@ class Loop:
     # ---------------------------------------------------------------- internals
 
     def _begun(self, first: object) -> LoopClock:
-        """The clock, which starts at the first time unless it has started already."""
+        """The loop's clock; if the loop has no rows yet, the clock starts at the time ``first``."""
         if not self._log.answers and not self._asked + self._consulted and not self._superseded:
             if first is None:
                 first = self._units.clock.now()
@@ -1025,7 +1029,7 @@ class Loop:
         return describe(self._strategy, "strategy")
 
     def _has_best(self, context: Numbers | None) -> bool:
-        """Whether the strategy predicts, and a context is given if the domain has a context."""
+        """Whether the strategy makes predictions, and any context of the domain is given."""
         given = context is not None or self.domain.columns == self.domain.dim
         return given and bool(self._strategy.predicts(self.state))
 
@@ -1057,7 +1061,8 @@ class Loop:
         """The open suggestion with a given number; with None, the only open suggestion.
 
         Raises:
-            InputDataError: If there is no such suggestion.
+            InputDataError: If the suggestion is not open, or None is given and not exactly 1
+                suggestion is open.
         """
         number = getattr(suggestion, "number", suggestion)
         if suggestion is None and len(self._open) == 1:
@@ -1083,7 +1088,7 @@ class Loop:
         """The measurement with a given number.
 
         Raises:
-            InputDataError: If there is no such measurement.
+            InputDataError: If no measurement has this number.
         """
         for answer in self._log.answers:
             if answer.number == number and not isinstance(number, bool):

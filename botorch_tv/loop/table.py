@@ -314,7 +314,7 @@ def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopCloc
 
 
 def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
-    """A text with the correlation's half-life and the noise's doubling time; empty if static.
+    """A text with the correlation's half-life and the noise's doubling time; empty without both.
 
     Args:
         decay: The decay of the covariance.

@@ -44,11 +44,11 @@ from botorch_tv.validation import require
 class AdaptivePosterior(Posterior):  # type: ignore[misc]
     """The joint posterior of a mixture at q points, multiplied by a factor and shifted.
 
-    The posterior is not Gaussian. Its mean, variance and covariance are those of the mixture. A
-    sample draws a member of the bank, then a function of this member. Sets of points that share
-    base samples are evaluated on the same smooth function. Two terms are drawn independently for
-    every point: the observation noise, and the part of the function that a finite number of
-    features does not represent.
+    The posterior is not Gaussian. The posterior has the mean, the variance and the covariance of
+    the mixture. A sample draws a member of the bank, then a function of this member. Sets of points
+    that share base samples are evaluated on the same smooth function. Two terms are drawn
+    independently for every point: the observation noise, and the part of the function that a finite
+    number of features does not represent.
 
     Args:
         drawing: The mixture, conditioned on its measurements.
@@ -201,7 +201,7 @@ class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
 
     A Sobol sequence determines the functions. If the number of points grows, the first points
     retain their variates. The sequence is shuffled: Sobol sequences of two seeds are correlated row
-    by row, so without this the outputs of a list of models would be correlated.
+    by row, so without the shuffling the outputs of a list of models would be correlated.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -245,7 +245,7 @@ def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None 
     """Raise unless ``X`` is `... x n x d` and ``Y`` is `... x n x 1`, both finite and in float64.
 
     Raises:
-        BotorchTensorDimensionError: If shapes do not fit.
+        BotorchTensorDimensionError: If shapes do not match.
         InputDataError: If a value is not finite, too large or not in float64.
     """
     check_data(X, Y, columns=columns, time_dim=time_dim)
@@ -302,11 +302,11 @@ def check_memory(prior: BankPrior, shape: Size) -> None:
 def learned(
     prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
 ) -> RunningMixture:
-    """The posterior of all trials, in one batch dimension, after further rows in the given order.
+    """The posterior after the rows of ``X`` in their order; all trials are in one batch dimension.
 
     Args:
         prior: Prior of the bank.
-        running: Posterior before these rows; its units of y and time must be set already.
+        running: Posterior before the rows of ``X``; the units of y and time must be set already.
         X: Inputs, `batch_shape x n x d`.
         Y: Observations, `batch_shape x n x 1`.
         time_dim: Index of the time column.
@@ -334,7 +334,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     """The posterior of a bank of processes at the times in ``X``; see :func:`adaptive_model`.
 
     The model needs no fitting: a single pass over the data computes the weights and the posteriors
-    of all members. Each further observation takes the same time.
+    of all members. The computing time per observation is constant.
 
     Args:
         prior: Prior of the bank.
@@ -415,7 +415,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         Raises:
             InputDataError: If a point lies before the newest observation, or outside the bounds by
                 more than a quarter of the range.
-            UnsupportedError: If ``posterior_transform`` is of another class.
+            UnsupportedError: If ``posterior_transform`` is neither None nor a
+                ``ScalarizedPosteriorTransform``.
         """
         require(
             output_indices in (None, [0]),
@@ -456,8 +457,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             noise: Must be None (not a tensor of any shape), because the bank estimates the noise.
 
         Raises:
-            InputDataError: If an observation is earlier than the newest previous observation, or
-                shapes do not fit.
+            InputDataError: If a new observation is earlier than the newest observation of the
+                model, or shapes do not match.
             UnsupportedError: If ``noise`` is given, or the trials need too much memory.
         """
         if noise is not None:
@@ -517,7 +518,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             idcs: Indices of the outputs; must be [0] or [-1].
 
         Raises:
-            UnsupportedError: If other indices are given.
+            UnsupportedError: If ``idcs`` is neither [0] nor [-1].
         """
         if list(idcs) not in ([0], [-1]):
             raise UnsupportedError(f"idcs is {idcs}, but the model has one output; give [0].")
@@ -537,9 +538,9 @@ def adaptive_model(
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
     Observations may be in any units. The first four observations in order of time set the units of
-    y and time. Further observations at the time of the fourth are included. If these observations
-    are equal, more observations are used. ``adaptive_gp_ucb()`` has the same posterior given the
-    same data.
+    y and time. Further observations at the time of the fourth observation are used too. If all
+    observations used are equal, later observations are added. ``adaptive_gp_ucb()`` has the same
+    posterior given the same data.
 
     Predictions are possible from the time of the newest observation on. Fix the time of the points
     with :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an
@@ -556,11 +557,12 @@ def adaptive_model(
         bank: The candidate processes; ``Bank()`` if None.
 
     Raises:
-        BotorchTensorDimensionError: If shapes do not fit.
+        BotorchTensorDimensionError: If shapes do not match.
         InputDataError: If a value is not finite, a point lies outside the bounds, an observation is
             later than ``now``, all y are equal, the type is not float64, or there are more than 20
             columns other than time.
-        ValueError: If there is no column ``time_dim``, or the bounds do not fit or are not ordered.
+        ValueError: If there is no column ``time_dim``, ``bounds`` is not `2 x (d - 1)`, or a lower
+            bound is not below its upper bound.
 
     Example:
         >>> model = adaptive_model(train_X, train_Y)
@@ -581,7 +583,7 @@ def adaptive_model(
     require(
         bounds.shape == (2, d - 1) and bool((bounds[0] < bounds[1]).all()),
         f"bounds are {bounds.tolist()}; give 2 x {d - 1}, one column for each input other than "
-        "time, with the first row below the second.",
+        "time, with lower bounds in the first row and upper bounds in the second.",
     )
     lower, upper = bounds.to(train_X)
     prior = prior_on_box(Bank() if bank is None else bank, lower, upper, 0)
@@ -595,8 +597,8 @@ def adaptive_model(
     units = units_after((y, good, when, y.new_zeros(*y.shape, 0)), least)
     if not bool(units.ready.all()):
         raise InputDataError(
-            f"train_Y has {y.shape[-1]} observations without spread, which give no unit of y; add "
-            "observations that differ."
+            f"train_Y has {y.shape[-1]} observations without spread, so the unit of y is "
+            "undefined; add observations that differ."
         )
     running = mixture_prior(prior, shape).flat()._replace(units=units, settled=True)
     running = learned(prior, running, X, Y, time_dim)

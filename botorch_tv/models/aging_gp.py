@@ -147,8 +147,9 @@ class AgingGP(GrowingGP):
         Raises:
             InputDataError: If an observation is later than the ``now`` that was set, a time is
                 not finite or a target is NaN.
-            BotorchTensorDimensionError: If columns or rows do not fit, or the likelihood has noise
-                variances for another number of rows.
+            BotorchTensorDimensionError: If ``inputs`` and ``targets`` differ in rows, ``inputs``
+                has other columns than the training data, or the likelihood has noise variances for
+                a different number of rows.
         """
         X = self.train_inputs[0] if inputs is None else inputs
         X = X if isinstance(X, Tensor) else X[0]

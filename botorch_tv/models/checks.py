@@ -47,7 +47,7 @@ def column_of_time(X: Tensor, time_dim: int) -> int:
 
 
 def check_rows(X: Tensor, Y: Tensor, Yvar: Tensor | None, outputs: int | None = None) -> None:
-    """Raise unless the rows and trials of observations and their variances match ``X``.
+    """Raise unless ``Y`` and ``Yvar`` match ``X`` in rows and, for a new model, in batch shape.
 
     Args:
         X: Inputs, `... x n x d`.
@@ -84,7 +84,8 @@ def check_data(
         time_dim: Index of the time column; None to omit the check of the resolution of times.
 
     Raises:
-        BotorchTensorDimensionError: If columns do not fit.
+        BotorchTensorDimensionError: If ``X`` has fewer than two dimensions, or its last dimension
+            is not ``columns``.
         InputDataError: If dtypes differ, a time is not finite, or a value is NaN or so large that
             sums of squares may overflow.
     """
@@ -112,8 +113,8 @@ def check_data(
 def warn_of_small_outputs(Y: Tensor) -> None:
     """Warn if the spread of observations is close to the smallest variance that GPyTorch allows.
 
-    GPyTorch raises smaller variances to 1e-10 in float64, in the units of Y. BoTorch does not
-    standardise outcomes with a standard deviation below 1e-8.
+    In float64, GPyTorch raises every variance below 1e-10 to 1e-10, in the units of Y. BoTorch does
+    not standardise outcomes with a standard deviation below 1e-8.
 
     Args:
         Y: Observations, `... x n x m`.
@@ -181,9 +182,9 @@ def check_now(now: Tensor, newest: Tensor) -> None:
 def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
     """Raise if an input transform changes time, or mixes it into other columns.
 
-    One copy of the transform is fitted to the data, another copy to the same data at other times.
-    The other times are not integers and lie outside [0, 1]. Both copies must preserve times and
-    agree in all other columns.
+    One copy of the transform is fitted to the data, another copy to the data with changed times.
+    The changed times are not integers and lie outside [0, 1]. The two copies of the transform must
+    preserve times, and give equal values in all columns other than time.
 
     Args:
         transform: The transform, which is not changed.

@@ -1,12 +1,12 @@
 """A ``SingleTaskGP`` that predicts from a Cholesky factor; new observations extend the factor.
 
-With prior covariance K, noise variances N and S = N^(-1/2), the factored matrix is I + S K S. Its
-eigenvalues are at least 1 for any noise and any points, so no jitter is needed. An observation with
-infinite noise has S = 0, and does not change the likelihood.
+With prior covariance K, noise variances N and S = N^(-1/2), the factored matrix is I + S K S. The
+eigenvalues of I + S K S are at least 1 for any noise and any points, so no jitter is needed. An
+observation with infinite noise has S = 0, and does not change the likelihood.
 
 BoTorch repeats the inputs for each of m outputs, along an extra dimension, and passes these
-repeated inputs to the input transform. A transform with a batch shape would confuse this dimension
-with its batch. Therefore inputs are transformed once for all outputs.
+repeated inputs to the input transform. An input transform with a batch shape would confuse the
+extra dimension with its own batch dimension. Therefore inputs are transformed once for all outputs.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class GrowingRegression:
         return solved(self.triangle, self.scale.unsqueeze(-1) * across)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
-        """Return None: a copied model drops the regression, like GPyTorch's caches."""
+        """Return None: the copy of a model has no regression until it predicts, as in GPyTorch."""
 
 
 class GrowingGP(SingleTaskGP):  # type: ignore[misc]
@@ -252,8 +252,8 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     def _with_given_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
         """The prior of the training data, corrected for given noise variances.
 
-        A marginal likelihood adds the learned noise to all rows. This method adds the difference
-        between the given variances and the learned noise.
+        A marginal likelihood adds the learned noise variance to the prior variance of every row.
+        Therefore this method adds the difference between the given and the learned noise variance.
         """
         if self._row_noise is None:
             return prior
@@ -289,8 +289,9 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
 
         Args:
             X: Inputs, `batch_shape x q x d`.
-            Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``. Batch dimensions
-                that ``X`` lacks contain alternative observations at the same inputs.
+            Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``. If ``Y`` has batch
+                dimensions that ``X`` lacks, they contain alternative observations at the same
+                inputs.
             noise: Noise variances of the observations, shape of ``Y``, in the units of the outcome
                 transform. By default the likelihood's noise variance, or the mean of its variances
                 if all are fixed. A ``FixedNoiseGaussianLikelihood`` adds its ``second_noise`` to
@@ -300,7 +301,8 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             A new model; ``self`` is unchanged.
 
         Raises:
-            BotorchTensorDimensionError: If rows or columns do not fit.
+            BotorchTensorDimensionError: If ``X``, ``Y`` and ``noise`` differ in rows, or have other
+                columns than the training data.
             InputDataError: If dtypes differ or a value is NaN.
             RuntimeError: If batch shapes do not broadcast.
         """

@@ -1,9 +1,9 @@
 """A drop-in replacement for ``SingleTaskGP``, for an objective that changes with time.
 
 Standardised data have variance 1, but a few dozen observations of a slow drift show only a part of
-the objective's variation. With a prior variance of 1, a fit then finds a rate of change that is
-several times too high. Therefore the default kernel also learns an output scale. The priors of
-scale, noise and rate (``RatePrior``) were chosen on simulated data by
+the objective's variation. If the prior variance is 1, a fit to such data finds a rate of change
+that is several times too high. Therefore the default kernel also learns an output scale. The priors
+of scale, noise and rate (``RatePrior``) were chosen on simulated data by
 ``benchmarks/statistics/default_rate.py``, and validated on other data.
 """
 
@@ -171,8 +171,8 @@ class TimeVaryingGP(AgingGP):
     Time is a column of ``X``, in any unit and with any spacing. A decay of covariance (``Markov``,
     ``Wiener``) describes a drifting objective: time is an input of the kernel, and predictions
     refer to the times in ``X``. An inflation of noise (``ExponentialWeights``,
-    ``UncertaintyInjection``) increases the noise of an observation with ``now - t``. A decay and an
-    inflation can be combined.
+    ``UncertaintyInjection``) makes noise variances grow with the age of the observation,
+    ``now - t``. A decay and an inflation can be combined.
 
     To optimise the present objective, evaluate the acquisition function at the present time with
     :func:`~botorch_tv.acquisition.present.at_present`, or fix the time column with
@@ -196,7 +196,7 @@ class TimeVaryingGP(AgingGP):
         likelihood: A Gaussian likelihood. The model passes the data and ``now`` to an
             ``AgeNoiseLikelihood``.
         covar_module: A kernel over all columns including time, as in ``SingleTaskGP``; it replaces
-            the decay. For a kernel over the other columns use ``spatial_module``.
+            the decay. For a kernel over the columns other than time, use ``spatial_module``.
         mean_module: The prior mean; a learned constant if None.
         outcome_transform: As in ``SingleTaskGP``. The default is ``Standardize``, but None if
             ``learn_forgetting`` is False, because ``Standardize`` changes the scale of noise and
@@ -217,7 +217,7 @@ class TimeVaryingGP(AgingGP):
     Raises:
         InputDataError: If an observation is later than ``now``, a time is not finite, the input
             transform changes time, a value is NaN or dtypes differ.
-        BotorchTensorDimensionError: If shapes do not fit.
+        BotorchTensorDimensionError: If shapes do not match.
         ValueError: If ``forgetting`` contradicts the other arguments, or the likelihood's class
             overrides ``marginal`` or ``__call__``.
 
@@ -347,9 +347,10 @@ class TimeVaryingGP(AgingGP):
     def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
         """The model's decay and inflation with their current values, per unit of time.
 
-        The value is a decay or an inflation, such as ``Markov(epsilon=0.027)``; a tuple if the
-        model has both or neither. The value can be passed to another model. In a batch, its
-        parameters are tensors, `batch_shape`.
+        The property is a decay or an inflation, such as ``Markov(epsilon=0.027)``; if the model has
+        both or neither, it is a tuple. The property can be passed to another model as
+        ``forgetting``. If the model has a batch shape, the parameters of the decay and the
+        inflation are tensors, `batch_shape`.
 
         Raises:
             ValueError: If the unit of time is so long that ε rounds to 1.
@@ -372,9 +373,9 @@ class TimeVaryingGP(AgingGP):
         Args:
             X: Inputs including time, `... x q x d`.
             output_indices: Indices of the outputs; all if None.
-            observation_noise: True adds the noise of an observation at the times in ``X``; at times
-                before ``now`` it includes the growth with age. A tensor, `... x q x m`, contains
-                the variances to add.
+            observation_noise: True adds the noise variance of an observation made at the times in
+                ``X``; for times before ``now``, the noise variance includes its growth with age. A
+                tensor, `... x q x m`, contains the variances to add.
             posterior_transform: A transform of the posterior; None for no transform.
 
         Raises:
@@ -411,7 +412,8 @@ class TimeVaryingGP(AgingGP):
             A new model; ``self`` is unchanged.
 
         Raises:
-            BotorchTensorDimensionError: If rows or columns do not fit.
+            BotorchTensorDimensionError: If ``X``, ``Y`` and ``noise`` differ in rows, or have other
+                columns than the training data.
             InputDataError: If an observation is later than the ``now`` that was set, dtypes differ
                 or a value is NaN.
             RuntimeError: If batch shapes do not broadcast.

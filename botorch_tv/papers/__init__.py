@@ -53,7 +53,7 @@ def experiment_named(name: str) -> Experiment:
         name: Id of the experiment, such as "et-table2".
 
     Raises:
-        ValueError: If there is no such experiment.
+        ValueError: If no experiment has this id.
     """
     if name not in EXPERIMENTS:
         raise ValueError(f"Unknown experiment {name!r}; choose from {', '.join(EXPERIMENTS)}.")

@@ -103,7 +103,11 @@ _PERIOD_CLAIMS = [
 
 
 def _judge_periods(results: Results) -> Outcome:
-    """Judge three claims: short periods raise regret, long periods its spread; N = T is GP-UCB."""
+    """Judge the paper's claims about the period N of R-GP-UCB.
+
+    There are three claims: a short period increases regret; a long period increases the standard
+    deviation of regret; and with N = T, R-GP-UCB equals GP-UCB.
+    """
     result = results[CASE]
     orders = judge(_PERIOD_CLAIMS, results)
     long = result.total_regret(f"N = {HORIZON}")
@@ -137,7 +141,7 @@ def _draw(
     results: Results,
     path: Path,
 ) -> Figure:
-    """Draw total regret over the assumed rate or period, with its standard deviation."""
+    """Draw total regret and its standard deviation over the assumed rate or the assumed period."""
     from botorch_tv.drawing import canvas, written
     from botorch_tv.simulation.plots.curves import line_styles
 

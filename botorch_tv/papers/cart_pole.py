@@ -2,19 +2,20 @@
 
 [ET] gives the box of gains, the lengthscale prior and the noise, but neither the machine nor the
 unit of the cost. It cites the policy search of [B22] (Brunzema, von Rohr, Trimpe, "On Controller
-Tuning with Time-Varying Bayesian Optimization", CDC 2022). The published code of [B22] has both:
-the machine is :data:`MACHINE`, and costs are standardised by the costs of random gains. Other
-choices are ours:
+Tuning with Time-Varying Bayesian Optimization", CDC 2022). The published code of [B22] has the
+machine and the unit: the machine is :data:`MACHINE`, and costs are standardised by the costs of
+random gains. Other choices are ours:
 
 - The cost of gains is the exact cost of coming to rest from the initial state of [B22], plus the
   noise of the study. [B22] uses the cost of a simulated run with little noise instead.
-- The unit and the prior mean come from costs before the change, at gains spread evenly over the
-  box, as many as a trial has rounds. The unit is the standard deviation of these costs. The prior
-  mean is the generalised least squares estimate for a kernel of variance 1. All costs lie within
-  four standard deviations of this estimate, as a prior of variance 1 expects. Some costs lie six
-  standard deviations above the average, because the cost is a bowl with a high rim.
+- The unit and the prior mean are computed from T costs before the change, of gains spread evenly
+  over the box; T is the number of rounds of a trial. The unit is the standard deviation of the T
+  costs. The prior mean is the generalised least squares estimate for a kernel of variance 1. All T
+  costs lie within four standard deviations of the prior mean, as a prior of variance 1 expects.
+  Some costs lie six standard deviations above the average, because the cost is a bowl with a high
+  rim.
 - A run is stopped once it costs as much as the highest cost before the change, :data:`LIMIT`. After
-  the change, this happens for one in 300 random gains.
+  the change, 1 in 300 runs with random gains is stopped.
 - All strategies of a trial start at the same random gains, and learn their four lengthscales every
   five rounds.
 """
@@ -77,7 +78,8 @@ def cart_pole() -> CartPole:
 def unit() -> tuple[float, float]:
     """Prior mean and standard deviation, as multiples of the lowest cost before the change.
 
-    Both are computed from the costs of gains spread evenly over the box.
+    The mean and the standard deviation are computed from the costs of gains spread evenly over the
+    box.
     """
     problem = cart_pole()
     lower, upper = problem.spatial_bounds

@@ -1,20 +1,20 @@
 """Experiments of [C17] on static objectives: draws, standard test functions and recorded data.
 
-The synthetic functions are defined on 100 random arms in [0, 1]. They are either draws from the
-Gaussian process, or smoothed draws in the kernel's function space: posterior means fitted to the
-draws. Some settings of the paper depend on the function. Here each setting has one value for a
-whole study: R² is 1 % of the mean range of its functions, and B is the largest √(fᵀKf) of its
-functions, because §6 prints B² = fᵀKf. (The squared norm of a smoothed draw f = Ka is aᵀKa, which
-§6 does not use.) All trials have the same arms. The paper does not state the noise assumed in the
-fit; here it is 1 % of the mean range of the draws. The paper does not define the incumbent of GP-EI
-and GP-PI; here it is the best value observed. The first arm is random, and ties are broken at
-random. On the standard functions, variants of GP-EI and GP-PI are played too: their incumbent is
-the best posterior mean, and their labels have a suffix.
+The synthetic functions are defined on 100 random arms in [0, 1]. Each synthetic function is either
+a draw from the Gaussian process or a smoothed draw. A smoothed draw is the posterior mean fitted to
+a draw, and lies in the kernel's function space. Some settings of the paper depend on the function.
+Here each setting has one value for a whole study: R² is 1 % of the mean range of the study's
+functions f, and B is the largest √(fᵀKf), because §6 of [C17] prints B² = fᵀKf. (The squared norm
+of a smoothed draw f = Ka is aᵀKa, which §6 does not use.) All trials have the same arms. The paper
+does not state the noise assumed in the fit; here it is 1 % of the mean range of the draws. The
+paper does not define the incumbent of GP-EI and GP-PI; here it is the best value observed. The
+first arm is random, and ties are broken at random. On the standard functions, variants of GP-EI and
+GP-PI are played too: their incumbent is the best posterior mean, and their labels have a suffix.
 
 The paper gives neither the unit nor the horizon of the standard functions in Figure 3. Here the
-functions are standardised over the arms, because the kernel has variance 1; R² = λ is 1 % of the
-range. For the sensors of Figure 4, γ_t = 1 as in the paper, B is the largest √(fᵀKf), and all
-rounds of a trial have the readings of the same row.
+standard functions are standardised over the arms, because the kernel has variance 1; R² = λ is 1 %
+of the function's range. For the sensors of Figure 4, γ_t = 1 as in the paper, B is the largest
+√(fᵀKf), and all rounds of a trial have the readings of the same row.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def function_world(kernel_name: str, smooth: bool, noise: float) -> StaticWorld:
 
 
 def printed_bound(covariance: Tensor, functions: Tensor) -> float:
-    """The bound B of [C17] §6: the largest √(fᵀKf) among some functions f.
+    """The bound B of [C17] §6: the largest √(fᵀKf) of the given functions f.
 
     Args:
         covariance: Covariance K of the arms, `M x M`.
@@ -297,10 +297,10 @@ def temperature(records: Recordings) -> SensorWorld:
 
 
 def light(records: Recordings) -> SensorWorld:
-    """41 light sensors of the paper's record; trials play all its test rows, as in the paper.
+    """41 light sensors of the paper's record; trials play all test rows, as in the paper.
 
-    Without that record, speeds on 41 roads replace it: one row per quarter of an hour of five days
-    is for training, and trials play rows of the next two days.
+    If the paper's record is missing, speeds on 41 roads are played instead. A row every 15 minutes
+    of the first five days is for training, and trials play rows of the next two days.
     """
     found = records.light()
     if found is None:

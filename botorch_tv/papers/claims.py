@@ -42,7 +42,8 @@ def below(
         lower: Label of the better strategy.
         higher: Label of the worse strategy.
         required: Number of standard errors that the paired difference must exceed, by default
-            :data:`REQUIRED`. With -:data:`REQUIRED` the claim is only that `lower` is not worse.
+            :data:`REQUIRED`. If ``required`` is -:data:`REQUIRED`, the claim is only that `lower`
+            is not worse.
         ours: Whether the claim is ours and not the paper's; it is then reported, but does not
             affect the verdict.
     """
@@ -81,7 +82,7 @@ def compared(
 def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
     """Whether one regret is lower than another: "yes", "no", or "level" if trials do not decide.
 
-    A single trial has no standard error; the answer is then level.
+    A single trial has no standard error, so the answer is "level".
 
     Args:
         t_ratio: The difference of the regrets divided by its standard error.
@@ -93,7 +94,7 @@ def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
 
 
 def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> Paired:
-    """The share of trials in which every order of the total regrets holds.
+    """The share of trials whose total regrets have all given orders.
 
     Args:
         result: The study.
@@ -120,13 +121,13 @@ def across(
 ) -> Claim:
     """The claim that `lower` has less total regret than `higher` in the mean over several cases.
 
-    The standard error is computed between the cases, such as different days of a record.
+    The standard error comes from the spread of the cases, for example of the days of a record.
 
     Args:
         cases: Names of the studies.
         lower: As for :func:`below`.
         higher: As for :func:`below`.
-        name: A name for the cases together.
+        name: Name of the group of cases.
         ours: As for :func:`below`.
     """
 
@@ -187,9 +188,10 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     """Test every claim, on paired trials.
 
     Returns:
-        The verdict, and a table with one row per claim. The row of an order contains the mean of
-        R_T(higher) − R_T(lower), its standard error and their ratio. The row of a number contains
-        the limits.
+        The verdict, and a table with a row per claim. If a claim orders two strategies, its row
+        contains the mean of R_T(higher) − R_T(lower), the standard error of the mean, and the ratio
+        of mean and standard error. If a claim is about a number, its row contains the limits of the
+        number.
     """
     rows = [claim(results) for claim in claims]
     orders = [row for row in rows if "lower" in row]
@@ -206,8 +208,9 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
 def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) -> Outcome:
     """Test the claims of a paper under several interpretations of its unclear settings.
 
-    The paper is confirmed if all claims hold under at least one interpretation. It is refuted if,
-    under every interpretation, some claim is wrong. The verdict covers all interpretations.
+    The paper is confirmed if all claims hold under at least one interpretation. The paper is
+    refuted if, under every interpretation, at least one claim is wrong. The text of the verdict
+    lists the verdicts under all interpretations.
 
     Args:
         readings: The claims under each interpretation, by its name, such as "B = 1".
@@ -222,7 +225,7 @@ def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) ->
 
 
 def also(orders: Outcome, rows: Sequence[Row], verdict: str = "") -> Outcome:
-    """Add rows and their verdict to an outcome; rows with an answer count as claims."""
+    """Add rows and their verdict to an outcome; each row that has an ``answer`` is a claim."""
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
     holds = decided(row["answer"] for row in rows if "answer" in row)
     if holds is not False:

@@ -2,15 +2,15 @@
 
 [W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] Table 1 repeats the comparison with
 ET-GP-UCB added and with less noise. Functions are drawn anew for every trial. The papers' numbers
-depend on the functions that the papers drew, so only orders can be compared. In another
-interpretation of the papers, all trials have the functions of the first trial, because some
-standard deviations in [ET] are as small as between trials with the same functions.
+depend on the functions that the papers drew, so only the orders of strategies can be compared. In
+another interpretation of the papers, all trials have the functions of the first trial. The reason
+is that some standard deviations in [ET] are as small as if all trials had the same functions.
 
 Theory derives some settings from the functions; here each has one value for a whole study. B_T is
 the mean over trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not
 give B, so two values are tried: the largest norm of any function of the study, as theory requires,
-and 1, which is far smaller. [W22] measures a change by its norm instead of its maximum, but its
-rule for the window holds only up to a constant factor.
+and 1, which is far smaller. [W22] measures the change f_{t+1} - f_t by its norm and not by its
+maximum. However, the rule of [W22] for the window holds only up to a constant factor.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def abrupt(noise: float, terms: int = 20) -> AbruptWorld:
 
 
 def slow(noise: float, terms: int = 20, legs: int = 1) -> DriftWorld:
-    """The objective goes from f4 to f5 linearly in time; with two legs, then from f5 to f6."""
+    """The objective moves from f4 to f5 linearly in time and, if there are two legs, on to f6."""
     functions = RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
     return DriftWorld(_ARMS, functions=functions, horizon=HORIZON, legs=legs, noise=noise)
 
@@ -98,7 +98,8 @@ def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
         horizon: Number of rounds T.
 
     Returns:
-        The number of rounds H of BR-GP-UCB and W of SW-GP-UCB, and the discount γ of WGP-UCB.
+        Two values: the number of rounds H = W, which is the period of BR-GP-UCB and the window of
+        SW-GP-UCB; and the discount γ of WGP-UCB.
     """
     gain = math.log(horizon) ** 2
     return budget_period(horizon, budget, gain), discount(horizon, gain, budget)
@@ -106,7 +107,7 @@ def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
 
 @cache
 def _survey(make: Make) -> tuple[float, tuple[int, float]]:
-    """The largest norm, and the pair of window and discount; they do not depend on the noise."""
+    """The largest norm, and the pair of window and discount; the noise affects none of these."""
     world = make(1.0)
     return largest_norm(world, TRIALS), forgetting(variation(world, TRIALS, HORIZON))
 
@@ -298,8 +299,8 @@ SLOW_100 = _experiment(
 # standardise all prices by the same mean and standard deviation. The kernel is the covariance of
 # the prices. As in the papers, scale and kernel come from the days that are played. B is the
 # largest norm of a day's prices in the kernel's function space, and B_T the sum of the largest
-# daily changes. [W22] uses raw prices; in its code, according to [ET], the prior mean is 0, the
-# prior variance 1, the noise variance 300, and B 1.
+# daily changes. [W22] uses raw prices; according to [ET], its code has prior mean 0, prior variance
+# 1, noise variance 300 and B = 1.
 
 DAYS = 823
 STOCK_NOISE = 0.01
@@ -312,7 +313,8 @@ def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
 
     Args:
         records: The records.
-        raw: Whether prices stay in dollars, minus their mean; otherwise they are standardised.
+        raw: Whether prices are in dollars, with their mean subtracted; otherwise prices are
+            standardised.
     """
     played = records.stocks().values[-DAYS:]
     both, share = np.concatenate([played, played]), 0.05 if raw else STOCK_NOISE
@@ -429,9 +431,9 @@ _TABLE_CLAIMS = {
 
 
 def _judge_table(results: Results) -> Outcome:
-    """Judge orders, list regrets here and in the paper, and count trials with the paper's order.
+    """Judge claims, list the paper's regrets beside ours, and count trials in the paper's order.
 
-    Standard deviations are between trials.
+    The standard deviations of regret are over trials.
     """
     orders, rows, sentences = judge_readings(_TABLE_CLAIMS, results), [], []
     for name, result in results.items():

@@ -38,7 +38,8 @@ def tolerance(ours: np.ndarray, runs: int) -> float:
     """Largest difference to expect between the paper's mean and ours, 3 sd √(1/runs + 1/n).
 
     Args:
-        ours: A number per trial, `n`; the paper's standard deviation is assumed to be the same.
+        ours: Our number of resets or our total regret in each trial, `n`; the paper's standard
+            deviation is assumed to equal ours.
         runs: Number of runs averaged in the paper.
     """
     if len(ours) < 2:

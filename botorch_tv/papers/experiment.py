@@ -188,7 +188,8 @@ class Experiment:
         Each study is written as soon as it is finished.
 
         Args:
-            folder: Folder for the results, created if missing. File names start with the id.
+            folder: Folder for the results, created if missing. File names start with the
+                experiment's id.
             trials: Trials per study.
             noise: Variance of the noise in the world and in the models; None for the default.
             data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it records
@@ -200,7 +201,8 @@ class Experiment:
                 ``seed``, ``device``, ``dtype``, ``chunk`` and ``progress``.
 
         Raises:
-            ValueError: If ``noise`` is given, but cases have different variances or use a record.
+            ValueError: If ``noise`` is given, but cases differ in noise variance or a case uses a
+                record.
             FileNotFoundError: If ``data`` lacks a record.
         """
         self.check_noise(noise)
@@ -228,7 +230,7 @@ class Experiment:
             )
             results[name].save(folder / f"{self.id}-{name}.nc")
         outcome = self.score(results)
-        if doubts:  # the same numbers without a verdict
+        if doubts:  # numbers only: no answers and no verdict
             table = outcome.table.drop(columns="answer", errors="ignore")
             outcome = Outcome(table, " ".join(dict.fromkeys(doubts)), None, judged=False)
         elif others:
@@ -277,7 +279,7 @@ class Experiment:
             noise: The user's variance; None for the default of the experiment.
 
         Raises:
-            ValueError: If cases have different variances or use a record.
+            ValueError: If cases differ in noise variance, or a case uses a record.
         """
         if noise is None:
             return
@@ -310,7 +312,7 @@ def draw_totals(
     Args:
         axes: Where to draw.
         result: The study.
-        places: Value of the parameter, by the label of the strategy.
+        places: For each strategy, by its label, the value of the parameter.
         mark: The value to mark; None to mark nothing.
         marked: Meaning of the marked value.
         color: Colour of the strategy.

@@ -181,7 +181,7 @@ _CLAIMS = {
 
 
 def _judge(results: Results) -> Outcome:
-    """Judge orders and slopes of regret, the numbers of side queries, and the number of windows."""
+    """Judge regrets, slopes of regrets, numbers of side queries, and the number of windows."""
     orders = judge_readings(_CLAIMS, results)
     asked = {name: _side_queries(result) for name, result in results.items()}
     rows = [{"case": name, **row} for name, row in asked.items()]
@@ -194,7 +194,7 @@ def _judge(results: Results) -> Outcome:
 
 
 def _side_queries(result: StudyResult) -> dict[str, Any]:
-    """Side queries per trial, the share that W-SparQ asks, and its windows, here and in theory."""
+    """Side queries of SparQ and W-SparQ, their ratio, and W-SparQ's windows, here and in theory."""
     asked = result.data["side_queries"]
     every, some = (asked.sel(strategy=label).values for label in EXPERTS)  # `trials x rounds`
     of_every, of_some = (Paired.of(queries.sum(1)) for queries in (every, some))
@@ -213,7 +213,7 @@ def _side_queries(result: StudyResult) -> dict[str, Any]:
 
 
 def _draw(results: Results, path: Path) -> Figure:
-    """Draw regret; in a second file, compare W-SparQ-GP-UCB with the order of its theorem."""
+    """Draw regrets; in a second file, draw the regret and the theoretical growth of W-SparQ."""
     from botorch_tv.theory.plots import plot_orders
 
     order = partial(w_sparq_gp_ucb_order, alpha_tilde=ALPHA_TILDE, dim=1, delta=0.1)
@@ -236,7 +236,7 @@ SYNTHETIC = Experiment(
     "regret than random search. Side queries are drawn from the exact k-DPP, which the paper's "
     "chain approximates.",
     horizon=500,
-    trials=5,  # few, because a trial takes minutes; regrets differ by over 6 standard errors
+    trials=5,  # few trials, because a trial takes minutes; regrets differ by over 6 standard errors
     cases=_CASES,
     score=_judge,
     picture=_draw,
@@ -248,9 +248,9 @@ SYNTHETIC = Experiment(
 # This study uses hourly anomalies of the reanalysis on every fourth cell: the temperature of a cell
 # minus its mean over the training rows. The kernel is a squared exponential on latitude and
 # longitude. Its lengthscale, between 0.5 and 8 degrees, and the rate of change maximise the
-# marginal likelihood of the training rows. As in the paper, α maximises the same likelihood for the
-# chosen kernel. The paper does not give c_Q; here it is 1. Period, window and discount follow from
-# the rate of change.
+# marginal likelihood of the training rows. As in the paper, α then maximises the marginal
+# likelihood of the training rows for the chosen kernel. The paper does not give c_Q; here it is 1.
+# Period, window and discount follow from the rate of change.
 
 TEMPERATURE_HORIZON = 264
 CASE = "anomalies"

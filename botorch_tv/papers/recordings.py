@@ -11,15 +11,15 @@ The records are read from a folder of the user, under these names:
 - ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days. It
   replaces the 29 stocks of [W22].
 
-Two records of the papers may be in the folder too. Both are files of the public repository
-``sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs``, which states no licence:
+Two records of the papers may be in the folder too. The two records are files of the public
+repository ``sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs``, which states no licence:
 
 - ``fin.csv``: the prices of [W22], 29 stocks, 823 days of 2016 to 2019, in dollars; played instead
   of the 20 stocks.
 - ``iw_data_all.mat``: the light sensors of [C17], 41 sensors in lux in an office of Carnegie Mellon
   University, November 2005, 601 rows for training and 192 for testing.
 
-Without a folder, synthetic records replace all of these, so every experiment runs.
+Without a folder, synthetic records replace all records, so every experiment runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Recordings:
             every: Stride along the rows and columns of the grid.
 
         Raises:
-            FileNotFoundError: If the folder has no such record.
+            FileNotFoundError: If the folder has no record of temperatures.
         """
         if self.folder is None:
             panel = make_panel(744, 120, epsilon=0.01, day=24, gaps=0.0)
@@ -72,7 +72,7 @@ class Recordings:
         """Speeds in miles per hour, every five minutes.
 
         Raises:
-            FileNotFoundError: If the folder has no such record.
+            FileNotFoundError: If the folder has no record of speeds.
         """
         if self.folder is None:
             panel = make_panel(2016, 60, day=288, gaps=0.0)
@@ -96,7 +96,7 @@ class Recordings:
 
         Returns:
             A panel of the training rows followed by the test rows, and the number of training rows;
-            None if the folder has no such record.
+            None if the folder has no record of light.
         """
         if not self.has(LIGHT):
             return None

@@ -3,8 +3,8 @@
 The kernel is the covariance of the training rows. Regret is the highest reading minus the reading
 of the chosen sensor, in units of the readings for [B16], in standard deviations for [ET]. Each
 trial has a different first sensor, which is the same for all strategies. Standard errors of a
-single case therefore reflect only the choice of the first sensor. For temperatures, orders of
-strategies are tested with the standard error between windows of days.
+single case therefore reflect only the choice of the first sensor. On temperatures, strategies are
+compared over several windows of days; the standard error then comes from the spread of the windows.
 
 [B16] has 46 sensors and three days for training. The grid of the reanalysis has many more cells,
 but a covariance of more cells than independent rows is poorly determined. Therefore 46 cells are
@@ -67,7 +67,7 @@ def ten_minutes(hourly: np.ndarray) -> np.ndarray:
 def mornings(
     values: np.ndarray, day: int, training: Sequence[int] = TRAINING_DAYS
 ) -> tuple[np.ndarray, int]:
-    """Rows of the training days' mornings and another day's morning, and the rows per morning.
+    """The mornings of the training days, then of ``day``, and the number of rows per morning.
 
     Args:
         values: Readings of all days, `rows x arms`.
@@ -127,8 +127,8 @@ def cross_validated_period(
     """The period N of R-GP-UCB, by cross-validation on the training rows as in [B16] §5.2.
 
     [B16] gives no details. Here each fold of rows, such as a day, is played from every arm with the
-    covariance and the noise of the other folds. The N with the least total regret over all folds is
-    returned.
+    covariance and the noise of the other folds. The period N with the least total regret over all
+    folds is returned.
 
     Args:
         world: The world, whose training rows are used.
@@ -182,8 +182,8 @@ def strategies(
         world: The world, whose covariance and noise the strategies use.
         width: The confidence width of all strategies.
         epsilon: Rate of change assumed by TV-GP-UCB; fitted to the training rows by default.
-        period: Period of R-GP-UCB. If it is None, cross-validation chooses it if ``fold`` is given;
-            otherwise it follows from the rate of change.
+        period: Period of R-GP-UCB. If None, the period is chosen by cross-validation or, if
+            ``fold`` is None too, follows from the rate of change.
         fold: Number of rows in each fold of the cross-validation; None for no cross-validation.
     """
     kernel, noise = world.kernel, world.model_noise
@@ -225,7 +225,7 @@ _TEMPERATURE = _windows(range(0, 26, 5), 3, False, 0.05, _LEARNING)
 
 
 def _judge_temperature(results: Results) -> Outcome:
-    """Judge the orders, and the gain of GP-UCB over random search in the last rounds."""
+    """Judge orders of strategies, and GP-UCB's gain over random search in the last rounds."""
     days, rivals = list(results), ("R-GP-UCB", "GP-UCB", "Random")
     claims = [across(days, "TV-GP-UCB", rival) for rival in rivals]
     orders = judge([*claims, across(days, "R-GP-UCB", "GP-UCB", ours=True)], results)

@@ -2,10 +2,10 @@
 
 [B16] and [ET] play Markov objectives on a 50 x 50 grid. The widths of [C17] and [W22] depend on a
 bound on the norms of the objectives, and the windows of [W22] depend on the variation budget. The
-noise of [C17] depends on the range of the objectives. Each of these numbers has one value for a
-whole study. They are computed from the functions of the default study on a CPU, with seed 0 and the
-paper's number of trials. They do not depend on the requested seed, device or number of trials, so a
-study can be resumed and extended.
+noise of [C17] depends on the range of the objectives. The bound, the budget and the range have a
+single value for a whole study. The values are computed from the functions of the default study on a
+CPU, with seed 0 and the paper's number of trials. The values do not depend on the requested seed,
+device or number of trials, so a study can be resumed and extended.
 """
 
 from __future__ import annotations
