@@ -341,8 +341,7 @@ class Space:
         return sum(axis.columns for axis in self.axes)
 
     def covers(self, params: Mapping[str, Any]) -> bool:
-        """Whether each value lies in its parameter's range, so that a point represents all
-        values."""
+        """Whether each value lies in its parameter's range; other values have no distinct point."""
         return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
