@@ -158,7 +158,7 @@ class ProcessStrategy(Strategy):
         for rule, memory in zip(self.process.retention, state.memory):
             log = log_of(now=now, since=since, memory=memory)
             retained = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
-            # The masks are copied, because a rule may reuse their memory for its next answer.
+            # The masks are copied, because a rule may overwrite them when it makes its next answer.
             rows, aside = (
                 None if part is None else part.clone() for part in (retained.rows, retained.aside)
             )

@@ -220,7 +220,7 @@ class Windows(Schedule):
 
 @dataclass(frozen=True)
 class Refresh:
-    """Settings that say when an expert is asked, and about how many points.
+    """Settings that say when an expert is asked, and how many points the expert measures.
 
     Args:
         schedule: The rounds after which the expert is asked.
@@ -280,7 +280,8 @@ class SparQ(KernelStrategy):
         decay: The decay of covariance with the time between measurements.
         inflation: The growth of a measurement's noise variance with its age.
         exploration: The rule that chooses from the posterior; upper confidence bounds by default.
-        refresh: Settings that say when the expert is asked, and about how many points.
+        refresh: Settings that say when the expert is asked, and how many points the expert
+            measures.
 
     Raises:
         ValueError: If a number is out of range.
