@@ -216,7 +216,8 @@ def _unfinished(path: Path, old: os.stat_result | None) -> Iterator[Path]:
         old: The status of the other file; None if it does not exist.
     """
     _remove_abandoned(path)
-    # The system applies the umask to this mode. The file must be writable until it is renamed.
+    # The system removes the permissions in the umask from ``mode``. The file must be writable until
+    # it is renamed.
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666 | 0o600
     # The name is shortened, because systems bound the length of file names.
     own = f"{_beginning(path)}{this_host()}.{os.getpid()}.{secrets.token_hex(4)}{ENDING}"

@@ -14,9 +14,10 @@ and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors
 has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
 
 The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to replace a uniformly chosen
-point of the subset Z by a uniformly chosen point x outside it. It accepts the new subset Z' with
-probability min(1, det K_Z'Z' / det K_ZZ). With A = K_ZZ⁻¹, the coefficients u = A k_Zx of x and its
-residual variance c = k(x, x) - uᵀ k_Zx, the determinant ratio for replacing the i-th point by x is
+point of the subset Z by a uniformly chosen point x outside it. The chain accepts the new subset Z'
+with probability min(1, det K_Z'Z' / det K_ZZ). With A = K_ZZ⁻¹, the coefficients u = A k_Zx of x
+and its residual variance c = k(x, x) - uᵀ k_Zx, the determinant ratio for replacing the i-th point
+by x is
 
     ρ = A_ii c + u_i²,
 
@@ -26,9 +27,9 @@ executed; later proposals are evaluated again from the new subset. Random number
 proposal, so the chain does not depend on how many proposals are evaluated together.
 
 Chains of different trials differ in length. If chains consumed the study's random streams, trials
-of a batch would influence each other's later rounds. Therefore a trial draws one key per subset.
-Each random number of a chain is a hash of the key and a counter (SplitMix64 of Steele, Lea and
-Flood 2014).
+of a batch would influence each other's later rounds. Therefore each trial draws from its stream
+only one integer per subset, the key of the chain. Each random number of a chain is a hash of this
+key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
 def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) -> Tensor:
     """Logarithms of e_k(λ without λ_l) for each l, `N x n`.
 
-    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n). All terms are non-negative, so
-    nothing cancels.
+    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n). All terms of this sum are
+    non-negative, so no digits are lost by cancellation.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
@@ -137,8 +138,8 @@ def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
     """Logarithms of the elementary symmetric polynomials e_k of the first l eigenvalues λ.
 
-    e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}). All terms are non-negative, so
-    nothing cancels; logarithms prevent overflow.
+    e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}). Both terms of this sum are
+    non-negative, so no digits are lost by cancellation; logarithms prevent overflow.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
@@ -195,10 +196,11 @@ def swap_chain(
     outside = free.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
-    # If one point is drawn from two points of equal variance, every proposal is accepted. The chain
-    # then alternates between the two points, so with a fixed length its end would depend on its
-    # start. Therefore the chain is shortened by 0 or 1 proposals at random. The random number that
-    # decides between 0 and 1 is not used by any proposal.
+    # If one of two points of equal variance is drawn, the chain accepts every proposal and
+    # alternates between the two points. After a fixed number of proposals, the result would depend
+    # on the starting point. Therefore a chain that draws one of two points is shortened by one
+    # proposal with probability 1/2. No proposal uses the random number that decides whether to
+    # shorten the chain.
     coin = uniforms(key.unsqueeze(-1), 3 * steps.long().unsqueeze(-1)).squeeze(-1) < 0.5
     steps = steps - ((size == 1) & (number == 1) & (steps > 0) & coin).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
@@ -370,7 +372,8 @@ def greedy_map(
     for number in range(count):
         open_ = torch.where(free, residual, -1.0)
         best = open_.amax(-1, keepdim=True)
-        # Without the factor 1/2, rounding errors would decide once the largest variance is tiny.
+        # A point with less than half of the largest variance is never chosen. Without this rule
+        # rounding errors would choose the point if the largest variance is tiny.
         near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)
@@ -419,8 +422,9 @@ def k_dpp(
             generator. Each trial draws one key, whatever the length of its chain.
         points: Whether each of the n points exists, `batch_shape x n`, bool; all by default.
         steps: Number of proposals of the chain, or ``"exact"`` for the sampler by eigenvalues.
-        clip: Whether a trial with fewer than ``size`` points, or a lower numerical rank, draws
-            fewer points instead of raising an error; ``size`` may then exceed n.
+        clip: If True, a trial with fewer than ``size`` points, or with a numerical rank below
+            ``size``, draws fewer points, and ``size`` may exceed n. If False, such a trial raises
+            an error.
 
     Returns:
         Two tensors, both `batch_shape x Q`. Indices of the points drawn, int64. Mask of the valid
@@ -428,16 +432,16 @@ def k_dpp(
 
     Raises:
         InputDataError: If shapes do not fit, an entry is not finite, or the number of generators
-            differs from the number of trials. Without ``clip`` also if a trial has fewer than
-            ``size`` points, or its covariance has a lower numerical rank.
+            differs from the number of trials. If ``clip`` is False, and a trial has fewer than
+            ``size`` points or a covariance of numerical rank below ``size``.
         ValueError: If ``size`` or ``steps`` is below its lower limit.
     """
     size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")
     steps = require_steps("k_dpp", steps)
     shape, n = covariance.shape[:-2], covariance.shape[-1]
-    # Residual variances below ε^(2/3) of the largest count as zero, where ε is the precision of
-    # K. Determinant ratios lose digits if the inverse is large; with this limit they retain a third
-    # of their digits.
+    # Residual variances below ε^(2/3) of the largest count as zero, where ε is the precision of K.
+    # Determinant ratios lose digits if the inverse A is large; with the limit ε^(2/3) these ratios
+    # retain a third of their digits.
     tolerance, tie = torch.finfo(covariance.dtype).eps ** (2 / 3), _tie_tolerance(covariance.dtype)
     K = covariance.double().reshape(math.prod(shape), n, n)
     if points is None:

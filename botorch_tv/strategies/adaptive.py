@@ -71,16 +71,16 @@ def _edge_text(
 ) -> str:
     """Text that marks an estimate at the smallest or largest candidate value, otherwise empty.
 
-    The true value may lie beyond an estimate that is marked.
+    The true value may be below the smallest candidate value, or above the largest.
 
     Args:
         share: The weights of the candidate values, `n`.
         values: The candidate values, `n`.
         texts: Two texts: for the smallest value, and for the largest value.
         least: Share of the total weight above which an estimate counts as the smallest value. For
-            noise it is ``SURE``, because one of two candidate values always has more than half of
-            the weight. An estimate counts as the largest value if this value has more than half of
-            the weight, because drift and jumps explain a part of larger noise.
+            noise this share is ``SURE``, because one of two candidate values always has more than
+            half of the weight. An estimate counts as the largest value if this value has more than
+            half of the weight, because drift and jumps explain a part of larger noise.
     """
     if len(values) < 2:
         return ""
@@ -94,13 +94,14 @@ class Adaptive(ProcessStrategy):
     """A bandit without prior knowledge: a bank of candidate models, weighted by their predictions.
 
     See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain: each is
-    far from the measurements before it. Their mean, their standard deviation and the median time
-    between them are the units of all later computations, so y, x and time may be in any units.
-    After 8, 16, 32, ... rounds the median time between measurements is checked again. If it has
-    changed by more than a factor of three, all measurements are processed again in the new unit. A
-    short test run, with seconds between its measurements, therefore does not determine the rates of
-    a run that takes hours. Predictions are the mixture's mean and variance; a sample is drawn from
-    a randomly chosen member.
+    far from the measurements before it. The mean and the standard deviation of the first
+    measurements, and the median time between them, are the units of all later computations, so y, x
+    and time may be in any units. After 8, 16, 32, ... rounds the median time between measurements
+    is computed again. If this median has changed by more than a factor of three, all measurements
+    are processed again in the new unit of time. A short test run, with seconds between its
+    measurements, therefore does not determine the rates of a run that takes hours. Predictions are
+    the mean and the variance of the mixture of all candidate models; a sample is drawn from a
+    randomly chosen candidate model.
 
     Like every strategy this class refuses an observation earlier than the newest observation;
     :class:`Loop` accepts such an observation and replays its log. The class refuses
@@ -110,12 +111,12 @@ class Adaptive(ProcessStrategy):
 
     Args:
         bank: The candidate processes.
-        starts: Number of first measurements that determine the units. Further measurements are used
-            if all first measurements have the same value, or if further measurements have the same
-            time as the last of the first measurements.
+        starts: Number of first measurements that determine the units. If these measurements all
+            have the same value, the strategy waits for a different value. Measurements at the same
+            time as the last of these measurements are also used.
         width: The confidence schedule sqrt(beta_t).
         exploration: The rule that chooses from the posterior; upper confidence bounds by default.
-        maximize: False to minimise. Predictions have the sign and the units of y in both cases.
+        maximize: False to minimise. Predictions always have the sign and the units of y.
 
     Raises:
         ValueError: If an argument is of another type, or ``starts`` is out of range.
@@ -199,12 +200,13 @@ class Adaptive(ProcessStrategy):
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """The choice of a round; before the units are set, a point far from the earlier points.
 
-        Choices and predictions use different posteriors, for two reasons. First, choices assume no
-        jump since the newest measurement. After a jump all points are equally good, but a
-        confidence band that allows for a jump would favour points with a high mean. Second, choices
-        omit the part of the variance that the kernel's features do not represent. No measurement
-        reduces this part. In four or more dimensions it is large near the boundary, so all choices
-        would lie near the boundary.
+        The posterior for choices differs from the posterior for predictions in two ways. The
+        posterior for choices assumes that no jump has happened since the newest measurement. After
+        a jump all points are equally good, but a confidence band that allows for a jump would
+        favour points with a high mean. The posterior for choices also omits the variance that the
+        kernel's features do not represent. No measurement reduces the omitted variance. In four or
+        more dimensions the omitted variance is large near the boundary, and would draw all choices
+        towards the boundary.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready
@@ -295,7 +297,7 @@ class Adaptive(ProcessStrategy):
         return float(running.units.spread) ** 2 * float((running.weights * running.variances).sum())
 
     def predicts(self, state: State) -> Tensor:
-        """Whether the units are set, `batch_shape`, bool; without units there are no predictions.
+        """Whether the units of the data are set, `batch_shape`, bool; predictions need units.
 
         Args:
             state: The current state.
@@ -347,8 +349,8 @@ class Adaptive(ProcessStrategy):
             value = float(log.y.tensor().flatten()[good][-1])
             return (
                 f"Initialising: all {number} observations equal {value:.6g}, so the signal sd "
-                "cannot be estimated. Suggestions fill the domain until an observation differs. If "
-                "no observation ever differs, check how y is measured."
+                "cannot be estimated. Suggestions fill the domain until two observations differ. "
+                "If all observations remain equal, check how y is measured."
             )
         values = self.bank.values(state.domain.columns)
         shares = {name: share.flatten() for name, share in self.marginals(state).items()}
@@ -416,7 +418,7 @@ class Adaptive(ProcessStrategy):
 
     @staticmethod
     def _prior_share(values: Sequence[float]) -> float:
-        """The prior probability that a value of the bank is not 0."""
+        """The prior probability of drift or of jumps: the share of ``values`` that are above 0."""
         return 1 - values.count(0.0) / len(values)
 
     def marginals(self, state: State) -> dict[str, Tensor]:

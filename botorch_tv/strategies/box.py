@@ -97,8 +97,8 @@ class Parameters(Space, Mapping[str, Parameter]):
     def from_uniform(self, U: Tensor) -> Tensor:
         """Map coordinates to the cube, `* x d`, such that each integer is equally probable.
 
-        Rounding has gradient 0, and an ascent would stop there. Therefore the gradient of this map
-        is the gradient of the same map without rounding, up to a factor per parameter.
+        Rounding has gradient 0, which would stop every ascent. Therefore gradients are computed as
+        if integers were not rounded, up to a factor per parameter.
 
         Args:
             U: Coordinates, `* x d`, from 0 to 1; each integer has an interval of the same length.
@@ -144,9 +144,10 @@ class Parameters(Space, Mapping[str, Parameter]):
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
     def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """An integer parameter, the interval that rounding maps to its range, and its range.
+        """Three values for an integer parameter: the parameter, an interval, and its range.
 
-        Interval and range are on the scale of the parameter.
+        Rounding maps the interval to the integers of the range. Interval and range are logarithms
+        if the scale of the parameter is logarithmic.
         """
         axis = self.axes[number]
         assert isinstance(axis, Integer)
@@ -425,7 +426,7 @@ class Box(Domain):
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
-    """Raise if a dtype rounds different points of a box to the same point, or squares overflow.
+    """Check that a dtype can separate the points of a box, and can square their coordinates.
 
     Raises:
         InputDataError: If a bound is too large, or a range is shorter than 64 rounding errors of
@@ -436,6 +437,6 @@ def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
     if float(bounds.abs().max()) > most or bool((upper - lower < least).any()):
         raise InputDataError(
             f"Box: bounds are {bounds.tolist()}, but in {dtype} bounds must be at most {most:g} in "
-            f"size, and ranges at least {least.tolist()} long (64 rounding errors); choose another "
-            "unit, count from an origin of your own, or use float64."
+            f"size, and ranges at least {least.tolist()} long (64 rounding errors of the bounds); "
+            "choose another unit, count from an origin of your own, or use float64."
         )

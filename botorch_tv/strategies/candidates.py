@@ -91,7 +91,7 @@ class Decision:
         return self.inference.joint(self.data, choice, self.present)
 
     def at(self, choice: Tensor) -> Suggestion:
-        """The suggestion for a choice, with its prediction; ``choice`` has the form of the log."""
+        """A suggestion of ``choice``, arms or points as in the log, with its prediction."""
         dims = self.present.now.dim()
         mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
@@ -257,7 +257,7 @@ class RoundCandidates(Candidates):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest value where ``use`` is True, multiplied by ``sign``; 0 if there is none."""
+    """``sign`` times the largest of the values at which ``use`` is True; 0 if it is never True."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
@@ -297,7 +297,7 @@ class ArmCandidates(RoundCandidates):
         super().__init__(decision, draws, width, posterior.offset, scratch)
         self.mean, self.sd, self._posterior = posterior.mean, posterior.sd, posterior
         self._normals, self._functions = [] if drawn is None else [drawn], list[Tensor]()
-        self._choice: Tensor | None = None  # a single arm for every trial; None for all arms
+        self._choice: Tensor | None = None  # a single arm for each trial; None for all arms
 
     @property
     def tight_sd(self) -> Tensor:  # type: ignore[override]
@@ -315,7 +315,7 @@ class ArmCandidates(RoundCandidates):
     @cached_property
     def incumbent(self) -> Tensor:
         data = self.data
-        mean = self._posterior.mean  # the mean of all arms, even if there is a single candidate
+        mean = self._posterior.mean  # the mean at every arm, even if only one arm is a candidate
         values = self.sign * mean.gather(-1, data.history.choice.tensor(data.dropped))
         return best_of(values, data.good, self.sign).unsqueeze(-1)
 
@@ -393,9 +393,10 @@ class BoxCandidates(RoundCandidates):
         draws: Random numbers.
         width: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
-        posterior: The posterior of every trial, with trials in one dimension. It includes a sample
-            if the exploration draws samples.
-        draw: Function that returns the posterior with another sample.
+        posterior: The posterior of every trial, with trials in one dimension. If the exploration
+            draws samples, the posterior contains a sample.
+        draw: Function that draws another sample of the objective, and returns the posterior with
+            this sample.
 
     Attributes:
         context: Coordinates that are given, not chosen, `trials x c`; None without a context.
@@ -528,7 +529,7 @@ class BoxCandidates(RoundCandidates):
         return values.reshape(X.shape[:-1])
 
     def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
-        """The bound, factor * (±mean + width * sd), `trials x q`, and its gradient in ``X``."""
+        """Two values: factor * (±mean + width * sd), `trials x q`, and its gradient in ``X``."""
         by_mean, by_sd = factor * self.sign, width
         mean, sd, pull = self.posterior.slopes(with_context(X, self.context))
         if isinstance(by_sd, Tensor):

@@ -35,7 +35,7 @@ def fingerprinted(text: str, part: object) -> str:
     """A description of a component, followed by a fingerprint of its numbers, attributes and code.
 
     Args:
-        text: The description; different components may share it.
+        text: The description of the component; different components may have the same description.
         part: The component, such as a kernel or a decay; possibly user-defined.
 
     Raises:
@@ -47,11 +47,11 @@ def fingerprinted(text: str, part: object) -> str:
 
 
 def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
-    """Two descriptions of the first component that differs between two strategies, one for each.
+    """The first component that differs between two strategies: a description by each strategy.
 
     Args:
         there: Components of the first strategy, as :func:`fingerprinted` returns them.
-        here: Components of the second strategy, in the same form.
+        here: Components of the second strategy, as :func:`fingerprinted` returns them.
     """
     pairs = zip_longest(there, here, fillvalue="")
     first, second = next(pair for pair in pairs if len(set(pair)) > 1)

@@ -30,9 +30,10 @@ class Committee(Strategy):
     """Several strategies, and a rule that selects a member in every round of every trial.
 
     All members receive all observations. The member that :meth:`leading` selects makes predictions
-    and recommendations. A suggestion contains the index of the member that made it. A point chosen
-    elsewhere has no such index: the members learn from its observation, but the rule only counts
-    the round. :class:`Loop` and Optuna do not store the index, so they refuse a committee.
+    and recommendations. A suggestion contains the index of the member that made it. If a point was
+    chosen elsewhere, its suggestion names no member. All members learn from the observation of this
+    point, but the rule that selects a member only counts the round. :class:`Loop` and Optuna do not
+    store which member made a suggestion, so they refuse a committee.
 
     Args:
         members: The strategies, which either all maximise or all minimise.
@@ -59,7 +60,7 @@ class Committee(Strategy):
             "committee and no strategy with an expert, and all must maximise or all minimise.",
         )
 
-    # ---------------------------------------------------------------- the rule
+    # ---------------------------------------------------------------- selection of a member
 
     @abstractmethod
     def start(self, batch_shape: Size) -> Any:
@@ -99,7 +100,7 @@ class Committee(Strategy):
             state: The current state.
         """
 
-    # ---------------------------------------------------------------- the contract
+    # ---------------------------------------------------------------- the methods of a strategy
 
     compares = True  # the rule that selects a member uses predictions
     remakes_suggestions = False  # a log of points does not record members
@@ -168,7 +169,8 @@ class Committee(Strategy):
         return suggestions[0]._replace(**parts, made_by=self._fingerprint, member=member)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        usual = [member._default_noise(noise) for member in self.members]  # any may raise an error
+        # Every member is asked, because any member may raise an error.
+        usual = [member._default_noise(noise) for member in self.members]
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
@@ -205,10 +207,11 @@ class Committee(Strategy):
         return states[0]._replace(memory=(memory,), members=tuple(states)), whole
 
     def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
-        """The same choice with the prediction of another member, if that member uses predictions.
+        """The suggestion from which member ``number`` learns: the same point, its own prediction.
 
         If this member made the suggestion, the suggestion's prediction is not replaced, even if
-        observations have been added since.
+        observations have been added since. If this member never compares predictions with
+        observations, the prediction is not replaced either.
         """
         member = self.members[number]
         if not member.compares:
@@ -251,14 +254,14 @@ class Committee(Strategy):
 
 
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
-    """For every trial, the entry in the tensor of this trial's member, `batch_shape x ...`."""
+    """For each trial, its entry of the tensor with the index ``member``, `batch_shape x ...`."""
     stacked = torch.stack(parts)
     index = leading(member, parts[0].dim()).expand(parts[0].shape)
     return stacked.gather(0, index.unsqueeze(0)).squeeze(0)
 
 
 class Record(NamedTuple):
-    """Sums for each of P members, over the rounds in which the member chose, `batch_shape x P`."""
+    """Sums of errors, half-widths and noise variances for each of P members, `batch_shape x P`."""
 
     rejected: Tensor
     """Whether a member is rejected, bool."""
@@ -281,11 +284,11 @@ class PriorElimination(Committee):
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
 
-    The first term bounds the sum of the errors of a prior whose confidence bands hold. The second
-    term bounds the sum of the noise for all P members and all n, by a union bound that fails with
-    probability at most δ. The rule follows the summary in the paper's introduction. The constants
-    of the second term are not from the paper, but derived for this class. The last remaining member
-    is never rejected.
+    If the confidence bands of a prior hold, Σ sqrt(beta) sd bounds the sum of the errors f - mean.
+    The second square root bounds the sum of the noise for all P members and all n, by a union bound
+    that fails with probability at most δ. The test above follows the summary in the paper's
+    introduction. The constants under the second square root are not from the paper, but derived for
+    this class. The last remaining member is never rejected.
 
     Args:
         members: Strategies with different priors, exploring by upper confidence bounds.
@@ -334,7 +337,8 @@ class PriorElimination(Committee):
         return Record(torch.where(alone, before.rejected, rejected), plays, errors, band, variance)
 
     def leading(self, state: State) -> Tensor:
-        # The remaining member that chose in most rounds; of several such members the first.
+        # Among the members that are not rejected, the result is the member that chose in the most
+        # rounds. In a tie it is the member with the lowest index.
         record: Record = state.memory[-1]
         return record.plays.masked_fill(record.rejected, -1).argmax(-1)
 
@@ -415,7 +419,7 @@ class BanditOverBandits(Committee):
     draws = True  # the member of each block is drawn at random
 
     def chances(self, log_weights: Tensor) -> Tensor:
-        """Probabilities u of the members, `batch_shape x P`.
+        """Probabilities u with which the members are drawn, `batch_shape x P`.
 
         Args:
             log_weights: Logarithms ln s of the members' weights, `batch_shape x P`.
@@ -432,7 +436,8 @@ class BanditOverBandits(Committee):
 
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
         block: Block = state.memory[-1]
-        # A number is drawn in every round, so the members' later draws do not depend on blocks.
+        # A random number is drawn in every round, although only the first round of a block uses it.
+        # Thus the later random numbers of the members do not depend on the length of a block.
         below = self.chances(block.log_weights).cumsum(-1) <= draws.uniform().unsqueeze(-1)
         drawn = below.sum(-1).clamp_max(len(self.members) - 1)
         return torch.where(block.member < 0, drawn, block.member)

@@ -177,8 +177,8 @@ class Grid(Domain):
         text = formula(kernel) if isinstance(kernel, Kernel) else None
         if text is not None and (text, *settings) in self._factored:
             return self._factored[text, *settings]
-        # The kernel is always factored on the CPU. Other devices compute other eigenvectors, and
-        # therefore other worlds and samples.
+        # The kernel is always factored on the CPU. A GPU would compute different eigenvectors, and
+        # thus different simulated functions and samples.
         covariance = covariance_matrix(kernel, self.X.cpu())
         key = text or hashlib.sha256(covariance.numpy().tobytes()).digest()
         if (key, *settings) not in self._factored:
@@ -260,8 +260,8 @@ def corners(name: str, bounds: object) -> Tensor:
     Args:
         name: Name of the argument in the error.
         bounds: Corners as a tensor, `2 x d`, or ranges, which are converted to float64. The list
-            ``[[0, 5], [10, 50]]`` contains the ranges 0 to 5 and 10 to 50. A tensor of the same
-            numbers contains the corners of the ranges 0 to 10 and 5 to 50.
+            ``[(0, 5), (10, 50)]`` contains the ranges 0 to 5 and 10 to 50. The tensor ``[[0, 5],
+            [10, 50]]`` contains two corners, of the ranges 0 to 10 and 5 to 50.
 
     Raises:
         InputDataError: If ``bounds`` has another form, if a range is empty or infinite, or if two

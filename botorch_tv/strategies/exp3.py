@@ -77,9 +77,9 @@ class RestartedExp3(KernelStrategy):
     Args:
         period: Number Δ of rounds between restarts; :func:`botorch_tv.theory.rexp3_period` returns
             the paper's value.
-        low: The value of y with reward 0 when maximising, and reward 1 when minimising.
-        high: The value of y with reward 1 when maximising, and reward 0 when minimising; it must be
-            above ``low``.
+        low: The value of y that earns reward 0 if y is maximised, or reward 1 if y is minimised.
+        high: The value of y, above ``low``, that earns reward 1 if y is maximised, or reward 0 if y
+            is minimised.
         gamma: Probability γ of a uniform choice, in (0, 1]; by default the paper's
             min(1, sqrt(K ln K / ((e - 1) Δ))).
 

@@ -162,8 +162,8 @@ class KernelStrategy(ProcessStrategy):
 
         Args:
             domain: The domain.
-            prior: The prior on the domain. On a box, its type selects inference in features or on
-                points.
+            prior: The prior on the domain. On a box, the type of the prior selects inference in
+                features or on points.
         """
         on_grid, in_features, on_points = self._inferences
         if isinstance(prior, PointBasis):
@@ -188,7 +188,7 @@ class KernelStrategy(ProcessStrategy):
         # For few arms, features cost less than a regression on all data in every round.
         few = isinstance(domain, Grid) and len(domain) <= FEW_ARMS and dtype == torch.float64
         few = few and not isinstance(self.inference_for(domain), ArmRecursion)
-        # Samples need a root of the covariance, which features provide.
+        # Samples need a matrix root of the covariance; features provide this root.
         if method == "auto" and (self.exploration.samples or few):
             method = "features"
         like = torch.empty((), dtype=dtype, device=device)
@@ -199,7 +199,9 @@ class KernelStrategy(ProcessStrategy):
         return self._initial(domain, prior, shape)
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
-        """The prior on a domain; on a box in features, if requested or if exact and faster.
+        """The prior on a domain; on a box, features may represent the kernel.
+
+        Features are used if they are requested, or if they are nearly exact and make rounds faster.
 
         The result depends only on the domain and the kernel, not on the number of rounds.
 
@@ -241,7 +243,8 @@ class KernelStrategy(ProcessStrategy):
 
         Raises:
             InputDataError: If the kernel's variance is out of range.
-            ValueError: If another number is out of range.
+            ValueError: If the noise variance, the prior mean or the growth of the variance is out
+                of range.
         """
         name, most, decay = type(self).__name__, largest(dtype), self.process.decay
         if not 1 / most <= variance <= most:
@@ -285,25 +288,25 @@ class GPStrategy(KernelStrategy):
         noise: Noise variance of a new observation: σ², or λ for exponential weights.
         decay: The decay of covariance with the time between measurements.
         inflation: The growth of a measurement's noise variance with its age.
-        retention: The rule that retains measurements; of several rules, all must retain a
-            measurement.
+        retention: The rule that decides which measurements are retained, or a tuple of rules. With
+            several rules, a measurement is retained only if every rule retains it.
         width: The confidence schedule sqrt(beta_t), for explorations based on confidence bounds.
         exploration: The rule that chooses from the posterior; upper confidence bounds by default.
-        maximize: False to minimise. Predictions have the sign and the units of y in both cases.
+        maximize: False to minimise. Predictions always have the sign and the units of y.
         mean: Prior mean of the objective: a number, or ``"estimated"``, which estimates a constant
             by generalised least squares from the data in use: 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N.
-            The posterior variance does not include the uncertainty of this estimate.
+            The posterior variance does not include the uncertainty of the estimated mean.
         inference: ``"features"`` factors the kernel once, and with constant noise each observation
-            is a rank-one update. ``"exact"`` is a regression on the log in every round. ``"auto"``
-            is the faster of the two; the choices are the same. On a box features are approximate.
-            :class:`~botorch_tv.strategies.Features` bounds their error; a kernel that cannot meet
-            the bound is refused. With features the cost of a round does not grow with the number of
-            rounds. If the kernel is learned, or an expert's answers replace data, only ``"exact"``
-            is available.
+            is a rank-one update. ``"exact"`` computes a regression on the log of observations in
+            every round. ``"auto"`` is the faster of ``"features"`` and ``"exact"``; the choices are
+            the same. On a box features are approximate. :class:`~botorch_tv.strategies.Features`
+            bounds their error; a kernel that cannot meet the bound is refused. With features the
+            cost of a round does not grow with the number of rounds. If the kernel is learned, or an
+            expert's answers replace data, only ``"exact"`` is available.
         learning: Settings that say which hyperparameters are learned online, and when; only on
-            boxes. ``kernel``, ``noise`` and ``decay`` are then the initial values. The guarantees
-            of widths and triggers assume given hyperparameters, and do not hold for learned
-            hyperparameters.
+            boxes. If hyperparameters are learned, ``kernel``, ``noise`` and ``decay`` are their
+            initial values. The guarantees of widths and triggers assume given hyperparameters, and
+            do not hold for learned hyperparameters.
 
     Raises:
         ValueError: If ``noise`` is not positive or ``mean`` is not finite.

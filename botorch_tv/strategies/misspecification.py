@@ -114,7 +114,10 @@ def warn_of_domain(
         assert isinstance(prior, Basis)
         unrelated, share = _on_arms(prior)
     if unrelated or share < CONSTANT:
-        flat = f"differences have {max(share, 0.0):.2g} of the variance, so functions are constant"
+        flat = (
+            f"differences between points have {max(share, 0.0):.2g} of the variance of differences "
+            "between independent points, so functions are constant"
+        )
         _warn(
             f"{describe_kernel(kernel)} on {domain!r}: {unrelated or flat}. Give lengthscales in "
             "the unit of the coordinates, such as a fifth of each range, or normalise points to "
@@ -150,10 +153,11 @@ def _warn(message: str) -> None:
 
 
 def _on_box(kernel: Kernel, box: Box, device: torch.device) -> tuple[str, float]:
-    """Two values: a message or "", and the largest variance of differences between points.
+    """Two values: a message or "", and the largest relative variance between points.
 
-    The message states that points of a box are uncorrelated. The variance is divided by the
-    variance of differences between independent points.
+    The message states that points of the box are uncorrelated. The second value is the largest
+    variance of a difference between function values at two points, divided by the variance of a
+    difference between independent values.
     """
     probe = box.probe(torch.float64, device)
     centre, ranges = probe[:1], box.extent.to(probe)[: box.dim]
@@ -171,7 +175,7 @@ def _on_box(kernel: Kernel, box: Box, device: torch.device) -> tuple[str, float]
 
 
 def _on_arms(basis: Basis) -> tuple[str, float]:
-    """The two values of :func:`_on_box` for the arms of a grid."""
+    """Two values for the arms of a grid: a message or "", and a variance, as in :func:`_on_box`."""
     if basis.arms < 2:
         return "", 1.0
     few = min(LOOKED_AT, basis.arms)
@@ -194,7 +198,10 @@ def _share(between: Tensor, variance: Tensor) -> float:
 
 
 def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
-    """Each part of a process, and whether it forgets everything in a gap, `batch_shape x 2`."""
+    """The decay, the inflation and the retention, each with a tensor, `batch_shape x 2`, bool.
+
+    The tensor states whether the part forgets everything between successive observations.
+    """
     gap, decay, rules = times.diff(dim=-1), process.decay, process.retention
     # An oscillating decay may be uncorrelated at a single lag, so two lags are checked.
     both = torch.stack([gap, 0.97 * gap])
@@ -205,8 +212,9 @@ def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
     dropped = torch.zeros_like(gap, dtype=torch.bool)
     for rule in rules:
         if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "time":
-            # A period may happen to end within a short gap, so even a tenth of the gap must exceed
-            # the period.
+            # A periodic reset may happen to fall into a short gap between observations. Therefore a
+            # warning requires that even a tenth of the gap exceeds the period (or the window of a
+            # sliding window).
             length = rule.period if isinstance(rule, PeriodicReset) else rule.window
             dropped = dropped | (0.1 * gap > length)
     retention = rules[0] if len(rules) == 1 else rules

@@ -2,9 +2,9 @@
 
 A failed measurement gives no value of the objective. The cause of a failure may be the point, or
 the machine, which may fail from time to time at any point. Several hypotheses are weighted by how
-well each predicts every outcome from the earlier outcomes. Under some hypotheses failures do not
-depend on the point. Under the other hypotheses success is a Gaussian process over the domain. The
-hypotheses differ in lengthscale and in the rate of forgetting.
+well each predicts every outcome from the earlier outcomes. A hypothesis states either that failures
+do not depend on the point, or that success is a Gaussian process over the domain with a given
+lengthscale. The hypotheses also differ in the rate of forgetting.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Success:
 
     Outcomes are labels ±1. Under each hypothesis the labels are a noisy Gaussian process with mean
     2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2) on
-    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. Without the part with
-    LOCAL, failures do not depend on the point. A measurement at a point succeeds with probability
-    (1 + mean) / 2.
+    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. Some hypotheses omit the
+    term with LOCAL; under these hypotheses failures do not depend on the point. A measurement at a
+    point succeeds with probability (1 + mean) / 2.
 
     Args:
         X: At least one measured point, without context, in order of time, `n x d`.
@@ -127,7 +127,10 @@ class Success:
         return self._highest <= LIKELY
 
     def strict(self) -> Success:
-        """A copy that allows only points likelier to succeed than to fail, if there are any."""
+        """A copy of this object that allows only points likelier to succeed than to fail.
+
+        If there are no such points, the copy allows the same points as this object.
+        """
         other = copy.copy(self)
         if not self.fails:
             other._highest = 1.0
@@ -168,7 +171,7 @@ def success(state: State, X: Tensor, ok: Tensor, time: Tensor, now: float) -> Su
 
 
 def avoiding(state: State, chance: Success | None) -> State:
-    """The state with a search that weights points of a box by their probability of success."""
+    """The state; on a box its search multiplies scores by the probability of success."""
     if chance is None or not isinstance(state.domain, Box):
         return state
     domain = copy.copy(state.domain)
@@ -178,11 +181,11 @@ def avoiding(state: State, chance: Success | None) -> State:
 
 @dataclass(frozen=True, eq=False)
 class Weighted(Search):
-    """A search that maximises scores times the probability of success, using another search.
+    """A search for the highest product of score and probability of success, by another search.
 
-    The lowest score among possible starting points is first subtracted from all scores, so the
-    product increases in both factors. Points that are too unlikely to succeed rank behind all other
-    points.
+    From every score the lowest score among possible starting points is subtracted. The difference
+    is at least 0, so the product of difference and probability increases in both. Points that are
+    too unlikely to succeed rank behind all other points.
 
     Args:
         search: The other search.
@@ -316,7 +319,7 @@ def _allowed(
 
 
 def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
-    """Scores times a probability of success; points too unlikely to succeed rank last."""
+    """Products of score and probability of success; points too unlikely to succeed rank last."""
     return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
 
 
@@ -326,11 +329,11 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
 def as_if_measured(
     strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
-    """The state after an assumed observation, the worse of its predicted mean and ``limit``.
+    """The state after an assumed observation: the worse of the predicted mean and ``limit``.
 
-    If the strategy has no predictions yet, the assumed observation is ``limit``. If there is no
-    limit either, the measurement counts as failed, because an invented value must not set the
-    units.
+    If the strategy has no predictions yet, the assumed observation is ``limit``. Without
+    predictions and without a limit, the measurement counts as failed, because an invented value
+    must not determine the unit of y.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.

@@ -238,7 +238,7 @@ class Choice:
     the other parameters becomes k(sqrt(r² + [different])), where [different] is 1 for different
     values and 0 for equal values. The Gaussian kernel becomes exp(-r²/2l²) exp(-[different]/2l²), a
     product with the overlap kernel. A single column would impose an order on the values; one-hot
-    columns would give equal distances, too, but need k columns.
+    columns would also give equal distances, but need k columns.
 
     Args:
         choices: The values; a box needs two or more, all different.
@@ -341,7 +341,7 @@ class Space:
         return sum(axis.columns for axis in self.axes)
 
     def covers(self, params: Mapping[str, Any]) -> bool:
-        """Whether all values lie in their ranges; if so, their point determines these values."""
+        """Whether each value lies in its parameter's range; other values have no distinct point."""
         return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
@@ -400,7 +400,7 @@ RAW = 256
 """Number of new points that are scored before the first ascent."""
 STARTS = 8
 FILLS = 8
-"""Number of first measurements that fill a space with categories."""
+"""Number of first measurements that fill the space if a parameter has categories."""
 SWEEPS = ((12, 3), (30, 1))
 """For each sweep, the number of evaluations per ascent, and how many points the sweep retains."""
 EDGES = 1.3
@@ -414,9 +414,9 @@ BLOCK = 2**20
 class MixedSearch(Search):
     """A search that alternates ascent in continuous parameters with changes of listed values.
 
-    The search never leaves the listed values, because rounding after the search may give a poor
-    point. Only numeric parameters with very many values are rounded after the search. The search
-    serves a single trial.
+    The search considers only listed values, because rounding after the search may give a poor
+    point. A numeric parameter with more than 64 values is not listed: it is searched as continuous,
+    and rounded after the search. The search serves a single trial.
 
     Args:
         space: The parameters.
@@ -428,7 +428,7 @@ class MixedSearch(Search):
 
     @property
     def fills(self) -> int:
-        """Number of first measurements that fill a space with categories; 0 without categories."""
+        """Number of first measurements that fill the space; 0 if no parameter has categories."""
         return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:

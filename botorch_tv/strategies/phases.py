@@ -39,8 +39,8 @@ class Phase(NamedTuple):
 def phase_lengths(period: int) -> tuple[int, ...]:
     """Lengths N_i of the phases in a period of H rounds.
 
-    N_0 = 1 and N_i = ceil(sqrt(H N_(i-1))); the last phase is shortened so that the sum is H. These
-    are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett, AISTATS 2022
+    N_0 = 1 and N_i = ceil(sqrt(H N_(i-1))); the last phase is shortened so that the sum is H. The
+    lengths N_i are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett, AISTATS 2022
     (github.com/lizihan97/BPE), computed in integers.
 
     Args:
@@ -55,7 +55,7 @@ def phase_lengths(period: int) -> tuple[int, ...]:
 
 
 class RandomOrder(Plain):
-    """Play the rest of a plan in an order drawn uniformly from all permutations."""
+    """Play the arms of a plan in random order; all orders are equally probable."""
 
     def choose(self, candidates: Candidates) -> Tensor:
         phase: Phase = candidates.memory
@@ -78,9 +78,9 @@ class PhasedElimination(KernelStrategy):
 
         mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 
-    Only the summary and the introduction of the paper were available. They describe restarts,
-    phases and the random order, but give no constants. The lengths of phases and the rule of
-    elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree with the code of these
+    Only the summary and the introduction of the paper were available. These two parts describe
+    restarts, phases and the random order, but give no constants. The lengths of phases and the rule
+    of elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree with the code of these
     authors; see :func:`phase_lengths`. We assume that R-PERP divides a period into phases as BPE
     divides its horizon. This strategy is for grids only.
 

@@ -1,4 +1,4 @@
-"""The algorithms of the papers, and later algorithms, by name: the list :data:`PRESETS`.
+"""Presets: functions that each create a named strategy; :data:`PRESETS` lists all presets.
 
 Each preset composes a strategy from parts (decay, inflation, retention, exploration, width). Each
 entry of the list contains the preset's names, its row in the README's table and its line style in
@@ -7,11 +7,12 @@ plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M 
 confidence schedule ``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number
 or ``"estimated"``), and ``inference``.
 
-Default widths come from the papers, and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB,
-TV-GP-UCB and UI-TVBO, ``Logarithmic(c1=0.4)`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS,
-BR-GP-UCB and SW-GP-UCB, ``WGPUCB`` for WGP-UCB, and ``Heteroscedastic`` for UI-GP-UCB and the two
-presets with an expert, SparQ-GP-UCB and W-SparQ-GP-UCB. Regret depends on both width and
-forgetting; pass the same ``width`` to all presets to compare their forgetting.
+The default widths come from the papers, and differ between presets. The default width is
+``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB and UI-TVBO; ``Logarithmic(c1=0.4)`` for
+ET-GP-UCB; ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and SW-GP-UCB; and ``WGPUCB`` for WGP-UCB.
+UI-GP-UCB and the two presets with an expert, SparQ-GP-UCB and W-SparQ-GP-UCB, have the default
+width ``Heteroscedastic``. Regret depends on both width and forgetting; pass the same ``width`` to
+all presets to compare their forgetting.
 
 A paper's guarantees hold for the paper's constants. Constants that were not available are arguments
 without a default, and the docstring of the preset says so.
@@ -163,9 +164,10 @@ def preset(
     """A decorator that lists a preset, and adds shared arguments to its signature and docstring.
 
     The decorated function takes its own arguments by name; in its docstring only ``Raises`` may
-    follow them. It also takes ``**common`` with the keys of a ``TypedDict``, such as
-    :class:`Common`. The decorator passes every key, with the default in ``ARGUMENTS`` if the caller
-    gives no value. An unknown or missing name raises a ``TypeError``.
+    follow them. The function also takes ``**common`` with the keys of a ``TypedDict``, such as
+    :class:`Common`. The decorator passes all these keys to the function; if the caller gives no
+    value for a key, the function receives the default in ``ARGUMENTS``. An argument that is
+    unknown, or missing without a default, raises a ``TypeError``.
 
     Args:
         names: As :attr:`Preset.names`, separated by commas.
@@ -238,8 +240,8 @@ def gp_ei(
 
     Args:
         incumbent: The value to improve on. ``"posterior"`` is the best posterior mean at observed
-            points, which forgets as the posterior does. ``"observed"`` is the best observed value,
-            which reproduces the paper's rankings on static functions.
+            points; it forgets old observations as the posterior does. ``"observed"`` is the best
+            observed value, which reproduces the paper's rankings on static functions.
         ties: Which of several tying arms to play: the ``"first"``, or a ``"random"`` arm.
     """
     return GPStrategy(exploration=ExpectedImprovement(ties=ties, incumbent=incumbent), **common)
@@ -307,11 +309,12 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
 def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
-    With ``width=Constant(beta)`` this is the algorithm of Mandl and Kekkonen (2026). Their paper
-    was not available, so their rule for beta is not implemented. In simulations with the settings
-    of their Figure 1, the best beta was 6.36 for ε = 0.001, 4.34 for ε = 0.01 and 2.12 for ε = 0.1.
-    With ``ask(now=)`` and ``tell(time=)`` the covariance depends on the actual times, as (1 -
-    ε)^(Δt / 2). Imamura et al. (2020) study evaluations that take different times.
+    With ``width=Constant(beta)`` this is the algorithm of Mandl and Kekkonen (2026). The rule for
+    beta of Mandl and Kekkonen is not implemented, because their paper was not available. In
+    simulations with the settings of Figure 1 in their paper, the best beta was 6.36 for ε = 0.001,
+    4.34 for ε = 0.01 and 2.12 for ε = 0.1. With ``ask(now=)`` and ``tell(time=)`` the covariance
+    depends on the actual times, as (1 - ε)^(Δt / 2). Imamura et al. (2020) study evaluations that
+    take different times.
 
     Args:
         epsilon: The objective's rate of change ε per unit of time.
@@ -354,7 +357,8 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
 
     Args:
         epsilon: Rate of change ε per unit of time.
-        alpha: Growth rate of the budget that limits removal; 0 removes nothing.
+        alpha: Growth rate of the budget that limits the removal of observations; 0 removes no
+            observation.
 
     Raises:
         ValueError: If the kernel is not an ``RBFKernel`` or a ``MaternKernel`` over all
@@ -427,13 +431,14 @@ def et_gp_ucb(
     Args:
         delta: Bound δ_B on the probability of a false trigger on a static objective.
         rule: The test of whether an observation contradicts the model; by default the paper's test.
-            It returns a bool tensor, `batch_shape`; see
+            The test returns a bool tensor, `batch_shape`; see
             :func:`~botorch_tv.forgetting.prediction_error` for its arguments.
         confirm: Number of contradictions that must follow the first before everything is forgotten.
-            With 0, as in the paper, the first contradiction suffices. With 1 a single wrong reading
-            causes no reset: the reading is set aside, and dropped if the next observation agrees
-            with the model. ``delta`` bounds false triggers for any ``confirm``, but a change is
-            detected ``confirm`` rounds later; see :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
+            With ``confirm=0``, as in the paper, the first contradiction causes a reset. With
+            ``confirm=1`` a single wrong reading causes no reset: this reading is set aside, and it
+            is dropped if the next observation agrees with the model. ``delta`` bounds false
+            triggers for any ``confirm``, but a change is detected ``confirm`` rounds later; see
+            :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
 
     Raises:
         ValueError: If ``confirm`` is negative or not whole, or ``delta`` lies outside (0, 1).
@@ -562,10 +567,10 @@ def rexp3(
 
     Args:
         period: Number Δ of rounds between restarts.
-        low: The value of y with reward 0 when maximising, and reward 1 when minimising. Lower
-            observations are clipped to ``low``.
-        high: The value of y with reward 1 when maximising, and reward 0 when minimising. Higher
-            observations are clipped to ``high``.
+        low: The value of y that earns reward 0 if y is maximised, or reward 1 if y is minimised.
+            Lower observations are clipped to ``low``.
+        high: The value of y that earns reward 1 if y is maximised, or reward 0 if y is minimised.
+            Higher observations are clipped to ``high``.
         gamma: Probability γ of a uniform choice; by default the paper's value.
     """
     return RestartedExp3(period=period, low=low, high=high, gamma=gamma, **common)
@@ -638,9 +643,10 @@ def w_sparq_gp_ucb(
 ) -> SparQ:
     """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
 
-    Within a window ordinary observations are added. The lengths of windows grow slowly. With α = 2
-    and α~ = 1/4, windows that start in round 255 or earlier last two rounds, and the first window
-    of three rounds starts in round 257.
+    A window lasts until the next question to the expert; within a window, ordinary observations are
+    added to the expert's answers. The lengths of windows grow slowly. With α = 2 and α~ = 1/4,
+    windows that start in round 255 or earlier last two rounds, and the first window of three rounds
+    starts in round 257.
 
     Args:
         alpha: Exponent of the growth of noise with age; ``alpha`` and ``alpha_tilde`` determine the

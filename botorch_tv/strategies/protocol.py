@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # BoTorch's models import SciPy, which most strategies do not
 
 
 class Strategy(ABC):
-    """A bandit: it chooses where to measure next, and predicts the objective now.
+    """A bandit: it chooses where to measure next, and predicts the objective's current values.
 
     A strategy is a configuration, and never changes. It serves one trial (``batch_shape=()``)
     or thousands of trials that advance together. Its methods are pure: they return new states and
@@ -99,7 +99,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        """The initial state of other trials on the same domain; the factored kernel is shared.
+        """An initial state for new trials on the domain of ``state``; both states share the kernel.
 
         Args:
             state: Any state of this strategy.
@@ -149,8 +149,8 @@ class Strategy(ABC):
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         """Upper bound on how many numbers a trial has stored after ``horizon`` rounds.
 
-        Batch sizes are computed from this bound. On a grid a trial stores fewer numbers if arms are
-        played repeatedly.
+        A study derives from this upper bound how many trials run together. On a grid a trial stores
+        fewer numbers if arms are played repeatedly.
 
         Args:
             state: Any state of this strategy.
@@ -169,7 +169,7 @@ class Strategy(ABC):
     def remakes_suggestions(self) -> bool:
         """Whether :meth:`suggestion_at` can replace the suggestions of :meth:`ask`.
 
-        If so, a log of points and times suffices to restore the state.
+        If True, a log of points, times and observations suffices to restore the state.
         """
         return True
 
@@ -227,14 +227,14 @@ class Strategy(ABC):
             suggestion: The point to measure, with its prediction.
 
         Returns:
-            The threshold, `batch_shape`; None if no rule of retention has a threshold.
+            The threshold, `batch_shape`; None if no rule of retention compares y with a threshold.
         """
         return None
 
     def undisturbed(self) -> Strategy:
         """The strategy without triggers, learning and expert, for use with fantasy observations.
 
-        For the same data both strategies choose the same points.
+        Given the same data, this strategy and the returned strategy choose the same points.
         """
         return self
 
@@ -271,7 +271,7 @@ class Strategy(ABC):
         except Exception:  # a part may lack a working repr
             return None
 
-    # ---------------------------------------------------------------- the contract
+    # ---------------------------------------------------------------- public calls
 
     @without_gradients
     def init(
@@ -316,7 +316,8 @@ class Strategy(ABC):
         Args:
             state: The current state.
             now: Time of the measurement, a scalar or `batch_shape`; one :meth:`step` after the
-                newest observation by default. If ``now`` is given, noise ages up to this time.
+                newest observation by default. If ``now`` is given, the ages of observations count
+                up to ``now``; otherwise they count up to the newest observation.
             context: Coordinates that are given and not chosen, `batch_shape x c`, for a box with
                 ``context_dim`` c.
             generator: Source of random numbers for randomised explorations: a ``torch.Generator``,
@@ -370,8 +371,9 @@ class Strategy(ABC):
             state: The state that made the suggestion, or a later state. If several suggestions are
                 measured in parallel, pass each result with the newest state.
             suggestion: The measured point, with its prediction. An event trigger compares ``y``
-                with this prediction. Observations added after the prediction do not change it, but
-                the posterior uses them. A suggestion passed twice counts as two measurements.
+                with the suggestion's prediction. Observations added after the suggestion do not
+                change its prediction, but the posterior uses these observations. A suggestion
+                passed twice counts as two measurements.
             y: The observations, `batch_shape`; a number if ``batch_shape=()``.
             time: Actual time of the measurements, a scalar or `batch_shape`; the suggestion's time
                 by default.
@@ -428,7 +430,8 @@ class Strategy(ABC):
         if ok is not None:
             variance = torch.where(ok, variance, torch.inf)
         if check:
-            # Some computations divide y by the noise; this limit prevents their overflow.
+            # Some computations divide y by the noise standard deviation; a limit on |y| prevents
+            # overflow.
             limit = largest(own.dtype) * variance.sqrt().clamp_max(1)
             good = (y.abs() <= limit) | variance.isinf()
             if not bool(good.all()):
@@ -496,7 +499,7 @@ class Strategy(ABC):
     ) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
-        If the box has a context, it follows the d coordinates of the point.
+        If the box has a context, the context follows the d coordinates of the point.
 
         Args:
             state: The current state.
@@ -536,8 +539,9 @@ class Strategy(ABC):
 
         Args:
             state: The current state.
-            X: Points of the domain, `e x batch_shape x q x d` with any leading dimensions e, or a
-                shape that expands to it. If the box has a context, it follows the d coordinates.
+            X: Points of the domain, `e x batch_shape x q x d` with any leading dimensions e; a
+                tensor that broadcasts to this shape is expanded. If the box has a context, the
+                context follows the d coordinates of each point.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
             observation_noise: Whether to add the noise of a new observation.
 
@@ -588,7 +592,8 @@ class Strategy(ABC):
 class Gaussian(MultivariateNormal):  # type: ignore[misc]
     """A multivariate normal without GPyTorch's lower limit of 1e-10 on variances.
 
-    With this limit, values of y that differ by millionths of their unit would be indistinguishable.
+    With GPyTorch's limit, values of y that differ by millionths of their unit could not be
+    distinguished.
     """
 
     @property

@@ -30,7 +30,7 @@ class ProcessStrategy(Strategy):
     """A strategy that predicts with a single process.
 
     ``ask`` applies the rules of retention, predicts and explores. ``tell`` checks and adds an
-    observation, and applies the rules again.
+    observation, and applies the rules of retention again.
     """
 
     decay: Decay
@@ -47,7 +47,7 @@ class ProcessStrategy(Strategy):
         return state
 
     def _in_use(self, data: Data, state: State) -> Data:
-        """The data for predictions; ``data`` are the retained data."""
+        """The data that predictions use; by default the retained data ``data``."""
         return data
 
     # ---------------------------------------------------------------- the rounds
@@ -152,13 +152,13 @@ class ProcessStrategy(Strategy):
             newest: The observation just made; None before a choice.
 
         Raises:
-            InputDataError: If a rule writes into the log.
+            InputDataError: If a rule writes into the tensors of its log.
         """
         answers, log_of = [], _log_of(state.domain, data, newest)
         for rule, memory in zip(self.process.retention, state.memory):
             log = log_of(now=now, since=since, memory=memory)
             retained = checked(_watched(rule, "keep", log), data.time, data.rounds - data.dropped)
-            # The masks are copied, because a rule may reuse their memory for its next answer.
+            # The masks are copied, because a rule may overwrite them when it makes its next answer.
             rows, aside = (
                 None if part is None else part.clone() for part in (retained.rows, retained.aside)
             )
@@ -166,7 +166,7 @@ class ProcessStrategy(Strategy):
         return answers
 
     def _remembered(self, state: State, newest: Observation, reset: Tensor) -> tuple[Any, ...]:
-        """The memory of each part after a round.
+        """The memory of each retention rule, then of the exploration, after a round.
 
         Args:
             state: The state after the round, except that its memory is from before the round.
@@ -184,7 +184,7 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def _parts(self) -> tuple[Part, ...]:
-        """The parts that may have a memory, in the order of ``State.memory``."""
+        """The parts that may have a memory: the retention rules, followed by the exploration."""
         return (*self.process.retention, self.exploration)
 
     @functools.cached_property
@@ -194,10 +194,10 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def _remembers(self) -> bool:
-        """Whether any part has a memory."""
+        """Whether any retention rule or the exploration has a memory."""
         return any(type(part).update is not Part.update for part in self._parts)
 
-    # ---------------------------------------------------------------- the rest of the contract
+    # ---------------------------------------------------------------- other methods of strategies
 
     @property
     def draws(self) -> bool:
@@ -205,7 +205,7 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def compares(self) -> bool:
-        """Whether any part may read the prediction of an observation."""
+        """Whether a retention rule or the exploration may read an observation's prediction."""
         return self.process.reacts or type(self.exploration).update is not Part.update
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
@@ -260,10 +260,12 @@ class ProcessStrategy(Strategy):
 
 
 def _watched(part: Part, method: str, log: Log) -> Any:
-    """The answer of a part; in the first rounds with a check that the part did not change the log.
+    """Call a method of a retention rule or an exploration, and check that its log is not changed.
+
+    On a GPU, and after the first rounds, the log is not checked.
 
     Raises:
-        InputDataError: If the part changes the log.
+        InputDataError: If the method writes into the tensors of its log.
     """
     if log.rounds > WATCHED or log.now.device.type != "cpu":
         return getattr(part, method)(log)

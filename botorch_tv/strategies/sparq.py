@@ -1,8 +1,8 @@
 """SparQ-GP-UCB and W-SparQ-GP-UCB: bandits with an expert who measures past points again.
 
-These strategies are Algorithms 1 and 2 of [M]. In a round, ``tell`` adds the observation,
-``consult`` returns the points at which the expert should measure f_now, ``absorb`` adds the
-expert's answers, and ``ask`` returns the next choice.
+SparQ-GP-UCB is Algorithm 1 of [M], and W-SparQ-GP-UCB is Algorithm 2. In a round, ``tell`` adds the
+observation, ``consult`` returns the points at which the expert should measure f_now, ``absorb``
+adds the expert's answers, and ``ask`` returns the next choice.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def retained_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> Expe
 
 
 def with_answers(data: Data, expert: ExpertData | None) -> Data:
-    """Data whose log begins with the expert's answers, for inferences only."""
+    """The data from which the posterior is computed: the expert's answers, followed by the log."""
     if expert is None:
         return data
     log, first, dim = data.history, data.dropped, data.time.dim()
@@ -87,8 +87,8 @@ def with_answers(data: Data, expert: ExpertData | None) -> Data:
 def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Tensor, Tensor]:
     """Distinct past choices, drawn by a k-DPP.
 
-    The call reads two sizes from the device, and therefore synchronises twice; with these sizes it
-    computes no more than the trials need.
+    The function synchronises twice with the device: it reads the largest number of distinct choices
+    and the largest number of points drawn, to compute no more than the trials need.
 
     Args:
         state: A state after at least one round.
@@ -220,7 +220,7 @@ class Windows(Schedule):
 
 @dataclass(frozen=True)
 class Refresh:
-    """Settings that say when an expert is asked, and about how many points.
+    """Settings that say when an expert is asked, and how many points the expert measures.
 
     Args:
         schedule: The rounds after which the expert is asked.
@@ -263,24 +263,25 @@ class Refresh:
 class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
-    Regression uses the newest answers and the observations after the round in which the expert was
-    asked for them. The observation of this round and all older observations are dropped; their
-    points remain candidates for the next consultation. The age of an answer or of an observation
-    counts from its own time.
+    Regression uses the newest answers. If the expert was asked for these answers after round t,
+    regression also uses the observations of all rounds after t. The observations of round t and of
+    all earlier rounds are dropped; the points of these observations remain candidates for the next
+    consultation. The age of an answer or of an observation counts from its own time.
 
     The expert may be slow: answers absorbed some rounds later have the time of the question, and
     regression uses them with all later observations. The expert may answer only some of the points
-    (``ok``), and different points in each trial. A trial without any answer continues with its
-    data. :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round
-    but no answers have been absorbed since then. In this case :meth:`consult` and :meth:`absorb`
-    were not called, or the expert is slow or absent. ``warnings.simplefilter("ignore",
-    ExpertWarning)`` silences the warning.
+    (``ok``), and different points in each trial. A trial without any new answer continues with its
+    earlier answers and observations. :meth:`ask` issues an :class:`ExpertWarning` if an expert was
+    due after the newest round but no answers have been absorbed since then. The warning means that
+    :meth:`consult` and :meth:`absorb` were not called, or that the expert is slow or absent.
+    ``warnings.simplefilter("ignore", ExpertWarning)`` silences the warning.
 
     Args:
         decay: The decay of covariance with the time between measurements.
         inflation: The growth of a measurement's noise variance with its age.
         exploration: The rule that chooses from the posterior; upper confidence bounds by default.
-        refresh: Settings that say when the expert is asked, and about how many points.
+        refresh: Settings that say when the expert is asked, and how many points the expert
+            measures.
 
     Raises:
         ValueError: If a number is out of range.
@@ -401,7 +402,7 @@ class SparQ(KernelStrategy):
             warnings.warn(
                 f"the expert gave no answer in {int((~any_answer).sum())} of "
                 f"{any_answer.numel()} trials after round {consultation.round}; these trials "
-                "continue with their data.",
+                "continue with their earlier answers and observations.",
                 ExpertWarning,
                 stacklevel=4,  # the warning points to the caller of absorb
             )

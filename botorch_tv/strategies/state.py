@@ -19,7 +19,7 @@ Time = float | Tensor | None
 
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]
-    """An expert was due but did not answer; the strategy continues with its data."""
+    """An expert was due but did not answer; the strategy continues with the data available."""
 
 
 class Consultation(NamedTuple):
@@ -31,7 +31,7 @@ class Consultation(NamedTuple):
             `batch_shape x Q x d`.
         mask: Which entries of ``X`` and ``choice`` are valid, `batch_shape x Q`, bool. Trials may
             have different numbers of points.
-        time: The time at which the values are wanted: the time of the newest observation,
+        time: The time for which the expert should measure f: the time of the newest observation,
             `batch_shape`, float64.
         round: The round t of the newest observation.
         limit: Largest number of points that a trial can have in this round.

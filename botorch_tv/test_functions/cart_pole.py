@@ -20,8 +20,8 @@ from botorch_tv.validation import require, require_number
 def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
     """The discrete-time form of ẋ = A x + B u if the input u is constant between samples.
 
-    The result has two items, the discrete-time A, `... x n x n`, and B, `... x n x m`. Both are
-    blocks of the matrix exp([[A, B], [0, 0]] step).
+    The result has two items, the discrete-time A, `... x n x n`, and B, `... x n x m`. The
+    discrete-time A and B are blocks of the matrix exp([[A, B], [0, 0]] step).
 
     Args:
         A: Matrix of the state, `... x n x n`.
@@ -58,8 +58,8 @@ def average_cost(
     """The long-run mean of xᵀQx + r u² for x_{k+1} = A x_k + B u_k + w_k and u = −gain · x.
 
     The mean cost equals tr(P W), where W is the covariance of the noise w and P is the value matrix
-    of the closed loop. The expected total cost of a system without noise is the same number if x_0
-    is random, with mean 0 and covariance W.
+    of the closed loop. The number tr(P W) is also the expected total cost of a system without noise
+    if x_0 is random, with mean 0 and covariance W.
 
     Args:
         A: Matrix of the state, `... x n x n`.
@@ -74,9 +74,9 @@ def average_cost(
     """
     closed = A - B * gain.unsqueeze(-2)
     stable = torch.linalg.eigvals(closed.detach()).abs().amax(-1) < 1
-    # For an unstable loop the Lyapunov equation has no meaningful solution. The matrix of such a
-    # loop is replaced by zeros, because a singular system of equations would make the solution and
-    # its gradient useless.
+    # For an unstable loop the Lyapunov equation has no meaningful solution. The matrix of an
+    # unstable loop is replaced by zeros, because a singular system of equations would make the
+    # solution and its gradient useless.
     closed = torch.where(stable[..., None, None], closed, torch.zeros_like(closed))
     spent = state_cost + force_cost * gain.unsqueeze(-1) * gain.unsqueeze(-2)
     cost = (value_matrix(closed, spent) * noise).sum((-2, -1))
@@ -185,19 +185,20 @@ SCALES = (1 / 8, 1 / 4, 3.0, 1 / 8)
 class CartPole(TimeVaryingTestFunction):
     """The cost of balancing a pole by the force u = −gain · state, while bearing friction changes.
 
-    The columns of X are the four gains, divided by the scales of [ET], and time. In the scaled
-    coordinates, lengthscales of a few units fit all gains. The cost is the long-run mean of xᵀQx +
-    r u² for the linearised system under random disturbances, divided by the best cost before the
-    change of friction. A Lyapunov equation gives the exact mean. The gain from the Riccati equation
-    is the best gain, whatever the disturbance, so regret is exact up to rounding. With the default
-    system, the best gain lies inside the box before and after the change. The best cost is 1 before
-    the change and 2.18 after the change. The gain that is best before the change costs 2.81 after
-    the change.
+    The first four columns of X are the four gains, each divided by its scale in [ET]; the last
+    column is time. In the scaled coordinates, lengthscales of a few units fit all gains. The cost
+    is the long-run mean of xᵀQx + r u² for the linearised system under random disturbances, divided
+    by the best cost before the change of friction. A Lyapunov equation gives this long-run mean
+    exactly. The gain from the Riccati equation is the best gain, whatever the disturbance, so
+    regret is exact up to rounding. With the default system, the best gain lies inside the box
+    before and after the change. The best cost is 1 before the change and 2.18 after the change. The
+    gain that is best before the change of friction has the cost 2.81 after the change of friction.
 
     The cost never exceeds ``limit``: gains that would cost more, or that let the pole fall, cost
     ``limit``. With the default system and limit, no gain in the box costs ``limit`` before the
     change. After the change, an eighth of the box costs ``limit``; in a quarter of this eighth the
-    pole falls. The cost does not rank the gains that cost ``limit``.
+    pole falls. Among the gains that cost ``limit``, the cost does not distinguish better from
+    worse.
 
     Args:
         system: The machine and its cost.

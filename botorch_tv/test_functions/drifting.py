@@ -138,9 +138,9 @@ class DriftingFunction(TimeVaryingTestFunction):
     """f_t(x) = g(x − p(t) + p*): a static function g, whose optimum moves from p* to p(t).
 
     The box is fixed and the function moves. If p* is a global optimum of g over all of space, and
-    not only over the box, then the best value is exactly g(p*) at all times. This condition holds
-    for :class:`DriftingAckley`, :class:`DriftingBranin`, :class:`DriftingHartmann` and
-    :class:`DriftingRosenbrock`.
+    not only over the box, then the best value is exactly g(p*) at all times. The optimum p* is
+    global over all of space for :class:`DriftingAckley`, :class:`DriftingBranin`,
+    :class:`DriftingHartmann` and :class:`DriftingRosenbrock`.
 
     Args:
         function: The static function g; its ``noise_std`` and ``negate`` are not used.
@@ -236,10 +236,10 @@ class DriftingAckley(DriftingFunction):
 class DriftingBranin(DriftingFunction):
     """Branin's function, whose minimum is 10 / (8π).
 
-    The function is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so for every odd multiple x_1 of π
-    there is a minimum with this value. The minimum at (π, 2.275) follows the path; other minima
-    enter and leave the box. ``optimizers_at`` lists all minima inside the box; the first is the
-    minimum on the path.
+    The function is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so the function has a minimum of
+    value 10 / (8π) at every odd multiple x_1 of π. The minimum at (π, 2.275) follows the path;
+    other minima enter and leave the box. ``optimizers_at`` lists all minima inside the box; the
+    first is the minimum on the path.
 
     Args:
         bounds: Bounds of the coordinates; [-5, 10] x [0, 15] by default.
@@ -263,10 +263,11 @@ class DriftingBranin(DriftingFunction):
 class DriftingHartmann(DriftingFunction):
     """Hartmann's function in 3, 4 or 6 coordinates on the unit cube.
 
-    The minimum over the cube is the minimum over all of space. Four centres lie in the cube. The
-    function increases with the distance from each centre in each coordinate. The projection of a
-    point onto the cube therefore never has a larger value than the point. BoTorch states the
-    minimum with five digits; here the minimum has machine precision.
+    The minimum over the cube is the minimum over all of space. Up to scale and offset, the function
+    is minus a weighted sum of four bumps, whose centres lie in the cube. Each bump falls with the
+    distance from its centre in each coordinate. Therefore no point has a smaller value than the
+    projection of the point onto the cube. BoTorch states the minimum with five digits; here the
+    minimum has machine precision.
 
     Args:
         dim: The number d of coordinates: 3, 4 or 6.

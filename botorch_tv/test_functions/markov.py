@@ -21,10 +21,9 @@ def frequencies_of(
 ) -> Tensor:
     """Angular frequencies drawn from a kernel's spectral density, `shape x d`, float64.
 
-    By Bochner's theorem, k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). For the squared exponential
-    kernel, ω is normal with standard deviation 1 / lengthscale. For a Matérn kernel, ω is such a
-    normal vector divided by √(χ²_{2ν} / 2ν), so ω has Student's t distribution with 2ν degrees of
-    freedom.
+    By Bochner's theorem, k(x, x') / k(x, x) = E cos(ωᵀ(x − x')). Let g be a normal vector with
+    standard deviation 1 / lengthscale. For the squared exponential kernel, ω is g. For a Matérn
+    kernel, ω is g / √(χ²_{2ν} / 2ν), so ω has Student's t distribution with 2ν degrees of freedom.
 
     Args:
         lengthscale: Lengthscale of each coordinate, `d`.
@@ -50,7 +49,7 @@ def spectrum_of(kernel: Kernel, dim: int) -> tuple[float, Tensor, float]:
         dim: The number d of coordinates.
 
     Raises:
-        InputDataError: If ``kernel`` is any other kernel.
+        InputDataError: If ``kernel`` is not a supported kernel.
     """
     variance, inner = 1.0, kernel
     if isinstance(kernel, ScaleKernel) and kernel.outputscale.numel() == 1:
@@ -107,8 +106,8 @@ class MarkovFunction(TimeVaryingTestFunction):
         changes: Rounds in which all weights are drawn anew.
         horizon: The last round.
         batch_shape: Batch shape of independent functions, for example one function for each of
-            several simultaneous optimisation runs. X is then `batch_shape x n x (d + 1)`, or
-            broadcasts to this shape.
+            several simultaneous optimisation runs. If there are several functions, X is
+            `batch_shape x n x (d + 1)`, or broadcasts to this shape.
         features: The number F of frequencies.
         seed: Seed of the draw.
         noise_std: Standard deviation of the observation noise; None for no noise.

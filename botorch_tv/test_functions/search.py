@@ -138,8 +138,8 @@ def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
 
     The points are a grid with six points per lengthscale, including the edges, if this grid has at
     most 65,536 points. The grid is small enough if each lengthscale is at least 1/42 of the range
-    of its coordinate in 2 dimensions, 1/6 in 3 and 1/2.5 in 4. Otherwise the points are 65,536
-    points of a scrambled Sobol sequence.
+    of its coordinate in 2 dimensions, 1/6 in 3 and 1/2.5 in 4. If the grid would have more than
+    65,536 points, the points are 65,536 points of a scrambled Sobol sequence.
     """
     lower, upper = bounds
     counts = [

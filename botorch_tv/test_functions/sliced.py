@@ -58,8 +58,8 @@ class SlicedFunction(SearchedFunction):
         negate: Whether to reverse the sign of the function.
 
     Attributes:
-        starts: A copy of the given starting points, `n x d`. Regret depends on these points, so
-            they are part of a study's identity.
+        starts: A copy of the given starting points, `n x d`. Regret depends on the starting points,
+            so the starting points are part of a study's identity.
 
     Raises:
         ValueError: If a parameter is out of range, or ``function`` has fewer than two coordinates,
@@ -174,10 +174,10 @@ def sliced_suite(
     in appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
     Optimization". Use a function in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
-    Most settings come from other papers that quote this appendix. These papers state most
-    dimensions, the share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and that time is
-    the last coordinate. The boxes of all other functions are those in common use. The dimension of
-    Styblinski-Tang, four, is a guess. Results may therefore differ from those of the W-DBO paper.
+    Most settings come from other papers that quote appendix H: most dimensions, the share of noise,
+    the boxes of Rastrigin, Ackley and Rosenbrock, and time as the last coordinate. The boxes of the
+    remaining seven functions are the boxes in common use. The dimension of Styblinski-Tang, four,
+    is a guess. Results may therefore differ from the results of the W-DBO paper.
 
     In the paper, a run lasts 600 seconds of wall time, so slower algorithms make fewer
     measurements. In a study, time counts rounds, whatever their wall time.
@@ -210,8 +210,8 @@ def sliced_suite(
         "powell": Powell(),  # it is convex, so any ascent finds the optimum
     }
     # If a function is a sum over coordinates, BoTorch's optimizers without the last coordinate are
-    # optimal at every time. The same holds for Ackley, which is a monotone function of a sum of
-    # squares and of a sum of cosines.
+    # optimal at every time. BoTorch's optimizers of Ackley are also optimal without the last
+    # coordinate, because Ackley is a monotone function of a sum of squares and of a sum of cosines.
     starts = {
         name: torch.tensor(functions[name]._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
         for name in ("rastrigin", "schwefel", "styblinski-tang", "ackley")

@@ -49,7 +49,7 @@ class WindFarm(SearchedFunction):
     Args:
         directions: Direction from which the wind blows at times 0, 1, 2, ..., in degrees, `n`; 270
             is west.
-        speeds: Wind speed at these times in m/s, `n` or a scalar.
+        speeds: Wind speed in m/s at times 0, 1, 2, ..., `n`, or a scalar for all times.
         layout: Position of each turbine, (east, north) in m.
         steered: Number of controlled turbines; they are the first in ``layout``. All other turbines
             face the wind.
