@@ -209,9 +209,9 @@ def complete_trial_at(
         The index of the completed trial; ``trial_index`` if the time is as suggested.
 
     Raises:
-        UserInputError: If the trial is not running, ``fixed_parameters`` fixes a parameter other
-            than the time, the time is out of bounds, or Ax refuses the data. After an error, a
-            running trial stays running.
+        UserInputError: In four cases: the trial is not running, ``fixed_parameters`` fixes a
+            parameter other than the time, the time is out of bounds, or Ax refuses the data. After
+            an error, a running trial stays running.
         ValueError: If the time is not a finite number. A running trial stays running.
     """
     trial = client._experiment.trials[trial_index]

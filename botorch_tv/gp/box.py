@@ -95,7 +95,7 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
 
 @torch.no_grad()
 def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
-    """Raise unless a kernel's values agree in a batch, in a part of a matrix and with ``diag``."""
+    """Raise unless a kernel gives equal values in a batch, for few points and by ``diag``."""
     asked = point_kernel(copy.deepcopy(kernel).to(points).requires_grad_(False))
     if not isinstance(asked, General):
         return

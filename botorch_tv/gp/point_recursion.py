@@ -1,4 +1,4 @@
-"""The posterior on a box, updated in few features by a rank-one step per round."""
+"""The posterior on a box, in few features; a rank-one step updates it in every round."""
 
 from __future__ import annotations
 

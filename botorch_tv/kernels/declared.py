@@ -188,7 +188,7 @@ class Declared(Module):  # type: ignore[misc]
         self._set_over(name, torch.ones_like(self.unit), like(value, self.unit))
 
     def measure(self, unit: Tensor) -> None:
-        """Change the unit of time of learning; values outside the bounds in this unit are clipped.
+        """Learn parameters in another unit of time; clip values outside their bounds in this unit.
 
         Args:
             unit: The new unit, in the input's unit of time, positive, `batch_shape`; see

@@ -77,13 +77,13 @@ class Refit:
     Args:
         every: Rounds between fits, at least 1.
         least: Minimum number of retained observations for a fit, at least 1.
-        lengthscale: The kernel's lengthscale, or a lengthscale per column; None to fix the
-            lengthscale.
-        outputscale: Output scale of a ``ScaleKernel``; None to fix the output scale.
-        noise: Noise variance σ² of a new observation; None to fix the noise variance.
-        epsilon: Rate of change of ``Markov``, by default from 0 to 0.999 per median time between
-            observations; None to fix the rate.
-        sigma_w2: Rate of growth of ``Wiener``; None to fix the rate.
+        lengthscale: Prior and bounds of the kernel's lengthscale, or of its lengthscale per column;
+            None to fix the given value.
+        outputscale: Prior and bounds of a ``ScaleKernel``'s output scale; None to fix it.
+        noise: Prior and bounds of the noise variance σ² of a new observation; None to fix it.
+        epsilon: Prior and bounds of ``Markov``'s rate of change, by default from 0 to 0.999 per
+            median time between observations; None to fix it.
+        sigma_w2: Prior and bounds of ``Wiener``'s rate of growth; None to fix it.
         decay: Parameters of other decays, by their declared names; unlisted parameters are learned
             under their declared priors. None to fix these parameters.
         evaluations: Largest number of evaluations of the posterior density per fit.

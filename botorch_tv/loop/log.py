@@ -111,7 +111,7 @@ class Question:
         number: The number of the consultation, from 1.
         points: The coordinates of the points.
         arms: The indices of the arms on a grid; None on a box.
-        time: The time of the newest answer, at which the points are to be measured.
+        time: Time for which the expert's values are asked: the time of the newest answer.
         known: Number of answers that had arrived before the consultation.
         y: The expert's values, with None for points without an answer; None before the reply.
     """
@@ -180,7 +180,7 @@ class MeasurementLog(NamedTuple):
 
     A question to an expert refers to all answers of earlier times, and to the answers of its own
     time that have already arrived. The expert's reply replaces all answers to which the question
-    refers. The reply also replaces answers that arrive after it but have earlier times.
+    refers. Answers that arrive after the reply but have earlier times are replaced as well.
 
     Attributes:
         strategy: The strategy.
@@ -564,7 +564,7 @@ def _patience(when: Tensor) -> int:
 
 
 def retried(state: State) -> State:
-    """The state with its search restricted to a category that is due; else the unchanged state.
+    """If a category is due, the state with its search restricted to it; else the same state.
 
     Args:
         state: The state of one trial.

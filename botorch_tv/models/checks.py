@@ -192,7 +192,7 @@ def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
         time: Index of the time column, counted from 0.
 
     Raises:
-        InputDataError: If the transform changes or uses time.
+        InputDataError: If the transform changes the times, or if other columns depend on time.
     """
     elsewhere, seen = X.clone(), []
     elsewhere[..., time] = 1.6180339887498949 * (1 + X[..., time].abs())

@@ -89,7 +89,7 @@ def subset_batch_shapes(old: AgingGP, new: AgingGP) -> None:
 
     Args:
         old: The model of all outputs.
-        new: The model of the subset, with its parameters selected.
+        new: The model of the selected outputs, with the parameters of these outputs.
     """
     for before, after in zip(old.covar_module.modules(), new.covar_module.modules()):
         if isinstance(before, Kernel) and before._batch_shape == old._aug_batch_shape:

@@ -106,7 +106,7 @@ def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> P
 
 
 def decided(answers: Iterable[str]) -> bool | None:
-    """True if all claims hold, False if any is wrong, None if some are level and the rest hold."""
+    """True if every answer is yes, False if any is no, else None: some are level, none is no."""
     given = set(answers)
     return False if "no" in given else None if "level" in given else True
 

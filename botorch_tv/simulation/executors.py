@@ -113,7 +113,7 @@ def play_here(
         settings: The settings of the study.
         store: The folder of finished blocks; None if there is no folder.
         tasks: The blocks to compute.
-        take: A function that is called once with every block, in any order and from any thread.
+        take: A function that is called once for each block, in any order and from any thread.
         workers: Largest number of blocks that run in parallel.
         progress: The progress bar, which counts the rounds that are played.
     """
@@ -184,7 +184,7 @@ def play_elsewhere(
         settings: The settings of the study.
         store: The folder of finished blocks; None if there is no folder.
         tasks: The blocks to compute.
-        take: A function that is called once with every block.
+        take: A function that is called once for each block.
         threads: Number of PyTorch threads for each block.
 
     Raises:

@@ -70,7 +70,7 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            ax: Axes for a plot of one kind of regret, without resets.
+            ax: Axes for a plot of one kind of regret; resets are not drawn on them.
             normalized: Which kind of regret is drawn on ``ax``: normalised if True, else
                 cumulative.
         """
@@ -326,7 +326,7 @@ def _require_same_worlds(first: xr.Dataset, second: xr.Dataset) -> None:
 
 
 def _identity(data: xr.Dataset) -> dict[str, Description]:
-    """The settings that are equal in results of the same trials."""
+    """The settings in which two results must agree to be results of the same trials."""
     shared = {name: data.attrs.get(name) for name in SAME}
     world = json.loads(data.attrs.get("world_description") or "null") or shared["world"]
     sizes = {str(name): size for name, size in data.sizes.items() if name != "strategy"}

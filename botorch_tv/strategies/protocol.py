@@ -1,4 +1,4 @@
-"""The base class of strategies: public calls, checks, and the methods of subclasses."""
+"""The base class of strategies: public calls, checks, and the methods that subclasses define."""
 
 from __future__ import annotations
 

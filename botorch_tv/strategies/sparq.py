@@ -383,8 +383,8 @@ class SparQ(KernelStrategy):
             raise InputDataError(
                 f"the consultation follows round {consultation.round} of trials "
                 f"{tuple(wanted[:-1])}, but the state of trials {tuple(shape)} is after round "
-                f"{state.rounds} and has absorbed answers of round {absorbed}. Pass the state of "
-                "the consultation or a later state; absorb answers once and in order."
+                f"{state.rounds}, and its last absorbed answers are of round {absorbed}. Pass the "
+                "state of the consultation or a later state; absorb answers once and in order."
             )
         flags = ("ok", y if ok is None else ok, wanted, None if ok is None else torch.bool)
         require_tensors(state.basis.variance, ("y", y, wanted, None), flags)

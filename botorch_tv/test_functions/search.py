@@ -64,8 +64,8 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
     """The best of several ascents, for each of several functions.
 
     Args:
-        derivatives: Function that returns values and derivatives at `m k` points; the points of
-            function i, counted from 0, are points i k, ..., i k + k - 1.
+        derivatives: Callable that returns values and derivatives at `m k` points. The first k
+            points belong to the first of the m functions, the next k to the second, and so on.
         starts: Starting points of each function, `m x k x d`.
         bounds: Bounds of the box, `2 x d`.
 

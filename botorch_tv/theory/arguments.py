@@ -154,7 +154,8 @@ def smallest_constant(order: Tensor, measured: Tensor) -> float:
     factor is fitted, a plot compares shapes, not levels.
 
     Args:
-        order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.
+        order: The order of growth with constant 1, shape `rounds`; rounds where it is 0 are
+            ignored.
         measured: The measured curve, shape `rounds`.
     """
     return float((measured / order)[order > 0].max())
@@ -164,7 +165,8 @@ def largest_constant(order: Tensor, measured: Tensor) -> float:
     """The largest factor for which a lower order lies below a measured curve everywhere.
 
     Args:
-        order: The order with constant 1, shape `rounds`; rounds with order 0 are ignored.
+        order: The order of growth with constant 1, shape `rounds`; rounds where it is 0 are
+            ignored.
         measured: The measured curve, shape `rounds`.
     """
     return float((measured / order)[order > 0].min())

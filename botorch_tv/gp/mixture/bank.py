@@ -162,8 +162,8 @@ class BankPrior:
         starts: Points that cover the unit cube, `STARTS x d`, or indices of arms, int64.
         variance: Prior variance, which is 1, `M` for arms, scalar for a box.
         context_dim: Number c of context coordinates, which have no bounds and come last.
-        tables: For each lengthscale the features of all arms, the constant last, `M x (r + 1)`, and
-            the prior variance that they miss, `M`; None on a box.
+        tables: A pair for each lengthscale: the features of all arms, `M x (r + 1)`, the last of
+            which is constant; and the prior variance that these features lack, `M`. None on a box.
 
     Attributes:
         rate: Rate of change ε of each history, `K`.
