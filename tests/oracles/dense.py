@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from oracles.rules import Row, Rules, Seen
 from scipy.special import erfcx
+from scipy.stats import chi2
 
 if TYPE_CHECKING:
     from oracles.expert import Consultant
@@ -228,6 +229,19 @@ def probability_best(mean: Array, covariance: Array, draws: int, seed: int) -> A
     return np.bincount(sample.argmax(1), minlength=len(mean)) / draws
 
 
+def p_value(index: ArrayLike, often: Array) -> float:
+    """p-value of Pearson's test for the arms drawn; rare arms are counted with the next."""
+    seen = np.bincount(np.asarray(index), minlength=len(often))
+    expected = often * seen.sum()
+    rare, order = expected < 8, np.argsort(expected)
+    if rare.any():
+        first = order[rare.sum()]
+        expected[first] += expected[rare].sum()
+        seen[first] += seen[rare].sum()
+    terms = (seen - expected)[~rare] ** 2 / expected[~rare]
+    return float(chi2.sf(terms.sum(), len(terms) - 1))
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The posterior of f_now, `M` and `M x M`, and the rows behind it."""
@@ -328,19 +342,16 @@ class DenseBandit:
         at = self.default_now() if now is None else now
         rows = self.live(at)
         newest = self.rows[-1].time if self.rows else at
-        return (
-            at,
-            rows,
-            {
-                "index": [row.index for row in rows],
-                "times": [row.time for row in rows],
-                "noise": [row.noise for row in rows],
-                "decay": self.decay,
-                "inflation": self.inflation,
-                "reference": newest if now is None else now,
-                "origin": self.origin(at),
-            },
-        )
+        data = {
+            "index": [row.index for row in rows],
+            "times": [row.time for row in rows],
+            "noise": [row.noise for row in rows],
+            "decay": self.decay,
+            "inflation": self.inflation,
+            "reference": newest if now is None else now,
+            "origin": self.origin(at),
+        }
+        return at, rows, data
 
     def predict(self, now: float | None = None) -> Prediction:
         """Posterior of f_now at every arm, deciding the next round at ``now``."""
@@ -359,12 +370,7 @@ class DenseBandit:
 
     def at(self, choice: Choice, index: int) -> Choice:
         """The same round at another arm."""
-        return replace(
-            choice,
-            index=index,
-            mean=float(choice.prediction.mean[index]),
-            sd=float(choice.prediction.sd[index]),
-        )
+        return self._choice(index, choice.prediction, choice.sqrt_beta, choice.time)
 
     def choose(self, now: float | None = None) -> Choice:
         """The best score with the tie rule; index 0 without data."""

@@ -14,8 +14,7 @@ from conformance.presets import BY_NAME
 from conformance.rounds import Setting
 from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
-from oracles.dense import DenseBandit, probability_best
-from scipy.stats import chi2
+from oracles.dense import DenseBandit, p_value, probability_best
 
 from botorch_tv.acquisition import Constant, ExpectedImprovement, Thompson
 from botorch_tv.forgetting import (
@@ -61,18 +60,9 @@ def parts_of(name):
     return BY_NAME[name].strategy(module(), NOISE)
 
 
-NAMES = [
-    "GP-UCB",
-    "TV-GP-UCB",
-    "ET-GP-UCB realised gain",
-    "WGP-UCB",
-    "EI + Wiener + reset",
-    "PI + window by time",
-    "TV-GP-UCB estimated mean",
-    "Thompson + trigger",
-    "Thompson + Markov + window",
-    "random",
-]
+NAMES = ["GP-UCB", "TV-GP-UCB", "ET-GP-UCB realised gain", "WGP-UCB", "EI + Wiener + reset"]
+NAMES += ["PI + window by time", "TV-GP-UCB estimated mean", "Thompson + trigger"]
+NAMES += ["Thompson + Markov + window", "random"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -282,18 +272,6 @@ THOMPSON = {
 }
 
 
-def p_value(index: torch.Tensor, often: np.ndarray) -> float:
-    """p-value of Pearson's test; rare arms are counted with the next."""
-    expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
-    rare, order = expected < 8, np.argsort(expected)
-    if rare.any():
-        first = order[rare.sum()]
-        expected[first] += expected[rare].sum()
-        seen[first] += seen[rare].sum()
-    terms = (seen - expected)[~rare] ** 2 / expected[~rare]
-    return float(chi2.sf(terms.sum(), len(terms) - 1))
-
-
 DRAWS, SAMPLES, LEVEL = 2000, 200_000, 1e-5
 
 
@@ -345,8 +323,7 @@ def test_random_candidates_are_equally_likely() -> None:
     state = strategy.init(BOX_OF_ARMS, batch_shape=(3000,), dtype=torch.float32)
     X = strategy.ask(state, generator=torch.Generator().manual_seed(0)).X
     assert X.dtype == torch.float32
-    index = GRID.index_of(X)
-    assert p_value(index, np.full(16, 1 / 16)) > LEVEL
+    assert p_value(GRID.index_of(X), np.full(16, 1 / 16)) > LEVEL
 
 
 # ---------------- Points, bounds and variances at the edges of a domain
