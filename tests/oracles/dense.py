@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from oracles.rules import Row, Rules, Seen
 from scipy.special import erfcx
-from scipy.stats import chi2
 
 if TYPE_CHECKING:
     from oracles.expert import Consultant
@@ -227,19 +226,6 @@ def probability_best(mean: Array, covariance: Array, draws: int, seed: int) -> A
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
     sample = np.random.default_rng(seed).standard_normal((draws, len(mean))) @ root.T + mean
     return np.bincount(sample.argmax(1), minlength=len(mean)) / draws
-
-
-def p_value(index: ArrayLike, often: Array) -> float:
-    """p-value of Pearson's test for the arms drawn; rare arms are counted with the next."""
-    seen = np.bincount(np.asarray(index), minlength=len(often))
-    expected = often * seen.sum()
-    rare, order = expected < 8, np.argsort(expected)
-    if rare.any():
-        first = order[rare.sum()]
-        expected[first] += expected[rare].sum()
-        seen[first] += seen[rare].sum()
-    terms = (seen - expected)[~rare] ** 2 / expected[~rare]
-    return float(chi2.sf(terms.sum(), len(terms) - 1))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from conformance.presets import BY_NAME
 from conformance.rounds import Setting
 from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
-from oracles.dense import DenseBandit, p_value, probability_best
+from oracles.dense import DenseBandit, probability_best
+from scipy.stats import chi2
 
 from botorch_tv.acquisition import Constant, ExpectedImprovement, Thompson
 from botorch_tv.forgetting import (
@@ -270,6 +271,18 @@ THOMPSON = {
         {"decay": ("wiener", 0.1), "mean": "estimated", "maximize": False},
     ),
 }
+
+
+def p_value(index: torch.Tensor, often: np.ndarray) -> float:
+    """p-value of Pearson's test; rare arms are counted with the next."""
+    expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
+    rare, order = expected < 8, np.argsort(expected)
+    if rare.any():
+        first = order[rare.sum()]
+        expected[first] += expected[rare].sum()
+        seen[first] += seen[rare].sum()
+    terms = (seen - expected)[~rare] ** 2 / expected[~rare]
+    return float(chi2.sf(terms.sum(), len(terms) - 1))
 
 
 DRAWS, SAMPLES, LEVEL = 2000, 200_000, 1e-5
