@@ -60,6 +60,7 @@ from botorch_tv.models import TimeVaryingGP
 from botorch_tv.simulation.rivals import unit_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.NumericsWarning")
+strict = pytest.mark.filterwarnings("error::botorch.exceptions.InputDataWarning")
 NOW = 20.0
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 KINDS = {
@@ -138,8 +139,7 @@ def test_knowledge_gradient_by_hand():
             z = sampler.base_samples.flatten().numpy()
             variance = covariance[chosen, chosen] + 0.04
             after = mean + np.outer(z, covariance[chosen]) / np.sqrt(variance)  # fantasies x arms
-            best = after.argmax(1)
-            X = torch.cat([arms[chosen : chosen + 1], arms[torch.from_numpy(best)]])
+            X = torch.cat([arms[chosen : chosen + 1], arms[torch.from_numpy(after.argmax(1))]])
             value = acquisition(X.unsqueeze(0)).item()
         assert value == pytest.approx(after.max(1).mean(), abs=1e-10)
 
@@ -200,6 +200,7 @@ def test_points_of_the_past_that_are_held_are_pointed_out():
     assert torch.equal(now.X_pending, X[:2, :2])
 
 
+@strict
 @pytest.mark.parametrize("forgetting", ["markov", "markov and weights", "weights"])
 @pytest.mark.parametrize("m", [1, 2])
 def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(forgetting, m):
@@ -217,15 +218,11 @@ def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(for
         if forgetting != "weights":  # under which the function is static
             with pytest.warns(InputDataWarning, match=r"at time \d.* now is 20.*AtPresent"):
                 call(X)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", InputDataWarning)
-            call(X if forgetting == "weights" else with_time(X[:, :2]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InputDataWarning)
-        posterior = model.posterior(X)
-        again = pickle.loads(pickle.dumps(posterior))
-        assert torch.equal(again.mean, posterior.mean)
-        assert posterior.rsample(torch.Size([2])).isfinite().all()
+        call(X if forgetting == "weights" else with_time(X[:, :2]))
+    posterior = model.posterior(X)
+    again = pickle.loads(pickle.dumps(posterior))
+    assert torch.equal(again.mean, posterior.mean)
+    assert posterior.rsample(torch.Size([2])).isfinite().all()
 
 
 def inside(kind, acquisition):
@@ -252,9 +249,8 @@ def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
         points = X[:3, None, :2]
         torch.testing.assert_close(at_present(plain)(points), plain(with_time(points)))
     if kind == "penalised":
-        past = qUpperConfidenceBound(model, 2.0, X_pending=X[:2])
         with pytest.warns(InputDataWarning, match="X_pending") as caught:
-            at_present(inside(kind, past))
+            at_present(inside(kind, qUpperConfidenceBound(model, 2.0, X_pending=X[:2])))
         assert len(caught) == 1
 
 
@@ -277,16 +273,8 @@ def test_sequential_candidates_join_pending_points(when):
         type(inner).set_X_pending(inner, X)
 
     inner.set_X_pending = set_pending
-    X, _ = optimize_acqf(
-        acquisition,
-        columns,
-        q=2,
-        num_restarts=1,
-        raw_samples=4,
-        sequential=True,
-        fixed_features=fixed,
-        options={"maxiter": 2},
-    )
+    quick = {"num_restarts": 1, "raw_samples": 4, "options": {"maxiter": 2}}
+    X, _ = optimize_acqf(acquisition, columns, 2, sequential=True, fixed_features=fixed, **quick)
     both, last = calls
     assert torch.equal(both, with_time(torch.cat([pending, X[:1, :2]])))
     assert torch.equal(last, with_time(pending))
@@ -371,15 +359,12 @@ def test_time_in_another_column_and_learned_from_a_dataset():
     line = torch.linspace(0, 1, 21, dtype=torch.float64)
     grid = with_time(torch.cartesian_prod(line, line), NOW, column)
     torch.manual_seed(0)
-    given = make(
-        model, dataset, bounds, num_fantasies=4, with_current_value=True, now=NOW, time_dim=column
-    )
+    present = {"now": NOW, "time_dim": column}
+    given = make(model, dataset, bounds, num_fantasies=4, with_current_value=True, **present)
     assert torch.equal(given["current_value"], inputs["current_value"])
-    assert (given["now"], given["time_dim"]) == (NOW, column)
+    assert {name: given[name] for name in present} == present
     torch.manual_seed(0)
-    baseline = qLogNoisyExpectedImprovementAtPresent(
-        model, dataset.X, sobol(8), now=NOW, time_dim=column
-    )
+    baseline = qLogNoisyExpectedImprovementAtPresent(model, dataset.X, sobol(8), **present)
     assert torch.equal(baseline.X_baseline, noisy.X_baseline)
     best = model.posterior(grid).mean.max().item()
     assert best - 1e-6 <= gradient.current_value.item() <= best + 0.05
@@ -422,9 +407,7 @@ def test_a_present_for_each_member_of_a_batch():
         ("t x x k", -1, 0, None),
     ],
 )
-def test_points_of_several_tasks_have_no_column_of_tasks(
-    order, task_feature, time_dim, output_tasks
-):
+def test_points_of_several_tasks_omit_their_column(order, task_feature, time_dim, output_tasks):
     (X, Y), tasks = data(), torch.arange(12.0).remainder(2).to(torch.float64)
     columns = {"x": iter(X[:, :2].unbind(-1)), "t": iter([X[:, 2]]), "k": iter([tasks])}
     whole = torch.stack([next(columns[name]) for name in order.split()], -1)
@@ -473,8 +456,7 @@ def listed(*turns):
     """The mean of several models, whose columns are turned."""
     X, Y = data()
     models = [TimeVaryingGP(X.roll(t, -1), Y, time_dim=t - 1, now=NOW) for t in turns]
-    ones = torch.ones(len(turns), dtype=torch.float64)
-    weights = ScalarizedPosteriorTransform(ones)
+    weights = ScalarizedPosteriorTransform(torch.ones(len(turns), dtype=torch.float64))
     return PosteriorMean(ModelListGP(*models), posterior_transform=weights)
 
 
@@ -528,8 +510,7 @@ def test_widths_are_the_roots_of_botorchs_beta(width):
     model.likelihood.noise = torch.tensor(0.04, dtype=torch.float64)
     K = squared_exponential(X[:, :2].numpy(), 0.4)
     aged = {"noise": 0.04, "inflation": ("exponential", 0.9), "reference": NOW}
-    times = X[:, 2].tolist()
-    gains = [information_gain(K, range(12), times, power=p, **aged) for p in (1, 2)]
+    gains = [information_gain(K, range(12), X[:, 2].tolist(), power=p, **aged) for p in (1, 2)]
     gains = torch.tensor(gains, dtype=torch.float64)
     factor = float(width.sqrt_beta(WidthContext(13, 2, *gains)))
     test_X = torch.rand(6, 1, 2, dtype=torch.float64)
@@ -544,6 +525,7 @@ def test_widths_are_the_roots_of_botorchs_beta(width):
         upper_confidence_bound(model, width, t=0)
 
 
+@strict
 @pytest.mark.parametrize("kind", ["wrapped", "noisy improvement"])
 def test_candidates_of_another_time_are_evaluated_now_with_a_warning(kind):
     model = build("markov")
@@ -556,7 +538,5 @@ def test_candidates_of_another_time_are_evaluated_now_with_a_warning(kind):
     with pytest.warns(InputDataWarning, match=r"times other than now, .*fixed_features=\{"):
         elsewhere = acqf(X)
     X[..., -1] = now
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InputDataWarning)
-        assert torch.equal(acqf(X), elsewhere)
-        assert torch.equal(acqf(X[..., :-1]), elsewhere)
+    assert torch.equal(acqf(X), elsewhere)
+    assert torch.equal(acqf(X[..., :-1]), elsewhere)

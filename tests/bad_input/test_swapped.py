@@ -6,12 +6,13 @@ from functools import partial
 import pytest
 import torch
 from bad_input.rows import refuses
+from bad_input.test_own_parts import Rate
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import MaternKernel, RBFKernel
 
 from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, gp_ucb, run_study, tv_gp_ucb
 from botorch_tv.acquisition import Constant, ExpectedImprovement
-from botorch_tv.forgetting import Decay, EventTrigger, ExponentialWeights, Markov
+from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld
 
@@ -105,16 +106,6 @@ def test_lists_with_one_meaning(ranges):
     assert torch.equal(torch.stack([X.amin(0), X.amax(0)]), wanted)
 
 
-class Slow(Decay):
-    """A decay whose repr does not show its rate."""
-
-    def __init__(self, rate):
-        self.rate = rate
-
-    def attenuation(self, elapsed):
-        return torch.exp(-self.rate * elapsed)
-
-
 EYE = torch.eye(len(X), dtype=D)
 MARKOV = tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.1, mean=0.5)
 OTHERS = {
@@ -125,7 +116,8 @@ OTHERS = {
     "inflation": (MARKOV, {"inflation": ExponentialWeights(0.9)}, "inflation Static()"),
     "rules": (MARKOV, {"retention": EventTrigger(0.1)}, "0 rules of retention"),
     "matrix": (replace(MARKOV, kernel=EYE), {"kernel": 2 * EYE}, "kernel covariance matrix"),
-    "own": (replace(MARKOV, decay=Slow(0.1)), {"decay": Slow(0.5)}, "Slow object"),
+    # Its repr does not show its rate.
+    "own": (replace(MARKOV, decay=Rate(0.1)), {"decay": Rate(0.5)}, "Rate object"),
     "bank": (adaptive_gp_ucb(), {"bank": Bank(rates=(0.0, 0.1))}, "bank Bank("),
 }
 

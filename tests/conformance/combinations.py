@@ -384,9 +384,8 @@ def check(number: int, **chosen: Any) -> float:
             for trial, prediction, arm in zip(trials, predictions, best):
                 value = prediction.mean if trial.bandit.maximize else -prediction.mean
                 unit = math.sqrt(case.K.diagonal().max())
-                assert value[arm] >= value.max() - TIES * unit - case.rounding, (
-                    f"case {number}: {case}"
-                )
+                least = value.max() - TIES * unit - case.rounding
+                assert value[arm] >= least, f"case {number}: {case}"
     return worst
 
 
@@ -416,9 +415,7 @@ def _choose(
         arms = [int(random.integers(len(case.K))) for _ in trials]
         X = case.X[torch.tensor(arms).reshape(shape)]
         suggestion = strategy.suggestion_at(state, X, now=when)
-    return suggestion, [
-        bandit.at(choice, arm) for bandit, choice, arm in zip(bandits, choices, arms)
-    ]
+    return suggestion, [one.at(choice, arm) for one, choice, arm in zip(bandits, choices, arms)]
 
 
 def _arms(case: Case, X: torch.Tensor) -> list[int]:

@@ -349,23 +349,15 @@ PRESETS: list[Preset] = [
     Preset("EI + Markov + window estimated mean downwards", composed(exploration=ExpectedImprovement(), decay=Markov(0.05), retention=SlidingWindow(13), mean="estimated", maximize=False), book(exploration="ei", decay=("markov", 0.05), retention=("window", 13, "rounds"), mean="estimated", maximize=False)),
     Preset("Thompson + trigger estimated mean", composed(exploration=Thompson(), retention=EventTrigger(0.1), mean="estimated"), book(exploration="thompson", retention=("trigger", 0.1), mean="estimated")),
 ]
-# fmt: on
 
 SMALL = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.02,))
 ADAPTIVE = {"bank": SMALL, "starts": 4, "width": NARROW}
 BESIDE = [
     Beside("adaptive", lambda k, n: adaptive_gp_ucb(**ADAPTIVE), book()),
-    Beside(
-        "adaptive downwards",
-        lambda k, n: adaptive_gp_ucb(**ADAPTIVE, maximize=False),
-        book(maximize=False),
-    ),
-    Beside(
-        "adaptive, Thompson",
-        lambda k, n: replace(adaptive_gp_ucb(**ADAPTIVE), exploration=Thompson()),
-        book(exploration="thompson"),
-    ),
+    Beside("adaptive downwards", lambda k, n: adaptive_gp_ucb(**ADAPTIVE, maximize=False), book(maximize=False)),
+    Beside("adaptive, Thompson", lambda k, n: replace(adaptive_gp_ucb(**ADAPTIVE), exploration=Thompson()), book(exploration="thompson")),
 ]
+# fmt: on
 
 BY_NAME = {preset.name: preset for preset in PRESETS}
 CHOOSING = [preset for preset in PRESETS if not preset.draws]  # the same arm every time

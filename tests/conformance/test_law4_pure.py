@@ -30,16 +30,8 @@ def tensors(value: Any, seen: set[int] | None = None) -> Iterator[torch.Tensor]:
         whole, shown = value._room, value.tensor()
         yield whole if whole.shape == shown.shape else shown
         return
-    plain = (
-        str,
-        bytes,
-        int,
-        float,
-        bool,
-        type(None),
-        type,
-        DeviceCopies,
-    )  # copies of other tensors
+    # DeviceCopies are of other tensors.
+    plain = (str, bytes, int, float, bool, type(None), type, DeviceCopies)
     if id(value) in seen or isinstance(value, plain):
         return
     seen.add(id(value))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -46,21 +46,10 @@ def study(
     horizon: int = SETTING.rounds,
 ) -> xr.Dataset:
     world = Fused(SETTING.domain, kernel=SETTING.module(), epsilon=0.05, noise=0.05)
-    strategies = {
-        preset.name: preset.strategy(SETTING.module(), SETTING.noise) for preset in presets
-    }
-    result = run_study(
-        world,
-        strategies,
-        trials=trials,
-        horizon=horizon,
-        seed=4,
-        chunk=chunk,
-        workers=1,
-        save_to=save_to,
-        progress=False,
-    )
-    return result.data
+    strategies = {one.name: one.strategy(SETTING.module(), SETTING.noise) for one in presets}
+    settings: dict[str, Any] = {"trials": trials, "horizon": horizon, "chunk": chunk, "seed": 4}
+    settings |= {"workers": 1, "save_to": save_to, "progress": False}
+    return run_study(world, strategies, **settings).data
 
 
 def assert_agree(actual: xr.Dataset, expected: xr.Dataset) -> None:
@@ -95,9 +84,8 @@ def test_draws_belong_to_the_label() -> None:
     together = study(*others, BY_NAME["GP-UCB"], chunk=TRIALS)
     for preset in others:
         alone = study(preset, chunk=TRIALS)
-        np.testing.assert_array_equal(
-            together["index"].sel(strategy=preset.name).values, alone["index"].values[0]
-        )
+        beside = together["index"].sel(strategy=preset.name).values
+        np.testing.assert_array_equal(beside, alone["index"].values[0])
     chance = BY_NAME["random"]
     twins = [chance, chance._replace(name="other")]
     played = study(*twins, chunk=TRIALS)["index"].values

@@ -1,17 +1,16 @@
 """Learning in any unit of time; custom decays are learned like the package's, or refused."""
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from botorch.fit import fit_gpytorch_mll
 from conformance.strangers import Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
+from models.cases import fit
 from scipy.stats import gamma, halfnorm
 
 from benchmarks.statistics import default_rate
@@ -41,12 +40,8 @@ DATA = default_rate.data_set(0)
 
 def fitted(unit, **options):
     X = torch.cat([DATA.X[:, :-1], unit * DATA.X[:, -1:]], -1)
-    model = TimeVaryingGP(X, DATA.Y, **options)
+    model = fit(TimeVaryingGP(X, DATA.Y, **options)).train()
     mll = ExactMarginalLogLikelihood(model.likelihood, model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit_gpytorch_mll(mll)
-    model.train()
     value = 60 * mll(model(*model.train_inputs), model.train_targets, *model.train_inputs)
     return model, value.item()
 

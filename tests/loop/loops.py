@@ -98,6 +98,18 @@ def fired(loop: Loop) -> bool:
     return loop.last.reset
 
 
+def choices(loop: Loop) -> list[Any]:
+    """The open suggestions, and the next rounds."""
+    made = [loop.recommend(now=20.0)]
+    for t in (20.0, 21.0, 22.0):
+        while len(loop.open) < loop.pending:
+            loop.ask(now=t)
+        made += [(suggestion.number, suggestion.point, suggestion.time) for suggestion in loop.open]
+        loop.tell(measured(loop.open[0].point, t), suggestion=loop.open[0])
+        made.append(fired(loop))
+    return made
+
+
 def tensor(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 

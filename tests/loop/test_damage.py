@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from loop.loops import BOX, FEW, GRID, NOISE, STRATEGIES, fired, kernel, measured
+from loop.loops import BOX, FEW, GRID, NOISE, STRATEGIES, choices, kernel, measured
 from mutations import survivors
 
 from botorch_tv.experts import sparq_gp_ucb
@@ -31,8 +31,7 @@ def saved(request, tmp_path):
     file = tmp_path / "loop.json"
     loop.save(file)
     file.write_text(re.sub(r',\n  "digests": [^\n]*', "", file.read_text()))
-    again = Loop.load(file, strategy)
-    assert repr(again) == repr(loop)
+    assert repr(Loop.load(file, strategy)) == repr(loop)
     return file, strategy
 
 
@@ -141,15 +140,6 @@ def row(content, number, rows="answers"):
 
 def without(content, number):
     content["answers"].remove(row(content, number))
-
-
-def choices(loop):
-    made = [loop.recommend(now=20.0)]
-    for t in (20.0, 21.0, 22.0):
-        suggestion = loop.ask(now=t)
-        loop.tell(measured(suggestion.point, t), suggestion=suggestion)
-        made += [suggestion.number, suggestion.point, fired(loop)]
-    return made
 
 
 SAME = {

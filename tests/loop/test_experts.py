@@ -35,9 +35,7 @@ def loop_of(kind, place="grid", **settings):
 
 def answered(asked):
     """Answers of the expert: the objective with small errors."""
-    return [
-        measured(point, asked.time) + 0.01 * math.sin(99 * sum(point)) for point in asked.points
-    ]
+    return [measured(x, asked.time) + 0.01 * math.sin(99 * sum(x)) for x in asked.points]
 
 
 def replies(t, count):
@@ -160,6 +158,7 @@ def test_late_answers_count_for_the_schedule_on_arrival():
             assert loop.consult() is None  # answered
 
 
+@pytest.mark.filterwarnings("error")
 def test_nothing_new_is_no_reason_to_ask_again():
     """A late answer moves the consultation with it, open or answered."""
     loop = loop_of("SparQ")
@@ -172,9 +171,7 @@ def test_nothing_new_is_no_reason_to_ask_again():
     loop.absorb(asked, answered(asked))
     loop.observe(GRID.X[10], 0.3, time=4.0)
     assert loop.consult() is None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        loop.ask()
+    loop.ask()
     loop.observe(GRID.X[10], 0.3, time=6.0)
     newest = loop.consult()
     assert (newest.number, newest.time) == (2, 6.0)
@@ -194,8 +191,7 @@ def test_an_initial_table_is_learned_without_a_consultation(kind):
     K = squared_exponential(np.vstack([asked.X.numpy(), GRID.X.numpy()]), 0.3)
     Q = len(asked)
     mean = K[Q:, :Q] @ np.linalg.solve(K[:Q, :Q] + NOISE * np.eye(Q), answered(asked))
-    posterior = loop.posterior(GRID.X).mean[:, 0]
-    np.testing.assert_allclose(posterior, mean, atol=1e-9)
+    np.testing.assert_allclose(loop.posterior(GRID.X).mean[:, 0], mean, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -226,32 +222,28 @@ def test_an_expert_that_never_answers_is_reported_and_ignored(kind, tmp_path):
             loop.absorb(3, [0.0])
         loop.save(tmp_path / "loop.json")
         waiting = json.loads((tmp_path / "loop.json").read_text())["consultations"]
-        assert [consultation["number"] for consultation in waiting] == list(
-            range(20 - MOST_OPEN, 20)
-        )
-        again = Loop.load(tmp_path / "loop.json", strategy)
-        assert repr(again) == repr(loop)
+        assert [row["number"] for row in waiting] == list(range(20 - MOST_OPEN, 20))
+        assert repr(Loop.load(tmp_path / "loop.json", strategy)) == repr(loop)
         loop.absorb(19, answered(asked))  # back at last
         assert "open consultations" not in repr(loop)
 
 
+@pytest.mark.filterwarnings("error")
 def test_an_expert_without_any_answer():
     loop = loop_of("SparQ")
     for t in (1, 2, 3):
         loop.observe(GRID.X[t], 0.1 * t)
     before = loop.posterior(GRID.X).mean
     asked = loop.consult()
-    with pytest.warns(
-        ExpertWarning, match="answered no point of consultation 1; the loop continues"
-    ):
+    message = "answered no point of consultation 1; the loop continues"
+    with pytest.warns(ExpertWarning, match=message):
         assert loop.absorb(asked, ok=False) == 2
     torch.testing.assert_close(loop.posterior(GRID.X).mean, before, atol=1e-12, rtol=0.0)
     assert loop.consult() is None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        loop.ask()  # it has been answered already
+    loop.ask()  # it has been answered already
 
 
+@pytest.mark.filterwarnings("error")
 def test_fantasies_warn_of_no_missing_expert():
     loop = loop_of("W-SparQ", pending=4)
     for t in (1, 2):
@@ -259,10 +251,8 @@ def test_fantasies_warn_of_no_missing_expert():
         if t == 1:
             asked = loop.consult()
             loop.absorb(asked, answered(asked))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(4):
-            loop.ask()
+    for _ in range(4):
+        loop.ask()
     loop.tell(0.5, suggestion=1)
     with pytest.warns(
         ExpertWarning, match="after round 3, but no answers .* since round 1"

@@ -17,6 +17,7 @@ from loop.loops import (
     PLACES,
     STRATEGIES,
     assert_refused,
+    choices,
     fired,
     kernel,
     made,
@@ -75,8 +76,7 @@ def test_triggers_use_the_prediction_made_at_the_choice():
     early = loop.ask()
     # Drifts down in steps that are each too small to fire.
     for y in (0.9, 0.8, 0.7):
-        other = loop.ask()
-        loop.tell(y, suggestion=other)
+        loop.tell(y, suggestion=loop.ask())
         assert not fired(loop)
     retention = loop.strategy.retention
     assert isinstance(retention, EventTrigger)
@@ -106,8 +106,7 @@ def test_suggestions_open_at_a_change_trigger_once():
         band = prediction_band(torch.tensor(suggestion.sd), NOISE, torch.tensor(10), 0.1)
         assert abs(-1.0 - suggestion.mean) > float(band)
     # All four measurements after the change are retained; the prior is 0 with variance 1.
-    expected = -4 / (4 + NOISE)
-    assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(expected, abs=1e-9)
+    assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(-4 / (4 + NOISE), abs=1e-9)
 
 
 def test_late_answer_from_before_a_reset_belongs_before_it():
@@ -187,13 +186,8 @@ def test_a_void_prediction_stays_void_after_an_older_trigger():
 ROUNDS, WRONG = 11, 4
 """Suggestion ``WRONG`` gets a reading so wrong that triggers fire."""
 KINDS = STRATEGIES | FEW
-AMENDED = [
-    ("adaptive", "grid"),
-    ("adaptive", "box"),
-    ("trigger", "grid"),
-    ("trigger", "candidates"),
-]
-AMENDED += [("trigger", "box"), ("window", "grid"), ("window", "box"), ("ratio", "grid")]
+AMENDED = [("adaptive", "grid"), ("adaptive", "box"), ("trigger", "grid"), ("trigger", "box")]
+AMENDED += [("trigger", "candidates"), ("window", "grid"), ("window", "box"), ("ratio", "grid")]
 AMENDED += [("learning", "box"), ("Thompson", "grid")]
 AMENDED = [(case, 2) for case in AMENDED]
 AMENDED += [(("trigger", "grid"), 1), (("window", "box"), 1), (("Thompson", "grid"), 1)]
@@ -237,26 +231,13 @@ def night(loop, wrong, points=None):
     return asked, right
 
 
-def choices(loop):
-    """The open suggestions, and the next rounds."""
-    made = [loop.recommend(now=20.0)]
-    for t in (20.0, 21.0, 22.0):
-        while len(loop.open) < loop.pending:
-            loop.ask(now=t)
-        made += [(suggestion.number, suggestion.point, suggestion.time) for suggestion in loop.open]
-        loop.tell(measured(loop.open[0].point, t), suggestion=loop.open[0])
-        made.append(fired(loop))
-    return made
-
-
 @pytest.mark.parametrize("change", ["amend", "remove"])
 @pytest.mark.parametrize(("case", "pending"), AMENDED)
 def test_as_if_the_wrong_reading_had_never_been(case, pending, change, tmp_path):
     loop, never = loop_of(case, pending), loop_of(case, pending)
     points, right = night(loop, -4.0)
-    answered = loop.history.number.tolist().index(WRONG)
     if case[0] in ("trigger", "ratio"):
-        assert loop.history.reset[answered]
+        assert loop.history.reset[loop.history.number.tolist().index(WRONG)]
     night(never, right if change == "amend" else None, points)
     if change == "amend":
         loop.amend(WRONG, right)
@@ -306,10 +287,8 @@ def test_numbers_are_not_used_again(tmp_path):
     for item in (loop, Loop.load(tmp_path / "loop.json", loop.strategy)):
         item.observe(GRID.X[1], 0.4, time=0.5)
         assert item.history.number.tolist() == [-4, -2]
-        assert [(old.number, old.became) for old in item.superseded] == [
-            (-3, "removed"),
-            (-1, "removed"),
-        ]
+        found = [(old.number, old.became) for old in item.superseded]
+        assert found == [(-3, "removed"), (-1, "removed")]
         item.remove(-2)
         item.remove(-4)
         assert item.last is None
@@ -368,8 +347,8 @@ def test_replies_of_an_expert_stay(change, tmp_path):
     def rounds(fifth):
         loop = Loop(sparq_gp_ucb(kernel=kernel(), noise=NOISE), BOX)
         for t in range(1, 8):
-            X = [0.1 * t, 0.5 - 0.1 * t]
-            loop.observe(X, fifth if t == 5 else 0.1 * t, time=float(t))
+            y = fifth if t == 5 else 0.1 * t
+            loop.observe([0.1 * t, 0.5 - 0.1 * t], y, time=float(t))
             if t in (3, 6):
                 asked = loop.consult()
                 if asked is not None:

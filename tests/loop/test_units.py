@@ -63,10 +63,8 @@ def test_points_go_in_and_out_by_name():
     loop.observe(best, 0.5)
     values = loop.posterior([best, {"temperature": 20, "rate": 1, "layers": 6}]).mean
     assert values.shape == (2, 1)
-    item = loop.posterior(best).mean
-    torch.testing.assert_close(item[0], values[0])
-    frame = pd.DataFrame([best, best])
-    torch.testing.assert_close(loop.posterior(frame).mean[1], values[0])
+    torch.testing.assert_close(loop.posterior(best).mean[0], values[0])
+    torch.testing.assert_close(loop.posterior(pd.DataFrame([best, best])).mean[1], values[0])
 
 
 def test_datetimes_are_counted_in_the_unit():
@@ -114,20 +112,14 @@ def test_now_is_by_the_clock_of_the_computer():
 
 def test_other_libraries_datetimes():
     points = [{"temperature": 30 + t, "rate": 0.1, "layers": 2} for t in range(3)]
-    naive = [datetime(2026, 1, 1) + t * HOUR for t in (2, 0, 1)]
-    for times in (
-        naive,
-        pd.Series(naive),
-        pd.DatetimeIndex(naive),
-        np.array(naive, "datetime64[ns]"),
-    ):
-        loop = Loop.from_table(
-            strategy(), Box(MACHINE, search=QUICK), points, [0.0, 1.0, 2.0], time=times
-        )
+    when = [datetime(2026, 1, 1) + t * HOUR for t in (2, 0, 1)]
+    box, y = Box(MACHINE, search=QUICK), [0.0, 1.0, 2.0]
+    for times in (when, pd.Series(when), pd.DatetimeIndex(when), np.array(when, "datetime64[ns]")):
+        loop = Loop.from_table(strategy(), box, points, y, time=times)
         assert loop.history.time.tolist() == [0.0, 1.0, 2.0]
         assert loop.history.y.tolist() == [1.0, 2.0, 0.0]
     frame = pd.DataFrame(points)
-    loop = Loop.from_table(strategy(), MACHINE, frame, pd.Series([0.0, 1.0, 2.0]))
+    loop = Loop.from_table(strategy(), MACHINE, frame, pd.Series(y))
     assert loop.history.time.tolist() == [1.0, 2.0, 3.0]
 
 
@@ -151,12 +143,8 @@ def test_a_saved_loop_goes_on_and_can_be_read(tmp_path):
         assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
     content = json.loads(file.read_text())
     assert content["clock"] == {"start": "2026-03-28T20:00:00+00:00", "unit": "hours"}
-    assert content["domain"]["parameters"]["rate"] == {
-        "type": "Float",
-        "low": 1e-4,
-        "high": 1.0,
-        "log": True,
-    }
+    rate = {"type": "Float", "low": 1e-4, "high": 1.0, "log": True}
+    assert content["domain"]["parameters"]["rate"] == rate
     first = content["answers"][0]
     assert first["time"] == "2026-03-28T20:00:00+00:00"
     assert first["point"] == {"temperature": 50.0, "rate": 0.01, "layers": first["point"]["layers"]}
@@ -244,9 +232,7 @@ def test_numbers_and_datetimes_do_not_mix():
         machine().ask(now=pd.NaT)
 
 
-@pytest.mark.parametrize(
-    "zone", [UTC, timezone(timedelta(hours=-7)), ZoneInfo("America/New_York"), None]
-)
+@pytest.mark.parametrize("zone", [UTC, timezone(-7 * HOUR), ZoneInfo("America/New_York"), None])
 def test_datetimes_come_back_to_the_microsecond(zone):
     generator = np.random.default_rng(0)
     own = clock.LoopClock("hours").begin(datetime(2026, 1, 1, tzinfo=zone))
@@ -396,16 +382,14 @@ def test_plots_of_grids_contexts_and_given_axes():
         loop.plot()
     for t in range(4):
         loop.tell(answered(loop.ask().point, t))
-    figure = loop.plot()
-    assert len(figure.axes[2].lines[0].get_xdata()) == 6
+    assert len(loop.plot().axes[2].lines[0].get_xdata()) == 6
     assert len(GRID) == 36
     there = Loop(STRATEGIES["Markov"](), WITH_CONTEXT)
     there.observe([0.5, 0.5], 1.0, context=[0.25])
     assert len(there.plot().axes) == 3
     assert len(there.plot(context=[0.25]).axes) == 5
     own = Figure()
-    axes = own.add_subplot()
-    assert loop.plot(ax=axes) is own
+    assert loop.plot(ax=own.add_subplot()) is own
     assert len(own.axes) == 1
     named = Loop(STRATEGIES["Markov"](), Box({"a": (0, 1)}, search=QUICK))
     named.observe({"a": 0.5}, 1.0)

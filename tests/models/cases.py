@@ -1,8 +1,11 @@
 """Data and forgettings that the tests of models share."""
 
+import warnings
 from functools import partial
 
 import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.models import TimeVaryingGP
@@ -45,13 +48,19 @@ def present(model, q=5, batch=(), seed=1):
 
 def build(forgetting="markov", *, fixed=False, **options):
     """A model without an outcome transform, unless the options say otherwise."""
-    size = {
-        key: options.pop(key) for key in ("n", "d", "m", "batch", "seed", "dtype") if key in options
-    }
-    X, Y = data(**size)
+    sizes = {"n", "d", "m", "batch", "seed", "dtype"} & options.keys()
+    X, Y = data(**{name: options.pop(name) for name in sizes})
     Yvar = (0.02 + 0.1 * Y.abs()).detach() if fixed else None
     options.setdefault("outcome_transform", None)
     return TimeVaryingGP(X, Y, Yvar, forgetting=FORGETTINGS[forgetting], **options)
+
+
+def fit(model, **options):
+    """Learns the parameters of a model, without warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model), **options)
+    return model
 
 
 def regression(model, train_X, at, noise):

@@ -49,8 +49,7 @@ def query_of(model, *shape, seed=1, ahead=1.0):
     """Points at the present and ``ahead`` of it, `*shape x 3`."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.rand(*shape, 2, dtype=D, generator=generator)
-    time = model.newest.max() + ahead * torch.ones(*shape, 1, dtype=D)
-    return torch.cat([x, time], -1)
+    return torch.cat([x, model.newest.max() + ahead * torch.ones(*shape, 1, dtype=D)], -1)
 
 
 def test_moments_are_those_of_dense_members_at_any_times():
@@ -77,8 +76,7 @@ def test_moments_are_those_of_dense_members_at_any_times():
 
 
 def test_jumps_ahead_are_enumerated():
-    X, Y = data(12)
-    model = adaptive_model(X, Y, bank=JUMPY)
+    model = adaptive_model(*data(12), bank=JUMPY)
     query = query_of(model, 2, ahead=0.5)
     query[1, -1] += 2.0
     units, running = model.running.units, model.running
@@ -92,8 +90,7 @@ def test_jumps_ahead_are_enumerated():
         for jumps in itertools.product([False, True], repeat=2):
             mean, cov = z.copy(), s2 * P
             chance, values, across = 1.0, [], None
-            steps = [gaps[0], gaps[1] - gaps[0]]
-            for step, jump in zip(steps, jumps):
+            for step, jump in zip([gaps[0], gaps[1] - gaps[0]], jumps):
                 H = 1 - (1 - hazard) ** step
                 chance *= H if jump else 1 - H
                 a = 0.0 if jump else (1 - rate) ** (step / 2)
@@ -118,8 +115,7 @@ def test_jumps_ahead_are_enumerated():
 
 
 def test_samples_have_the_moments_and_are_no_gaussian():
-    X, Y = data(12)
-    model = adaptive_model(X, Y, bank=JUMPY)
+    model = adaptive_model(*data(12), bank=JUMPY)
     query = query_of(model, 4, ahead=2.0)
     posterior, n = model.posterior(query, observation_noise=True), 40_000
     torch.manual_seed(0)
@@ -135,8 +131,7 @@ def test_samples_have_the_moments_and_are_no_gaussian():
 
 
 def test_the_sampler_draws_the_same_functions_at_more_points():
-    X, Y = data(12)
-    model = adaptive_model(X, Y, bank=OFFSET)
+    model = adaptive_model(*data(12), bank=OFFSET)
     query = query_of(model, 5)
     sampler = get_sampler(model.posterior(query), torch.Size([32]), seed=3)
     few = sampler(model.posterior(query[:2]))
@@ -149,9 +144,8 @@ def test_the_sampler_draws_the_same_functions_at_more_points():
     by_hand = SobolQMCNormalSampler(torch.Size([32]), seed=0)
     assert by_hand(model.posterior(query)).shape == (32, 5, 1)
     base = torch.randn(6, 2, model.posterior(query)._width, dtype=D)
-    twice = model.posterior(torch.stack([query, query])).rsample_from_base_samples(
-        torch.Size([6]), base
-    )
+    both = model.posterior(torch.stack([query, query]))
+    twice = both.rsample_from_base_samples(torch.Size([6]), base)
     for place in range(2):
         alone = model.posterior(query).rsample_from_base_samples(torch.Size([6]), base[:, place])
         torch.testing.assert_close(twice[:, place], alone, rtol=0, atol=1e-10)
@@ -159,11 +153,8 @@ def test_the_sampler_draws_the_same_functions_at_more_points():
 
 def test_outputs_of_a_list_are_independent():
     """Sobol sequences of two seeds are not: outputs were correlated by .2, with any number."""
-    train_X, train_Y = data()
-    both = ModelList(
-        adaptive_model(train_X, train_Y, bank=OFFSET),
-        adaptive_model(train_X, -train_Y, bank=OFFSET),
-    )
+    X, Y = data()
+    both = ModelList(adaptive_model(X, Y, bank=OFFSET), adaptive_model(X, -Y, bank=OFFSET))
     posterior = both.posterior(query_of(both.models[0], 3))
     count = 1024
     for seed in range(6):
@@ -175,8 +166,7 @@ def test_outputs_of_a_list_are_independent():
 
 
 def test_gradients_of_moments_follow_points_and_times():
-    X, Y = data(9)
-    model = adaptive_model(X, Y, bank=JUMPY)
+    model = adaptive_model(*data(9), bank=JUMPY)
     query = query_of(model, 2, 1)
     query[1, 0, -1] += 3.0
     joint = query_of(model, 3)
@@ -188,8 +178,7 @@ def test_gradients_of_moments_follow_points_and_times():
 
 
 def test_gradients_of_samples_follow_points_and_their_time():
-    X, Y = data(9)
-    model = adaptive_model(X, Y, bank=JUMPY)
+    model = adaptive_model(*data(9), bank=JUMPY)
     single, pair = query_of(model, 2, 1), query_of(model, 3, 2)
     base = torch.randn(4, 1, model.posterior(single)._width, dtype=D)
     wide = torch.randn(4, 1, model.posterior(pair)._width, dtype=D)
@@ -233,10 +222,8 @@ def test_a_batch_is_its_models():
     posterior = batch.posterior(query)
     base = torch.randn(5, 1, 1, posterior._width, dtype=D)
     drawn = posterior.rsample_from_base_samples(torch.Size([5]), base)
-    later, value = (
-        query_of(batch, 3, 1, ahead=2.0),
-        torch.tensor([[[52.0]], [[6.5]], [[48.0]]], dtype=D),
-    )
+    later = query_of(batch, 3, 1, ahead=2.0)
+    value = torch.tensor([[[52.0]], [[6.5]], [[48.0]]], dtype=D)
     conditioned = batch.condition_on_observations(later, value)
     for i in range(3):
         single = adaptive_model(X[i], Y[i], bank=JUMPY)
@@ -255,8 +242,7 @@ def test_a_batch_is_its_models():
 
 
 def test_fantasies_are_conditioned_models_that_follow_points():
-    X, Y = data(9)
-    model = adaptive_model(X, Y, bank=JUMPY)
+    model = adaptive_model(*data(9), bank=JUMPY)
     query = query_of(model, 2, 1)
     sampler = get_sampler(model.posterior(query), torch.Size([3]), seed=0)
     fantasy = model.fantasize(query, sampler)
@@ -264,13 +250,11 @@ def test_fantasies_are_conditioned_models_that_follow_points():
     y = sampler(model.posterior(query, observation_noise=True))
     far = query_of(model, 2, ahead=2.0)
     for i, j in itertools.product(range(3), range(2)):
-        item = model.condition_on_observations(query[j], y[i, j])
-        wanted = item.posterior(far).mean
+        wanted = model.condition_on_observations(query[j], y[i, j]).posterior(far).mean
         torch.testing.assert_close(fantasy.posterior(far).mean[i, j], wanted, rtol=0, atol=1e-9)
 
     def best(x):
-        inside = model.fantasize(torch.cat([x, query[..., 2:]], -1), sampler)
-        return inside.posterior(far).mean
+        return model.fantasize(torch.cat([x, query[..., 2:]], -1), sampler).posterior(far).mean
 
     torch.autograd.gradcheck(best, query[..., :2].clone().requires_grad_())
 
@@ -372,9 +356,8 @@ def test_units_and_columns_make_no_difference():
     other = adaptive_model(moved(X), 3 - 0.01 * Y, bounds=bounds, time_dim=0, bank=JUMPY)
     wanted, found = plain.posterior(query), other.posterior(moved(query))
     torch.testing.assert_close(found.mean, 3 - 0.01 * wanted.mean, rtol=0, atol=1e-9)
-    torch.testing.assert_close(
-        found.covariance_matrix, 1e-4 * wanted.covariance_matrix, rtol=0, atol=1e-10
-    )
+    covariance = 1e-4 * wanted.covariance_matrix
+    torch.testing.assert_close(found.covariance_matrix, covariance, rtol=0, atol=1e-10)
 
 
 def test_methods_refuse_bad_arguments():
@@ -412,8 +395,7 @@ def test_methods_refuse_bad_arguments():
 
 
 def test_few_or_equal_measurements():
-    X, Y = data(3)
-    model = adaptive_model(X, Y, bank=OFFSET)
+    model = adaptive_model(*data(3), bank=OFFSET)
     assert model.posterior(query_of(model, 2)).mean.isfinite().all()
     X, Y = data(12)
     Y[:9] = 4.0

@@ -3,12 +3,10 @@
 import copy
 import itertools
 import pickle
-import warnings
 
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 from botorch.models.transforms.input import Warp
@@ -20,6 +18,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from models import cases
 from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present, regression
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection
@@ -38,14 +37,8 @@ pairs_of_forgettings = pytest.mark.parametrize("forgetting", PAIRS)
 
 
 def fit(model, maxiter=5):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit_gpytorch_mll(
-            ExactMarginalLogLikelihood(model.likelihood, model),
-            optimizer_kwargs={"options": {"maxiter": maxiter}},
-            max_attempts=1,
-        )
-    return model
+    options = {"optimizer_kwargs": {"options": {"maxiter": maxiter}}, "max_attempts": 1}
+    return cases.fit(model, **options)
 
 
 @every_forgetting
@@ -281,8 +274,7 @@ def test_fantasize(forgetting, batch, m, fixed):
     with torch.no_grad():
         noisy = model.posterior(X, observation_noise=True)
     added = (noisy.variance - before.variance).mean(-2)
-    seen = fantasy.train_targets[..., -2:]
-    assert seen.isfinite().all()
+    assert fantasy.train_targets[..., -2:].isfinite().all()
     # A measurement at now has lag 0 at any age of the others.
     if fixed:
         expected = (0.02 + 0.1 * data(batch=batch, m=m)[1].abs()).mean(-2)
@@ -290,8 +282,7 @@ def test_fantasize(forgetting, batch, m, fixed):
         expected = model.likelihood.noise if m == 1 else model.likelihood.noise.squeeze(-1)
     assert torch.allclose(added, expected.expand(added.shape), rtol=1e-6, atol=1e-10)
     if not batch:  # with a batch, BoTorch gives its dimensions twice
-        empty = model.fantasize(X[:0], sampler)
-        assert empty.posterior(X).mean.shape == (4, 2, m)
+        assert model.fantasize(X[:0], sampler).posterior(X).mean.shape == (4, 2, m)
 
 
 def test_fantasies_with_given_noise():
@@ -328,14 +319,10 @@ def test_state_dict_with_transforms(forgetting, fixed, m):
     Y = 3.0 + 2.0 * Y
 
     def make(rows):
-        return TimeVaryingGP(
-            X[rows],
-            Y[rows],
-            0.05 + 0 * Y[rows] if fixed else None,
-            forgetting=FORGETTINGS[forgetting],
-            input_transform=Normalize(3, indices=[0, 1]),
-            now=30.0,
-        )
+        Yvar = 0.05 + 0 * Y[rows] if fixed else None
+        parts = {"forgetting": FORGETTINGS[forgetting], "now": 30.0}
+        scaled = Normalize(3, indices=[0, 1])
+        return TimeVaryingGP(X[rows], Y[rows], Yvar, input_transform=scaled, **parts)
 
     fitted = make(slice(None))
     with torch.no_grad():
@@ -386,8 +373,7 @@ def test_custom_mean_and_covariance(forgetting):
     fused = TimeVaryingGP(X, Y, spatial_module=spatial, forgetting=decay)
     assert fused.covar_module.spatial is spatial
     assert isinstance(fused.covar_module.temporal, MarkovKernel)
-    grown = fused.condition_on_observations(X[:1], Y[:1])
-    assert grown.posterior(X).variance.isfinite().all()
+    assert fused.condition_on_observations(X[:1], Y[:1]).posterior(X).variance.isfinite().all()
 
 
 def test_custom_likelihoods():

@@ -1,17 +1,14 @@
 """Forgetting of models: by name, learned in any unit of time, custom, or refused with a hint."""
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from botorch.fit import fit_gpytorch_mll
 from conformance.strangers import DampedDrift, Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from gpytorch.mlls import ExactMarginalLogLikelihood
-from models.cases import FORGETTINGS, assert_same, build, data, plain, present
+from models.cases import FORGETTINGS, assert_same, build, data, fit, plain, present
 
 from botorch_tv.forgetting import (
     Decay,
@@ -48,8 +45,7 @@ def test_it_can_be_passed_to_another_model(forgetting, learn):
 def test_learned_rates_are_per_unit_of_the_data():
     X, Y = data(n=30)
     X[..., -1] *= 60  # minutes
-    model = TimeVaryingGP(X, Y, forgetting=Markov(0.001))
-    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    model = fit(TimeVaryingGP(X, Y, forgetting=Markov(0.001)))
     learned = model.forgetting
     assert isinstance(learned, Markov)
     assert learned.epsilon != 0.001
@@ -103,21 +99,12 @@ def observed(n=70, seed=0):
     return torch.from_numpy(np.column_stack([X, t])), torch.from_numpy(y).unsqueeze(-1)
 
 
-def fitted(X, Y, **options):
-    model = TimeVaryingGP(X, Y, **options)
-    mll = ExactMarginalLogLikelihood(model.likelihood, model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit_gpytorch_mll(mll)
-    return model
-
-
 def test_a_period_is_learned_in_any_unit():
     X, Y = observed()
     for unit in (1.0, 3.6e6):
         scaled = X.clone()
         scaled[:, -1] *= unit
-        model = fitted(scaled, Y, forgetting=Seasonal(0.05 / unit, 11.0 * unit))
+        model = fit(TimeVaryingGP(scaled, Y, forgetting=Seasonal(0.05 / unit, 11.0 * unit)))
         temporal = model.covar_module.temporal
         assert temporal.value("period").item() / unit == pytest.approx(10.0, rel=0.03)
         assert 0 < temporal.value("rate").item() * unit < 0.05

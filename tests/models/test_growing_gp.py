@@ -28,12 +28,8 @@ def test_equals_a_refit(forgetting, fixed, m, batch):
     full = build(forgetting, fixed=fixed, m=m, batch=batch)
     X, Y = data(m=m, batch=batch)
     Yvar = 0.02 + 0.1 * Y.abs()
-    grown = plain(
-        X[..., :6, :],
-        Y[..., :6, :],
-        Yvar[..., :6, :] if fixed else None,
-        forgetting=FORGETTINGS[forgetting],
-    )
+    noise = Yvar[..., :6, :] if fixed else None
+    grown = plain(X[..., :6, :], Y[..., :6, :], noise, forgetting=FORGETTINGS[forgetting])
     before = grown.posterior(present(full))
     first = grown
     for rows in (slice(6, 7), slice(7, 10), slice(10, 12)):
@@ -74,8 +70,7 @@ def test_many_chained_calls(n):
     test_X = torch.rand(50, 3, dtype=torch.float64, generator=generator)
     test_X[:, 2] = 110.0
     assert_same(model.posterior(test_X), refit.posterior(test_X), atol=1e-10)
-    factor = refit.prediction_strategy.triangle
-    assert torch.allclose(held.triangle, factor, rtol=0, atol=1e-10)
+    assert torch.allclose(held.triangle, refit.prediction_strategy.triangle, rtol=0, atol=1e-10)
 
 
 def test_no_call_factors_the_old_rows_again(monkeypatch):
@@ -203,8 +198,7 @@ def test_set_now(forgetting):
     test_X[..., -1] = 40.0
     before = model.posterior(test_X)
     model.set_now(40.0)
-    after = model.posterior(test_X)
-    assert (after.variance > before.variance).all()
+    assert (model.posterior(test_X).variance > before.variance).all()
     with pytest.raises(AttributeError):
         model.now = 50.0
     model.set_now(None)
@@ -398,6 +392,5 @@ def test_a_present_for_each_member_of_a_batch(m):
     loaded.load_state_dict(saved.state_dict())
     assert loaded.now.tolist() == [30.0, 26.0]
     single = build("weights", m=m)
-    state = {**single.state_dict(), "now": now}
     with pytest.raises(RuntimeError, match="size mismatch for now"):
-        single.load_state_dict(state)
+        single.load_state_dict({**single.state_dict(), "now": now})

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -328,19 +328,16 @@ class DenseBandit:
         at = self.default_now() if now is None else now
         rows = self.live(at)
         newest = self.rows[-1].time if self.rows else at
-        return (
-            at,
-            rows,
-            {
-                "index": [row.index for row in rows],
-                "times": [row.time for row in rows],
-                "noise": [row.noise for row in rows],
-                "decay": self.decay,
-                "inflation": self.inflation,
-                "reference": newest if now is None else now,
-                "origin": self.origin(at),
-            },
-        )
+        data = {
+            "index": [row.index for row in rows],
+            "times": [row.time for row in rows],
+            "noise": [row.noise for row in rows],
+            "decay": self.decay,
+            "inflation": self.inflation,
+            "reference": newest if now is None else now,
+            "origin": self.origin(at),
+        }
+        return at, rows, data
 
     def predict(self, now: float | None = None) -> Prediction:
         """Posterior of f_now at every arm, deciding the next round at ``now``."""
@@ -359,12 +356,7 @@ class DenseBandit:
 
     def at(self, choice: Choice, index: int) -> Choice:
         """The same round at another arm."""
-        return replace(
-            choice,
-            index=index,
-            mean=float(choice.prediction.mean[index]),
-            sd=float(choice.prediction.sd[index]),
-        )
+        return self._choice(index, choice.prediction, choice.sqrt_beta, choice.time)
 
     def choose(self, now: float | None = None) -> Choice:
         """The best score with the tie rule; index 0 without data."""

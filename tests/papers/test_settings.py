@@ -56,10 +56,9 @@ def folder(tmp_path_factory):
 
 def test_records_in_their_units(folder):
     records = Recordings(folder)
-    temperature = records.temperature()
     with np.load(folder / ERA5) as file:
         raw = file["t2m_kelvin_x100"]
-        assert np.array_equal(temperature.values, raw.reshape(744, -1) / 100)
+        assert np.array_equal(records.temperature().values, raw.reshape(744, -1) / 100)
         coarse = records.temperature(every=4)
         assert np.array_equal(coarse.values, raw[:, ::4, ::4].reshape(744, -1) / 100)
     assert coarse.coordinates.tolist()[1] == [58.0, -6.0]
@@ -126,11 +125,9 @@ def test_temperature(folder, monkeypatch):
     rows = np.stack([np.interp(minutes, hours, column) for column in values[:, chosen].T], -1)
     train, test = rows[:432], rows[432:]
     assert (world.horizon, len(world.domain), case.trials) == (288, 46, None)
-    stream = Stream(0, "start", 44, 4, **CPU)
-    assert world.first_arm(stream).tolist() == [44, 45, 0, 1]
+    assert world.first_arm(Stream(0, "start", 44, 4, **CPU)).tolist() == [44, 45, 0, 1]
     assert world.objective.numpy() == pytest.approx(test - train.mean())  # in kelvin
-    variance = np.mean((train - train.mean()) ** 2)
-    assert world.model_noise == pytest.approx(0.05 * variance)
+    assert world.model_noise == pytest.approx(0.05 * np.mean((train - train.mean()) ** 2))
     forgetting = strategies["TV-GP-UCB"]
     assert forgetting.width == Logarithmic(c1=0.8, c2=0.4)
     assert forgetting.decay.epsilon == world.epsilon
@@ -181,9 +178,8 @@ def test_period_by_cross_validation():
                     if past:
                         seen = [arm for arm, _ in past]
                         y = np.array([value for _, value in past])
-                        gain = K[:, seen] @ np.linalg.inv(
-                            K[np.ix_(seen, seen)] + noise * np.eye(len(seen))
-                        )
+                        among = K[np.ix_(seen, seen)] + noise * np.eye(len(seen))
+                        gain = K[:, seen] @ np.linalg.inv(among)
                         mu, variance = gain @ y, variance - (gain * K[:, seen]).sum(1)
                     beta = 0.8 * math.log(0.4 * (t + 1)) if 0.4 * (t + 1) > 1 else 0.0
                     score = mu + math.sqrt(max(beta, 0.0)) * np.sqrt(np.maximum(variance, 0))
@@ -210,9 +206,8 @@ def test_traffic_plays_one_morning(folder):
         before = [values[other * 288 + 72 : other * 288 + 156][:, chosen] for other in working]
         train = np.concatenate(before)
         assert raw.objective.numpy() == pytest.approx(morning - train.mean())
-        again = PanelWorld(
-            np.concatenate([train, morning]), train=len(train), standardize=False, groups=84
-        )
+        both = np.concatenate([train, morning])
+        again = PanelWorld(both, train=len(train), standardize=False, groups=84)
         assert raw.epsilon == again.epsilon
     usual, players = cases["wednesday-usual"].stage(data=folder)
     train = usual.training + usual.mean.numpy()
@@ -231,15 +226,13 @@ def test_stocks_by_hand(folder):
     norms = [math.sqrt(f @ np.linalg.solve(K, f)) for f in scaled]
     assert deng2022.largest_price_norm(world) == pytest.approx(max(norms), rel=1e-6)
     assert deng2022.budget(world) == pytest.approx(np.abs(np.diff(scaled, axis=0)).max(1).sum())
-    assert (
-        deng2022.largest_price_norm(world) == deng2022.stock_strategies(world)["ET-GP-UCB"].width.B
-    )
+    B = deng2022.stock_strategies(world)["ET-GP-UCB"].width.B
+    assert deng2022.largest_price_norm(world) == B
 
 
 def test_raw_prices_are_forgotten_without_effect(folder):
     """The prior of variance 1 under noise of variance 300: all but BR-GP-UCB play alike."""
-    case = EXPERIMENTS["w22-stocks"].cases["raw"]
-    world, strategies = case.stage(data=folder)
+    world, strategies = EXPERIMENTS["w22-stocks"].cases["raw"].stage(data=folder)
     variance = np.diag(world.kernel.numpy())
     for label, strategy in strategies.items():
         assert strategy.noise == 300
@@ -259,8 +252,7 @@ def test_static_sensors(folder):
     train = values[:18].reshape(18 * 24, -1)[:, chosen]
     test = values[18:, 8:10].reshape(26, -1)[:25, chosen]
     scaled = (test - train.mean()) / train.std()
-    stream = Stream(0, "world", 0, 25, **CPU)
-    played = next(iter(world.rounds(stream))).numpy()
+    played = next(iter(world.rounds(Stream(0, "world", 0, 25, **CPU)))).numpy()
     assert played == pytest.approx(scaled)
     covariance = np.cov(train.T, bias=True) / train.var()  # about the mean of each sensor
     assert world.kernel.numpy() == pytest.approx(covariance)
@@ -305,8 +297,7 @@ def test_light(papers_own, folder):
 
 @pytest.mark.parametrize("smooth", [True, False])
 def test_bound_of_drawn_functions_is_the_printed_form(smooth):
-    name = "se-rkhs" if smooth else "se-gp"
-    case = EXPERIMENTS["c17"].cases[name]
+    case = EXPERIMENTS["c17"].cases["se-rkhs" if smooth else "se-gp"]
     world = case.world(1.0)
     x = world.domain.X.numpy()
     K = np.exp(-((x - x.T) ** 2) / (2 * 0.2**2))
@@ -332,8 +323,7 @@ def test_standard_functions_by_hand():
 
 def test_mauduit_is_fitted(folder, monkeypatch):
     world = mauduit.anomalies(Recordings(folder))
-    panel = Recordings(folder).temperature(every=4)
-    train = panel.values[:480]
+    train = Recordings(folder).temperature(every=4).values[:480]
     centred = train - train.mean(0)
     assert np.asarray(world.training) == pytest.approx(centred / centred.std())
     monkeypatch.setattr(mauduit, "LENGTHSCALES", (0.5, 4.0))
@@ -387,8 +377,7 @@ def test_table_1():
 
 
 def test_periods_are_judged_by_mean_and_spread():
-    random = np.random.default_rng(1)
-    base = random.standard_normal((200, 1))
+    base = np.random.default_rng(1).standard_normal((200, 1))
     regret = {f"N = {n}": 20 + base for n in bogunovic2016.PERIODS}
     regret |= {"N = 5": 30 + base, "N = 200": 20 + 1.5 * base}
     regret["GP-UCB"] = regret["N = 200"]
@@ -409,12 +398,10 @@ def test_static_strategy_must_end_barely_better_than_chance(static, holds):
     flat = np.ones((3, 60))
     jitter = np.random.default_rng(0).standard_normal((3, 60)) * 1e-3
     levels = {"TV-GP-UCB": 1.0, "R-GP-UCB": 1.5, "GP-UCB": static, "RExp3": 2.0, "Random": 2.0}
-    results = {
-        f"day {day}": make_result(
-            {label: level * flat * (1 + day / 9) + jitter for label, level in levels.items()}
-        )
-        for day in range(3)
-    }
+    results = {}
+    for day in range(3):
+        regret = {label: level * flat * (1 + day / 9) + jitter for label, level in levels.items()}
+        results[f"day {day}"] = make_result(regret)
     outcome = EXPERIMENTS["b16-fig3-temperature"].score(results)
     assert outcome.holds is holds
     assert f"{2 / static:.2f} times GP-UCB's" in outcome.verdict
@@ -471,8 +458,7 @@ def test_w22_widths_and_memory(name):
     for label, noise in (("noise-0.1", 0.1), ("noise-1", 1.0)):
         case = paper.cases[label]
         world, strategies = case.world(noise), case.strategies(noise)
-        stream = Stream(0, "world", 0, paper.trials, **CPU)
-        drawn = world.draw(stream)
+        drawn = world.draw(Stream(0, "world", 0, paper.trials, **CPU))
         B = max(float(f.squared_norm.max()) for f in drawn) ** 0.5
         for label_of in ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "ET-GP-UCB"):
             assert strategies[label_of].width == IGPUCB(B=B, R=math.sqrt(noise), delta=0.1)
@@ -493,9 +479,8 @@ def test_w22_widths_and_memory(name):
 def test_random_search_on_drawn_functions(name):
     """Its regret in a round is max f - f(x) with x uniform: on average max f - mean f."""
     world, strategies = EXPERIMENTS["et-table1"].cases[name].stage()
-    result = run_study(
-        world, {"Random": strategies["Random"]}, trials=8, horizon=250, progress=False
-    )
+    players = {"Random": strategies["Random"]}
+    result = run_study(world, players, trials=8, horizon=250, progress=False)
     f = world.look(250, trials=8)
     expected = (f.max("arm") - f.mean("arm")).sum("round").values
     error = np.sqrt(f.var("arm").sum("round").values)
@@ -518,11 +503,9 @@ def test_functions_held_fixed(name, fixed, drawn):
     assert (f == g[0]).all()
     assert not (g[1] == g[0]).any(-1).all()
     assert repr(players) == repr(theirs)
-    labels = ("ET-GP-UCB", "SW-GP-UCB")
+    few = {label: players[label] for label in ("ET-GP-UCB", "SW-GP-UCB")}
     held, anew = (
-        run_study(
-            each, {label: players[label] for label in labels}, trials=2, horizon=130, progress=False
-        ).regret.values
+        run_study(each, few, trials=2, horizon=130, progress=False).regret.values
         for each in (fixed_world, world)
     )
     assert (held[:, 0] == anew[:, 0]).all()
@@ -626,8 +609,7 @@ def test_verdicts():
 
 @pytest.mark.parametrize(("power", "sublinear"), [(0.9, True), (1.25, False)])
 def test_m_synthetic_judges_sublinear_regret(power, sublinear):
-    t = np.arange(1, 41)
-    rounds = np.diff(t**power, prepend=0.0)  # R_t = t^power
+    rounds = np.diff(np.arange(1, 41) ** power, prepend=0.0)  # R_t = t^power
     labels = [*mauduit.EXPERTS, *mauduit._PURE]
     regret = {label: np.stack([rounds, rounds]).tolist() for label in labels}
     results = {name: make_result(regret) for name in EXPERIMENTS["m-synthetic"].cases}

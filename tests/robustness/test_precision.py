@@ -236,14 +236,8 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
         if t % 60 == 59:
             posterior = strategy.posterior(state, X)
             mean, covariance, _ = exact.joint_regression(
-                setting.matrix(),
-                index[-window:],
-                [1.0] * window,
-                y[-window:],
-                1.0,
+                *(setting.matrix(), index[-window:], [1.0] * window, y[-window:], 1.0),
                 noise=[noise] * window,
-                decay=("static",),
-                inflation=("constant",),
                 reference=1.0,
                 origin=1.0,
             )

@@ -124,15 +124,12 @@ def test_all_predictions_agree(domain):
     assert bool((torch.linalg.eigvalsh(covariance) > -1e-9).all())
     noisy = player.posterior(state, X, observation_noise=True).mvn.covariance_matrix
     added = (noisy - covariance).diagonal(dim1=-2, dim2=-1)
-    noise = player.model_noise(state).unsqueeze(-1)
-    torch.testing.assert_close(added, noise.expand_as(added))
+    torch.testing.assert_close(added, player.model_noise(state).unsqueeze(-1).expand_as(added))
     if domain is GRID:
         means = player.decision(state).arm_means()
-        torch.testing.assert_close(
-            means, player.posterior(state, GRID.X.expand(TRIALS, -1, -1)).mean[..., 0]
-        )
-        best = means.argmax(-1)
-        assert torch.equal(player.recommended_arm(state), best)
+        wanted = player.posterior(state, GRID.X.expand(TRIALS, -1, -1)).mean[..., 0]
+        torch.testing.assert_close(means, wanted)
+        assert torch.equal(player.recommended_arm(state), means.argmax(-1))
 
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
@@ -277,8 +274,7 @@ def test_context_is_learned_from_and_its_units_make_no_difference():
             suggestion = player.ask(state, context=level + unit * weather)
             x = suggestion.X[0]
             chosen.append(x)
-            y = -((x - 0.2 - 0.12 * weather[0]) ** 2)
-            state, _ = player.tell(state, suggestion, y)
+            state, _ = player.tell(state, suggestion, -((x - 0.2 - 0.12 * weather[0]) ** 2))
         return torch.stack(chosen)
 
     plain = run(0.0, 1.0)

@@ -16,6 +16,7 @@ from conformance.rounds import Setting, make_world
 from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import RBFKernel
 from oracles.dense import DenseBandit, regression
+from strategies.test_exp3 import Fixed
 
 from botorch_tv.acquisition import IGPUCB, Constant
 from botorch_tv.forgetting import UncertaintyInjection
@@ -233,13 +234,8 @@ def test_eliminations_are_those_of_the_textbook():
     world = make_world(SETTING.points, SETTING.noise, rounds, TRIALS)
     strategy = pe_gp_ucb(**GIVEN, epsilons=RATES, delta=DELTA)
     state, K = strategy.init(GRID, batch_shape=(TRIALS,)), SETTING.matrix()
-    bandits = [
-        [
-            DenseBandit(K, 0.02, decay=("markov", rate), sqrt_beta=default_logarithmic)
-            for rate in RATES
-        ]
-        for _ in range(TRIALS)
-    ]
+    bandit_of = partial(DenseBandit, K, 0.02, sqrt_beta=default_logarithmic)
+    bandits = [[bandit_of(decay=("markov", rate)) for rate in RATES] for _ in range(TRIALS)]
     records = [[[] for _ in RATES] for _ in range(TRIALS)]
     rejected = [set() for _ in range(TRIALS)]
     for t in range(rounds):
@@ -320,36 +316,16 @@ def test_the_noise_in_the_bound_is_that_of_the_member_followed(variances):
 WINDOWS, BLOCK, HORIZON, B = (2, 4, 7), 7, 40, 2.0
 
 
-class Listed:
-    """Given uniform numbers for a trial."""
-
-    def __init__(self, numbers):
-        self.numbers = iter(numbers)
-
-    def uniform(self, *event_shape):
-        return torch.full((1, *event_shape), float(next(self.numbers)), dtype=D)
-
-    def normal(self, *event_shape):
-        raise AssertionError("only the member is drawn")
-
-
 @pytest.mark.parametrize("maximize", [True, False])
 def test_blocks_are_those_of_the_textbook(maximize):
     world = make_world(SETTING.points, SETTING.noise, HORIZON, 1)
     parts = {"windows": WINDOWS, "block": BLOCK, "horizon": HORIZON, "B": B}
     strategy = bob_gp_ucb(**GIVEN, **parts, maximize=maximize)
-    bandits = [
-        DenseBandit(
-            SETTING.matrix(),
-            0.02,
-            retention=(("period", BLOCK, "rounds"), ("window", window, "rounds")),
-            sqrt_beta=chowdhury(B, 0.02**0.5, 0.1),
-            maximize=maximize,
-        )
-        for window in WINDOWS
-    ]
+    rules = [(("period", BLOCK, "rounds"), ("window", window, "rounds")) for window in WINDOWS]
+    book = {"sqrt_beta": chowdhury(B, 0.02**0.5, 0.1), "maximize": maximize}
+    bandits = [DenseBandit(K, 0.02, retention=pair, **book) for pair in rules]
     numbers = np.random.default_rng(1).random(HORIZON)
-    draws, state = Listed(numbers), strategy.init(GRID, batch_shape=(1,))
+    draws, state = Fixed(torch.tensor(numbers).view(-1, 1)), strategy.init(GRID, batch_shape=(1,))
     gamma = min(1.0, math.sqrt(3 * math.log(3) / ((math.e - 1) * math.ceil(HORIZON / BLOCK))))
     scale = 2 * BLOCK * B + 4 * 0.02**0.5 * math.sqrt(BLOCK * math.log(HORIZON / math.sqrt(BLOCK)))
     weights, reward, member, followed = np.ones(3), 0.0, 0, set()
@@ -401,8 +377,7 @@ def planned(alive: set[int], length: int) -> list[int]:
     plan: list[int] = []
     for _ in range(length):
         times = [0.0] * len(plan)
-        variance = regression(K, plan, times, times, 0.0, noise=0.02)[1]
-        sd = np.sqrt(variance)
+        sd = np.sqrt(regression(K, plan, times, times, 0.0, noise=0.02)[1])
         best = max(sd[arm] for arm in alive)
         plan.append(min(arm for arm in alive if sd[arm] >= best - 1e-7))
     return plan
@@ -478,17 +453,15 @@ def test_eliminated_arms_set_no_limit():
 
 
 def test_every_order_is_as_likely():
-    player = phased(period=16)
+    player, trials = phased(period=16), 4800
     assert phase_lengths(16)[0] == 4
-    trials = 4800
     state = player.init(GRID, batch_shape=(trials,))
     places = {arm: place for place, arm in enumerate(state.memory[-1].plan[0].tolist())}
     assert len(places) == 4
     orders = torch.zeros(trials, dtype=torch.int64)
     for t in range(4):
         suggestion = player.ask(state, generator=torch.Generator().manual_seed(t))
-        at = torch.tensor([places[arm] for arm in suggestion.index.tolist()])
-        orders = 4 * orders + at
+        orders = 4 * orders + torch.tensor([places[arm] for arm in suggestion.index.tolist()])
         state, _ = player.tell(state, suggestion, torch.zeros(trials, dtype=D))
     counts = orders.unique(return_counts=True)[1].double()
     assert len(counts) == 24

@@ -20,16 +20,16 @@ FAILED = {(4, 1), (11, 0)}
 
 
 class Fixed:
-    """Uniform numbers that the textbook reads as well."""
+    """Uniform numbers, one draw after the other, that the textbook reads as well."""
 
-    def __init__(self, numbers):
-        self.numbers = numbers
+    def __init__(self, draws):
+        self.draws = iter(draws)
 
     def uniform(self, *event_shape):
-        return self.numbers
+        return next(self.draws)
 
     def normal(self, *event_shape):
-        raise AssertionError("RExp3 draws uniform numbers only")
+        raise AssertionError("uniform numbers only are drawn")
 
 
 def player(**more):
@@ -65,7 +65,7 @@ def test_draws_are_those_of_the_algorithm(gamma, maximize, tmp_path):
     strategy = player(gamma=gamma, maximize=maximize)
     state, played, resets = strategy.init(GRID, batch_shape=(TRIALS,)), [], []
     for t in range(ROUNDS):
-        suggestion = strategy.ask(state, generator=Fixed(CHANCES[t]))
+        suggestion = strategy.ask(state, generator=Fixed([CHANCES[t]]))
         played.append(suggestion.index)
         y = VALUES[t].gather(-1, suggestion.index[:, None])[:, 0]
         ok = torch.tensor([(t, trial) not in FAILED for trial in range(TRIALS)])
@@ -79,7 +79,7 @@ def test_draws_are_those_of_the_algorithm(gamma, maximize, tmp_path):
         state = after
     expected = [textbook(trial, used, maximize) for trial in range(TRIALS)]
     assert torch.stack(played, -1).tolist() == expected
-    alone = strategy.ask(strategy.init(GRID), generator=Fixed(CHANCES[0, 0]))
+    alone = strategy.ask(strategy.init(GRID), generator=Fixed([CHANCES[0, 0]]))
     assert int(alone.index) == expected[0][0]
     # A period that has ended is reported in the next round, as for R-GP-UCB.
     assert [t for t in range(ROUNDS) if resets[t]] == [PERIOD, 2 * PERIOD]
