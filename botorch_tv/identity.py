@@ -109,7 +109,7 @@ def libraries() -> dict[str, str]:
 
 @functools.cache
 def own_version() -> str:
-    """The version of this package; in a clone also the commit, and a digest of later edits."""
+    """The version of this package; in a Git clone, also the commit and a digest of later edits."""
     folder = Path(botorch_tv.__file__).parent
     with suppress(OSError, subprocess.CalledProcessError):
         if (folder.parent / ".git").exists():  # the package is in its own clone, not installed

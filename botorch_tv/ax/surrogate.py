@@ -220,8 +220,8 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
 
     The model discounts observations by their age at the present time. For observed and pending
     points, an acquisition function uses the values predicted for the present time. If suggestions
-    are pending, analytic acquisition functions use the model conditioned on its own mean at the
-    pending points ([D14]).
+    are pending, the model for analytic acquisition functions is conditioned on the posterior mean
+    at the pending points ([D14]).
 
     The option ``"width"`` is a confidence width; it sets the beta of ``UpperConfidenceBound``. If
     the width depends on the round, the round is the number of observations plus 1. If the width

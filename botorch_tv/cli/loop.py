@@ -1,4 +1,4 @@
-"""`botorch-tv loop`: a loop in a file, which any number of processes may use at once.
+"""`botorch-tv loop`: a loop stored in a file; any number of processes may use the file at once.
 
 Heavy imports are inside functions, so that `--help` is fast.
 """
@@ -416,7 +416,7 @@ def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = " ".join(name for name, _ in pairs)
-        raise ValueError(f"{names}: a parameter is given twice; give each once.")
+        raise ValueError(f"{names}: a parameter is given twice; give each parameter once.")
     return found
 
 

@@ -40,7 +40,7 @@ class Player:
     new CUDA graph.
 
     Args:
-        tables: The strategy's settings as numbers and tensors.
+        tables: The strategy's settings in the form of numbers and tensors.
         stage: Three tensors that every round overwrites: the values of the objective, `trials x M`;
             the best value of the objective, `trials`; and the observation noise, `trials`.
         horizon: Number of rounds T.
@@ -165,7 +165,7 @@ class CapturedTable:
     Args:
         settings: The settings of the study.
         compilable: For the label of each strategy, the strategy in the form of numbers and tables.
-        block: The numbers of the trials.
+        block: The trial numbers of the block, such as ``range(50, 100)``.
         capture: A function that records a round as a CUDA graph; None to launch every operation
             individually.
     """

@@ -447,7 +447,7 @@ def play(
         features: Features of the objectives. If ``given`` contains values on the arms,
             ``features.places`` is empty.
         factors: Factors of the strategy's kernel.
-        rules: The strategy's settings as numbers and arrays.
+        rules: The strategy's settings in the form of numbers and arrays.
         trials: The posterior and the recorded variables of each trial, updated in place.
     """
     arms, slots = trials.mean.shape[1], trials.places.shape[2]
@@ -534,7 +534,7 @@ class CompiledTable:
     Args:
         settings: The settings of the study.
         compilable: For the label of each strategy, the strategy in the form of numbers and tables.
-        block: The numbers of the trials.
+        block: The trial numbers of the block, such as ``range(50, 100)``.
         stop: An event; if it is set, no more rounds are played.
 
     Attributes:

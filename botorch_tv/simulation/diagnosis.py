@@ -201,7 +201,7 @@ def with_trigger(data: xr.Dataset) -> list[str]:
 
 
 def trigger_table(data: xr.Dataset) -> pd.DataFrame:
-    """One row per reset by a trigger, in the order of strategies, trials and rounds.
+    """One row per triggered reset, in the order of strategies, trials and rounds.
 
     The deviation y − mean is the sum of the model's error f_t(x_t) − mean and the noise y −
     f_t(x_t). The band of [ET] Lemma 3 has two parts: sqrt(2L) sd for the model's error (Lemma 1)

@@ -254,7 +254,7 @@ def play_task(
         settings: The settings of the study.
         store: The folder of finished blocks; None if there is no folder.
         labels: The labels of the strategies that are to play.
-        chunk: The numbers of the trials of the block.
+        chunk: The trial numbers of the block, such as ``range(50, 100)``.
         insist: Whether to compute and return a block even if another process is computing it or has
             saved it.
         number: Number of the task.

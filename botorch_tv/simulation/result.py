@@ -473,8 +473,7 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
             `out/compare`, the table of triggers is `out/compare-triggers.csv`.
 
     Returns:
-        The paths of the written files. Without a strategy with a trigger there is no plot of
-        resets.
+        The paths of the written files. If no strategy has a trigger, there is no plot of resets.
 
     Raises:
         ValueError: If the study was not diagnosed.

@@ -32,7 +32,7 @@ class Place:
     """The current step of a study, for notes on errors.
 
     Args:
-        block: The numbers of the trials that are played.
+        block: The numbers of the trials that are played, such as ``range(50, 100)``.
     """
 
     def __init__(self, block: range) -> None:
@@ -202,7 +202,7 @@ class Records:
         self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> dict[str, Arrays]:
-        """All recorded variables on the host, by strategy, when the last round is finished."""
+        """After the last round, the recorded variables of every strategy, by label, on the host."""
         found: dict[str, Arrays] = {label: {} for label in self._labels}
         for name, whole in self._rounds.items():
             host = whole.permute(1, 2, 0, *range(3, whole.dim())).contiguous().cpu().numpy()
@@ -348,7 +348,7 @@ def play_block(
     Args:
         settings: The settings of the study.
         labels: The labels of the strategies.
-        block: The numbers of the trials.
+        block: The trial numbers of the block, such as ``range(50, 100)``.
         progress: The progress bar, which counts the rounds that are played.
         stop: An event; if it is set, no more rounds are played.
 

@@ -30,8 +30,8 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np
     Args:
         readings: Training rows, `rounds x arms`; NaN for missing readings.
         center: ``"all"`` for the mean of all readings, ``"arm"`` for a mean per arm.
-        standardize: Whether the scale is the standard deviation; otherwise it is 1, so values stay
-            in the unit of the readings.
+        standardize: Whether the scale is the standard deviation; otherwise the scale is 1, so
+            values stay in the unit of the readings.
 
     Returns:
         Two items: the mean, a scalar or `arms`, and the scale, a positive scalar.
@@ -61,8 +61,8 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
         values: Centred readings, `rounds x arms`; NaN for missing readings.
 
     Returns:
-        `arms x arms`, positive semi-definite up to rounding: negative eigenvalues, which missing
-        readings may cause, are clipped at zero.
+        The covariance matrix, `arms x arms`, positive semi-definite up to rounding: negative
+        eigenvalues, which missing readings may cause, are clipped at zero.
     """
     if np.isnan(values).any():
         eigenvalues, vectors = sample_spectrum(values)
@@ -71,7 +71,7 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
 
 
 def sample_spectrum(values: np.ndarray) -> Spectrum:
-    """Positive eigenvalues of the covariance from :func:`sample_covariance`, and eigenvectors.
+    """Positive eigenvalues and eigenvectors of the covariance from :func:`sample_covariance`.
 
     If no reading is missing, the eigenvalues are computed accurately from the singular values of
     the readings; if there are fewer rows than arms, the computation is also fast. If readings are
@@ -98,7 +98,7 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
 
     Raises:
         InputDataError: If ``covariance`` is not a covariance matrix; eigenvalues down to -1e-8
-            times the largest are accepted.
+            times the largest eigenvalue are accepted.
     """
     return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
 

@@ -98,7 +98,7 @@ def regret_curves(result: StudyRecord, normalized: bool) -> dict[str, Curve]:
 
 
 def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
-    """Mean over trials and its standard error, NaN for a single trial.
+    """Mean over trials, and standard error of the mean, which is NaN for a single trial.
 
     Args:
         parts: The value of each trial in each round, in blocks of trials, each `trials x rounds`.

@@ -121,8 +121,9 @@ def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | N
         places: Horizontal and vertical coordinates, `arms x 2`.
 
     Returns:
-        The horizontal and vertical coordinates, both increasing, and the index of the arm at each
-        lattice point, `vertical x horizontal`; None if the arms form no lattice.
+        Three arrays: the horizontal coordinates, increasing; the vertical coordinates, increasing;
+        and the index of the arm at each lattice point, `vertical x horizontal`. None if the arms
+        form no lattice.
     """
     xs, column = np.unique(places[:, 0], return_inverse=True)
     ys, row = np.unique(places[:, 1], return_inverse=True)
