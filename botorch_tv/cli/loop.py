@@ -1,4 +1,4 @@
-"""`botorch-tv loop`: a loop stored in a file; any number of processes may use the file at once.
+"""`botorch-tv loop`: a loop stored in a file; any number of processes may share the file.
 
 Heavy imports are inside functions, so that `--help` is fast.
 """

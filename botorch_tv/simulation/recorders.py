@@ -97,7 +97,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
-        """The recorded variables; each key is the name of a variable in the result.
+        """The recorded variables; each key is the name that a variable has in the result.
 
         Args:
             domain: The domain of the study.

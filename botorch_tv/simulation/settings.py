@@ -425,7 +425,7 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
     Args:
         settings: The settings of the study.
         trials: Number of trials.
-        lasting: Whether the study has a folder, so that the result need not fit into memory.
+        lasting: Whether the study has a folder; the result then need not fit into memory.
 
     Raises:
         ValueError: If the result does not fit into memory and the study has no folder.

@@ -55,7 +55,7 @@ def run_study(
 ) -> StudyResult:
     """Run every strategy on the same objectives, drawn from a world, with the same noise.
 
-    With ``save_to``, every finished block of trials of a strategy is written to a file at once.
+    With ``save_to``, every finished block of trials of a strategy is immediately written to a file.
     After an interruption of any kind, the same call of ``run_study`` resumes the study. The
     repeated call reads the saved blocks unchanged; in the remaining trials, strategies make the
     same choices as in a study without interruption. Numbers that the repeated call computes may
@@ -64,7 +64,7 @@ def run_study(
     trials. If a call adds strategies, only the added strategies are computed. If a call omits
     strategies, a warning names these strategies, and their files stay in the folder. Several
     processes may run the same study in the same folder and share the work. If a process is killed,
-    the blocks in progress are lost; with a smaller ``chunk`` less is lost.
+    the blocks in progress are lost; if ``chunk`` is smaller, fewer trials are lost.
 
     The identity of a study includes the code of your own worlds, kernels and rules, and everything
     that this code refers to by name. The identity ignores attributes and mutable globals whose
@@ -106,7 +106,7 @@ def run_study(
         executor: An executor whose workers compute the blocks, such as a ``ProcessPoolExecutor``;
             by default this process computes them. The executor needs a method ``submit(function,
             *arguments)`` that returns an object with a method ``result()``. If the executor also
-            has a method ``batch()``, several tasks are sent together.
+            has a method ``batch()``, tasks are sent in batches.
         compiled: Whether rounds on a grid run as machine code compiled by Numba (``pip install
             'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after about ten
             seconds of compilation. A strategy can be compiled if it uses upper confidence bounds,

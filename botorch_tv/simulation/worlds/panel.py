@@ -88,8 +88,8 @@ class PanelWorld(GridWorld):
         scale: Divisor of the readings.
         training: The scaled training rows, `train x arms`, float64, NaN for missing readings.
         objective: The scaled test rows with filled gaps, `horizon x arms`, float64.
-        measured: False for every filled gap in ``objective``, True for every reading; `horizon x
-            arms`.
+        measured: Bool, `horizon x arms`: True for every reading in ``objective``, False for every
+            filled gap.
         horizon: Number of test rows.
         noise: Variance of the noise added to readings, 0 unless ``observation_noise`` is given.
 
