@@ -55,12 +55,12 @@ def describe(value: object, path: str) -> Description:
     Objects are described by their class and public attributes. Arrays are described by a digest of
     their bytes, and by weighted sums, which allow comparisons that ignore rounding. For users'
     functions and classes, the description contains digests of the source, and of all code and
-    constants that the source names. Cached properties and attributes with a leading ``_`` are
-    excluded, unless a constructor argument has that name.
+    constants that the source names. Cached properties are excluded. An attribute ``_name`` is
+    excluded too, unless the constructor of a user's class has an argument ``name``.
 
     Args:
         value: The value, of any type.
-        path: The path of the value, for error messages.
+        path: Name of the value in error messages, such as ``"world"``.
 
     Returns:
         The description, a JSON value.
@@ -75,12 +75,12 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
     """List the differences between two descriptions, except for rounding.
 
     Args:
-        there: The description in a file.
-        here: The present description.
-        path: The path of ``there`` and ``here`` in the two complete descriptions.
+        there: A description of an object, read from a file.
+        here: A description of the present object.
+        path: Name of the object in the result, such as ``"world"``; may be empty.
 
     Returns:
-        A list with one phrase per difference.
+        A phrase for each difference, such as ``"world.noise is 0.1 there and 0.2 here"``.
     """
     if isinstance(there, dict) and isinstance(here, dict) and there.get(TYPE) == here.get(TYPE):
         if SUMS not in there:
@@ -109,7 +109,7 @@ def libraries() -> dict[str, str]:
 
 @functools.cache
 def own_version() -> str:
-    """The version of this package; in a clone also the commit, and a digest of later edits."""
+    """The version of this package; in a Git clone, also the commit and a digest of later edits."""
     folder = Path(botorch_tv.__file__).parent
     with suppress(OSError, subprocess.CalledProcessError):
         if (folder.parent / ".git").exists():  # the package is in its own clone, not installed
@@ -130,7 +130,7 @@ def digest(content: bytes) -> str:
 
 
 def is_users(module: str | None) -> bool:
-    """Whether a module is a user's, not part of this package, Python or an installed package."""
+    """Whether a module is user code; this package, Python and installed packages are not."""
     top = (module or "__main__").partition(".")[0]
     if module is None or top == "__main__":
         return True
@@ -331,9 +331,9 @@ def _attributes(value: object, path: str) -> dict[str, object]:
     kind, state = type(value), cast(Any, object.__getstate__(value))
     if state is None and not hasattr(value, "__dict__"):
         raise ValueError(
-            f"{path} is {value!r}, which has no attributes, so a resumed run cannot check that it "
-            "is the same; if results "
-            "do not depend on it, store it under a name with a leading underscore."
+            f"{path} is {value!r}, which has no attributes, so a resumed run cannot check that "
+            "the object is the same; if results do not depend on the object, store it under a name "
+            "with a leading underscore."
         )
     plain, slots = state if isinstance(state, tuple) else (state, None)
     hidden: set[str] = set()  # constructor arguments stored under a leading underscore

@@ -157,7 +157,7 @@ def adaptive_generation_strategy(
 
 
 class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
-    """The node of :func:`adaptive_generation_strategy`, to combine with other nodes.
+    """The node that :func:`adaptive_generation_strategy` uses, for strategies with several nodes.
 
     Running trials count as if their value were the predicted mean (Desautels et al., 2014). Recent
     early-stopped trials count as if their value were the worse of two values: the median of all
@@ -212,7 +212,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             raise UserInputError(
                 f"fixed_parameters has {sorted(given)}, but the adaptive strategy chooses all "
                 f"parameters except time; give fixed_parameters={{{self.time_parameter!r}: now}}, "
-                "and fix others in the search space of the experiment."
+                "and fix any other parameter in the search space of the experiment."
             )
         self._now = float(given[self.time_parameter])
         check_now(self._now, experiment.search_space.parameters[self.time_parameter])
@@ -318,7 +318,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     def predicted(
         self, experiment: Experiment, points: list[TParameterization], now: float
     ) -> list[tuple[float, float]]:
-        """For each setting: the posterior mean and standard deviation of the objective now.
+        """The posterior mean and standard deviation of the objective at ``now``, for each setting.
 
         Args:
             experiment: The experiment.
@@ -347,7 +347,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
 ) -> list[Measurement]:
-    """Log rows of the trials that ended with a value and lie in the search space."""
+    """A measurement for each trial that ended with a value and lies in the search space."""
     rows = data.df.to_dict("records")
     values = {row["trial_index"]: row["mean"] for row in rows if row["metric_name"] == metric}
     found = []

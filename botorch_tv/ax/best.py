@@ -29,7 +29,7 @@ MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 def best_now(
     client: Client, fixed_parameters: dict[str, float]
 ) -> tuple[TParameterization, dict[str, tuple[float, float]], int, str]:
-    """The setting, among those tried, with the best predicted objective now.
+    """The tried setting with the best predicted objective at the present time.
 
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
     function compares posterior means at the present time. Settings that are predicted to violate an
@@ -101,8 +101,8 @@ def predict_now(
         of ``client.predict``.
 
     Raises:
-        UserInputError, ValueError: As in :func:`best_now`, or if a setting is not in the search
-            space.
+        UserInputError, ValueError: For the reasons given in :func:`best_now`, or if a setting is
+            not in the search space.
     """
     part, name = _timed(client)
     now = float(_time(client, fixed_parameters, name)[name])
@@ -201,12 +201,13 @@ def complete_trial_at(
     Args:
         client: The client.
         trial_index: Index of the suggested trial.
-        raw_data: The measurements, as for ``Client.complete_trial``.
-        fixed_parameters: The actual time, such as ``{"t": 12.5}``. With a strategy of another
-            library, the named range parameter counts as time.
+        raw_data: The measurements, in the format that ``Client.complete_trial`` takes.
+        fixed_parameters: The actual time, such as ``{"t": 12.5}``. If the client's strategy has no
+            time parameter, ``fixed_parameters`` must name the range parameter that is the time.
 
     Returns:
-        The index of the completed trial; ``trial_index`` if the time is as suggested.
+        The index of the completed trial, which is ``trial_index`` if the actual time equals the
+        suggested time.
 
     Raises:
         UserInputError: In four cases: the trial is not running, ``fixed_parameters`` fixes a

@@ -62,10 +62,11 @@ def time_varying_generation_strategy(
         time_parameter: Name of the time parameter.
         forgetting: The argument ``forgetting`` of :class:`TimeVaryingGP`; ``Markov`` if None.
         learn_forgetting: Whether the rates of ``forgetting`` are learned from the data.
-        width: Width of the confidence bound that serves as acquisition function, for standardised
-            outcomes; an upper bound for maximisation, a lower bound for minimisation. If None, the
-            acquisition function is noisy expected improvement at the present time, in the variant
-            that Ax selects for single or multiple objectives.
+        width: Width of the confidence bound that is the acquisition function; outcomes are
+            standardised. If the objective is maximised, the bound is an upper bound, otherwise a
+            lower bound. If ``width`` is None, the acquisition function is noisy expected
+            improvement at the present time, in the variant that Ax selects for single or multiple
+            objectives.
         initialization_trials: Number of initial Sobol points, at least 1; attached trials count.
         seed: Seed of the Sobol sequence.
 

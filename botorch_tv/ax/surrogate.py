@@ -152,7 +152,8 @@ def time_varying_model_config(
 
     Args:
         time_parameter: Name of the time parameter.
-        forgetting: As in :class:`TimeVaryingGP`; rates are per unit of ``time_parameter``.
+        forgetting: The argument ``forgetting`` of :class:`TimeVaryingGP`; rates of change are per
+            unit of ``time_parameter``.
         learn_forgetting: Whether fitting changes ``forgetting``.
 
     Raises:
@@ -217,10 +218,10 @@ def construct_time_varying_inputs(
 class PresentAcquisition(Acquisition):  # type: ignore[misc]
     """Ax's acquisition at the present time, which is the fixed value of the time parameter.
 
-    The model discounts observations by their age at the present time. Observed and pending points
-    enter an acquisition function with their predicted values now. If suggestions are pending,
-    analytic acquisition functions use the model conditioned on its own mean at the pending points
-    ([D14]).
+    The model discounts observations by their age at the present time. For observed and pending
+    points, an acquisition function uses the values predicted for the present time. If suggestions
+    are pending, the model for analytic acquisition functions is conditioned on the posterior mean
+    at the pending points ([D14]).
 
     The option ``"width"`` is a confidence width; it sets the beta of ``UpperConfidenceBound``. If
     the width depends on the round, the round is the number of observations plus 1. If the width
@@ -229,7 +230,8 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     Args:
         surrogate: As in Ax's ``Acquisition``.
         search_space_digest: As in Ax's ``Acquisition``.
-        torch_opt_config: As in Ax's ``Acquisition``; its fixed features contain the time.
+        torch_opt_config: As in Ax's ``Acquisition``; the fixed features in ``torch_opt_config``
+            must contain the present time.
         more: Further arguments of Ax's ``Acquisition``.
 
     Raises:

@@ -70,7 +70,7 @@ def _recorded(given: dict[str, Any]) -> Compared:
     require(
         options["horizon"] <= world.horizon,
         f"--horizon is {options['horizon']}, but {world.horizon} rows follow the {train} training "
-        "rows; give at most that, or fewer training rows.",
+        "rows; give a horizon of at most this number of rows, or fewer training rows.",
     )
     strategies = _line_up(options, world.kernel, world.model_noise, world.epsilon)
     text = (

@@ -1,4 +1,4 @@
-"""`botorch-tv loop`: a loop in a file, which any number of processes may use at once.
+"""`botorch-tv loop`: a loop stored in a file; any number of processes may share the file.
 
 Heavy imports are inside functions, so that `--help` is fast.
 """
@@ -256,7 +256,8 @@ def _warn_if_ahead(loop: Loop) -> None:
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
         print(
             f"botorch-tv: the newest measurement is at {newest.isoformat(' ', 'seconds')}, later "
-            "than this computer's clock; until then suggestions are for that time.",
+            "than this computer's clock; until the clock reaches that time, suggestions are for "
+            "that time.",
             file=sys.stderr,
         )
 
@@ -369,7 +370,7 @@ def _changed(path: Path) -> Iterator[Loop]:
     unit = loop._units.clock.unit
     if before is None and unit is not None:
         print(
-            f"botorch-tv: {path} had no unit of time, and its first time is a date. From now on "
+            f"botorch-tv: {path} had no unit of time, and its first time is a date. From now on, "
             f"times are dates, counted in {unit}. To count rounds instead, create a new loop, and "
             "give times as numbers or give no times.",
             file=sys.stderr,
@@ -415,7 +416,7 @@ def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = " ".join(name for name, _ in pairs)
-        raise ValueError(f"{names}: a parameter is given twice; give each once.")
+        raise ValueError(f"{names}: a parameter is given twice; give each parameter once.")
     return found
 
 

@@ -1,10 +1,10 @@
 """Rounds of a study on a GPU, recorded once as CUDA graphs and then launched as a whole.
 
-Without graphs, Python launches every operation on the device, and a launch takes longer than a
-small operation. A CUDA graph launches all operations of a round at once. A graph reads and writes
-the same memory every time, and Python cannot intervene. Everything that changes from round to
-round, such as the number of the round, is therefore stored on the device. Posteriors are computed
-by :class:`~botorch_tv.gp.arm_engine.PlayedArms`, with and without graphs.
+Without CUDA graphs, Python launches every operation on the device, and a launch takes longer than a
+small operation. A CUDA graph launches all operations of a round at once. A CUDA graph reads and
+writes the same memory every time, and Python cannot intervene. Everything that changes from round
+to round, such as the number of the round, is therefore stored on the device. Posteriors are
+computed by :class:`~botorch_tv.gp.arm_engine.PlayedArms`, with and without CUDA graphs.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Player:
     new CUDA graph.
 
     Args:
-        tables: The strategy's settings as numbers and tensors.
+        tables: The strategy's settings in the form of numbers and tensors.
         stage: Three tensors that every round overwrites: the values of the objective, `trials x M`;
-            its best value, `trials`; and the observation noise, `trials`.
+            the best value of the objective, `trials`; and the observation noise, `trials`.
         horizon: Number of rounds T.
-        recorder: The object that holds the function for recording a round as a CUDA graph.
+        recorder: The object whose function ``capture`` records a round as a CUDA graph.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Player:
         return played(**found | {"index": found["index"].astype(np.int32)})
 
     def play(self) -> None:
-        """Play a round; the operations of this method are recorded as a graph."""
+        """Play a round; the operations of this method are recorded as a CUDA graph."""
         rules, log, now, table = self._rules, self.log, self.round, self._table
         values, best, noise = self._stage
         arm = self._choose()
@@ -164,8 +164,8 @@ class CapturedTable:
 
     Args:
         settings: The settings of the study.
-        compilable: The strategies as numbers and tables, by label.
-        block: The numbers of the trials.
+        compilable: For the label of each strategy, the strategy in the form of numbers and tables.
+        block: The trial numbers of the block, such as ``range(50, 100)``.
         capture: A function that records a round as a CUDA graph; None to launch every operation
             individually.
     """
@@ -225,7 +225,7 @@ class CapturedTable:
 
 
 class Recorder:
-    """Holds the function that records work as CUDA graphs, and drops this function if it fails.
+    """Holds the function that records work as CUDA graphs, until a recording fails.
 
     Args:
         capture: The function that records work as a CUDA graph; None to launch every operation
@@ -252,11 +252,11 @@ class Replayed:
 
     Args:
         work: A function that reads and writes the same memory every time.
-        recorder: The object that holds the function for recording the work as a CUDA graph.
-        written: All tensors that the work changes and that later calls read; empty to trust the
-            recording without a check. Otherwise the second call executes the recording and then the
-            work, and later calls use the recording only if recording and work wrote the same
-            numbers, up to rounding.
+        recorder: The object whose function ``capture`` records the work as a CUDA graph.
+        written: All tensors that the work changes and that later calls read. If ``written`` is
+            empty, the recording is used without a check. If it is not empty, the second call
+            executes the recording and then executes the work itself. Later calls use the recording
+            only if both executions wrote the same numbers to these tensors, up to rounding.
     """
 
     def __init__(self, work: Work, recorder: Recorder, written: Sequence[Tensor] = ()) -> None:

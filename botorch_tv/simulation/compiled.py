@@ -438,16 +438,16 @@ def play(
     """Play some rounds of some trials, one trial after another.
 
     Args:
-        round_: Number of the first round, from 0.
+        round_: Number of the first round, counted from 0.
         begin: Index of the first trial.
         end: Index of the last trial, plus 1.
         given: The objectives: their values on the arms, `rounds x trials x M`, or their coordinates
             in ``features``, `rounds x trials x r`.
         noise: Observation noise, `rounds x trials`.
-        features: Features of the objectives; ``features.places`` is empty if ``given`` has values
-            on the arms.
+        features: Features of the objectives. If ``given`` contains values on the arms,
+            ``features.places`` is empty.
         factors: Factors of the strategy's kernel.
-        rules: The strategy's settings as numbers and arrays.
+        rules: The strategy's settings in the form of numbers and arrays.
         trials: The posterior and the recorded variables of each trial, updated in place.
     """
     arms, slots = trials.mean.shape[1], trials.places.shape[2]
@@ -528,14 +528,14 @@ NOTHING = Factors(
 class CompiledTable:
     """Plays strategies in the trials of one block, in compiled rounds.
 
-    The objectives of several rounds are buffered. Each trial then plays all these rounds in turn,
-    while its data are in a cache.
+    The objectives of several rounds are buffered. A trial plays all buffered rounds before the next
+    trial starts, so the data of a trial stay in a cache.
 
     Args:
         settings: The settings of the study.
-        compilable: The strategies as numbers and tables, by label.
-        block: The numbers of the trials.
-        stop: An event; no more rounds are played once it is set.
+        compilable: For the label of each strategy, the strategy in the form of numbers and tables.
+        block: The trial numbers of the block, such as ``range(50, 100)``.
+        stop: An event; if it is set, no more rounds are played.
 
     Attributes:
         trials: Posteriors and recorded variables of every strategy, by its label.

@@ -42,14 +42,14 @@ def by_trial(data: xr.DataArray, summed_up: Callable[[xr.DataArray], xr.DataArra
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """Number, mean and scatter over trials of values that are not NaN, as arrays of equal shape."""
+    """Moments over trials, without NaN: the number of values, their mean and their scatter."""
 
     count: np.ndarray
     """Number of trials whose value is not NaN."""
     mean: np.ndarray
-    """Mean of these values; NaN if there are none."""
+    """Mean of the values that are not NaN; NaN if all values are NaN."""
     scatter: np.ndarray
-    """Sum of squared deviations of these values from their mean."""
+    """Sum of squared deviations of the values from ``mean``, without NaN."""
 
     @classmethod
     def of(cls, values: np.ndarray) -> BlockMoments:
@@ -157,7 +157,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
             when it is needed, so the file must stay in place.
 
     Raises:
-        FileNotFoundError: If there is no such file.
+        FileNotFoundError: If the file does not exist.
         ValueError: If the file is damaged, or is not a netCDF file.
     """
     path = Path(path)
@@ -177,7 +177,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
         raise ValueError(
             f"{path} is damaged or not a netCDF file ({type(error).__name__}: "
             f"{str(error).splitlines()[0][:120] if str(error) else 'no message'}). "
-            "Restore it from a copy, or run the study again."
+            "Restore the file from a copy, or run the study again."
         ) from error
     data.attrs = {  # attributes read from a file are NumPy scalars
         name: value.item() if isinstance(value, np.generic) else value

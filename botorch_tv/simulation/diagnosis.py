@@ -201,16 +201,16 @@ def with_trigger(data: xr.Dataset) -> list[str]:
 
 
 def trigger_table(data: xr.Dataset) -> pd.DataFrame:
-    """One row per reset by a trigger, in the order of strategies, trials and rounds.
+    """One row per triggered reset, in the order of strategies, trials and rounds.
 
     The deviation y − mean is the sum of the model's error f_t(x_t) − mean and the noise y −
     f_t(x_t). The band of [ET] Lemma 3 has two parts: sqrt(2L) sd for the model's error (Lemma 1)
     and sqrt(2L) σ for the noise (Lemma 2). The model's error and the noise are signed: positive in
-    the direction of the deviation. At a triggered reset, the model's error, the noise, or both are
-    larger than their part of the band. The cause is "objective" if only the model's error is larger
-    than its part, as after a change of the objective. The cause is "noise" if only the noise is
-    larger than its part; if the objective is static, this is a false trigger. Otherwise the cause
-    is "both". If a trigger has another band than [ET], this band is also divided into two parts in
+    the direction of the deviation. If only the model's error exceeds its part of the band, as after
+    a change of the objective, the cause of the reset is "objective". If only the noise exceeds its
+    part of the band, the cause is "noise"; for a static objective, the trigger is then false. If
+    the model's error and the noise both exceed their parts of the band, the cause is "both". If a
+    trigger's band differs from the band of [ET], the trigger's band is divided into two parts in
     the ratio of sd to σ.
 
     Args:
@@ -252,7 +252,7 @@ def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
 
     Args:
         resets: Whether a round ended in a reset, bool, `trials x rounds`.
-        rounds: Number of each round, from 1.
+        rounds: Number of each round, counted from 1.
     """
     last = np.maximum.accumulate(np.where(resets, rounds, 0), axis=-1)
     before = np.concatenate([np.zeros_like(last[:, :1]), last[:, :-1]], axis=-1)

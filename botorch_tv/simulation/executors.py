@@ -66,12 +66,12 @@ def side_by_side(
     """Run jobs in parallel, in Python threads.
 
     Threads suffice, because batched tensor operations release Python's lock. Each thread uses one
-    core. If an operation used several cores, the faster cores would wait at its end for the
-    slowest.
+    core. If an operation used several cores, the faster cores would have to wait for the slowest
+    core.
 
     Args:
-        work: A function that takes a job and a stop event, and returns the result of the job. The
-            function should return early once the stop event is set.
+        work: A function that takes a job and a stop event, and returns the result of the job. If
+            the stop event is set, the function should return early.
         jobs: The jobs.
         workers: Largest number of jobs that run at the same time.
 
@@ -106,8 +106,8 @@ def play_here(
 ) -> None:
     """Play blocks in threads of this process.
 
-    Blocks that other processes are computing are skipped at first. At the end this process waits
-    for the skipped blocks; it computes them itself if the other processes die.
+    If another process is computing a block, this process computes all other blocks first, and then
+    waits for this block. If the other process dies, this process computes the block itself.
 
     Args:
         settings: The settings of the study.
@@ -177,7 +177,8 @@ def play_elsewhere(
     """Let the workers of an executor play blocks.
 
     Workers with access to the folder of the study save their blocks there; these blocks survive the
-    death of the calling process. Other workers send their blocks back, and this process saves them.
+    death of the calling process. Workers without access to the folder send their blocks to the
+    calling process, which saves them.
 
     Args:
         executor: The executor whose workers play the blocks.
@@ -188,9 +189,9 @@ def play_elsewhere(
         threads: Number of PyTorch threads for each block.
 
     Raises:
-        Exception: The first error of a task or of the executor. A note on an error of the executor
-            states how to continue. An error or a keyboard interrupt cancels pending tasks; finished
-            blocks stay intact.
+        Exception: The first error of a task or of the executor. If the executor raises an error, a
+            note on this error states how to continue. An error or a keyboard interrupt cancels
+            pending tasks; finished blocks stay intact.
     """
     made_with = libraries()
 
@@ -253,7 +254,7 @@ def play_task(
         settings: The settings of the study.
         store: The folder of finished blocks; None if there is no folder.
         labels: The labels of the strategies that are to play.
-        chunk: The numbers of the trials of the block.
+        chunk: The trial numbers of the block, such as ``range(50, 100)``.
         insist: Whether to compute and return a block even if another process is computing it or has
             saved it.
         number: Number of the task.

@@ -97,7 +97,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
-        """The recorded variables by the names that they have in the result.
+        """The recorded variables; each key is the name that a variable has in the result.
 
         Args:
             domain: The domain of the study.
@@ -113,7 +113,8 @@ class Recorder(ABC):
             seen: The round, with the state before the observation.
 
         Returns:
-            A tensor for each variable by name, of shape `trials` followed by the declared sizes.
+            For the name of each variable, a tensor of shape `trials` followed by the declared
+            sizes.
         """
         return {}
 
@@ -125,7 +126,8 @@ class Recorder(ABC):
             info: Diagnostics of the update, including side queries to an expert.
 
         Returns:
-            A tensor for each variable by name, of shape `trials` followed by the declared sizes.
+            For the name of each variable, a tensor of shape `trials` followed by the declared
+            sizes.
         """
         return {}
 
@@ -140,7 +142,7 @@ class Recorder(ABC):
 
 
 def require_recorded(data: xr.Dataset, *names: str) -> None:
-    """Check that a study recorded some variables of a diagnosis, or of prediction errors.
+    """Check that a study recorded the variables in ``names``.
 
     Raises:
         ValueError: If a variable is missing; the message names the variable and states how to
@@ -205,9 +207,9 @@ MODEL_NOISE = "model_noise"
 class Diagnosis(Recorder):
     """Records predictions, bands and observations; a study then takes about twice the time.
 
-    The result of such a study has the variables of ``VARIABLES``, for
-    :meth:`~StudyResult.triggers`, :meth:`~StudyResult.calibration` and
-    :attr:`~StudyResult.simple_regret`.
+    The result has all variables in ``VARIABLES``. The methods :meth:`~StudyResult.triggers` and
+    :meth:`~StudyResult.calibration` and the attribute :attr:`~StudyResult.simple_regret` need these
+    variables.
     """
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
@@ -254,8 +256,8 @@ PLACE = "position"
 class PredictionError(Recorder):
     """Records the error of the posterior mean at every arm of a grid.
 
-    With this recorder a study takes up to twice the time. The result of such a study has
-    :attr:`~StudyResult.prediction_error` and :attr:`~StudyResult.squared_error`.
+    With this recorder, a study takes up to twice the time, and the result of the study has the
+    attributes :attr:`~StudyResult.prediction_error` and :attr:`~StudyResult.squared_error`.
     """
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:

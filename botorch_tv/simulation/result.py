@@ -40,9 +40,9 @@ class StudyResult(StudyRecord):
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables `regret`
             (instantaneous, noiseless: max_x f_t(x) − f_t(x_t)) and `resets` (bool: whether data
-            were dropped in this round; a periodic reset happens before the choice of the round, and
-            a triggered reset after the observation). Its attributes document the study: seed,
-            noise, world, versions, and wall time in seconds.
+            were dropped in this round; a periodic reset happens before the strategy chooses, and a
+            triggered reset after the observation). The attributes of the dataset document the
+            study: seed, noise, world, versions, and wall time in seconds.
 
     Raises:
         ValueError: If a variable or a dimension is missing or empty.
@@ -52,7 +52,8 @@ class StudyResult(StudyRecord):
         """This result together with the strategies of other results on the same worlds and noise.
 
         Args:
-            others: Results with the same world, seed, trials and horizon, and other strategies.
+            others: Results of other strategies, with the same world, seed, trials and horizon as
+                this result.
 
         Raises:
             ValueError: If the trials differ (the message names the difference), or two strategies
@@ -70,7 +71,7 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            ax: Axes for a plot of one kind of regret; resets are not drawn on them.
+            ax: Axes for a plot of one kind of regret, without resets.
             normalized: Which kind of regret is drawn on ``ax``: normalised if True, else
                 cumulative.
         """
@@ -89,13 +90,16 @@ class StudyResult(StudyRecord):
         """Plot one trial over time: predictions, the trigger's band, resets and their causes.
 
         Args:
-            strategy: Label of a strategy with a trigger; by default the first such strategy.
+            strategy: Label of a strategy with a trigger; by default the first strategy with a
+                trigger.
             trial: Number of the trial; by default a trial with the typical number of resets.
             path: Where to write the figure; its extension selects the format.
-            ax: Axes to draw the upper panel on.
+            ax: Axes for the upper panel of the plot.
 
         Raises:
-            ValueError: If the study was not diagnosed, or has no such strategy or trial.
+            ValueError: If the study was not diagnosed, or ``strategy`` is not a strategy with a
+                trigger.
+            KeyError: If the study has no trial with this number.
         """
         from botorch_tv.simulation.plots import plot_triggers
 
@@ -106,7 +110,7 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            ax: Axes to draw the diagram of the objective on.
+            ax: Axes for the reliability diagram of the objective.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -120,7 +124,7 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            ax: Axes to draw simple regret over time on.
+            ax: Axes for the plot of simple regret over time.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -141,13 +145,14 @@ class StudyResult(StudyRecord):
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            strategy: Label of an adaptive strategy; by default the first such strategy.
-            trial: Number of the trial; by default the mean over all trials, and the band between
-                their quartiles.
-            ax: Axes to draw the weights of rates on.
+            strategy: Label of an adaptive strategy; by default the first adaptive strategy.
+            trial: Number of the trial to plot. By default the plot shows the mean over all trials,
+                and a band between the quartiles over trials.
+            ax: Axes for the weights of the rates of change.
 
         Raises:
-            ValueError: If weights were not recorded, or there is no such strategy or trial.
+            ValueError: If weights were not recorded, or ``strategy`` has no recorded weights.
+            KeyError: If the study has no trial with this number.
         """
         from botorch_tv.simulation.plots import plot_weights
 
@@ -171,8 +176,8 @@ class StudyResult(StudyRecord):
             names: Names of the coordinates.
             aspect: Length of a vertical unit divided by the length of a horizontal unit;
                 1 / cos(latitude) for degrees of latitude and longitude.
-            ax: Axes for the map of a single strategy; or for the curves of all strategies, if the
-                arms have one coordinate.
+            ax: Axes for the map of a single strategy. If the arms have one coordinate, the curves
+                of all strategies are drawn on ``ax``.
             strategy: Label of the only strategy to draw. By default all strategies are drawn, but a
                 map on ``ax`` shows the best strategy.
 
@@ -211,7 +216,7 @@ class StudyResult(StudyRecord):
                 read into memory if it takes less than half of the free memory.
 
         Raises:
-            FileNotFoundError: If there is no such file.
+            FileNotFoundError: If the file does not exist.
             ValueError: If the file is damaged, or is not a study result.
         """
         most = MEMORY_SHARE * free_bytes(torch.device("cpu"))
@@ -248,7 +253,7 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     unlike = differences(_identity(second), _identity(first))
     variables = sorted({str(name) for name in set(first.variables) ^ set(second.variables)})
     if variables:
-        unlike.append(f"{', '.join(variables)} is in only one of the results (record)")
+        unlike.append(f"{', '.join(variables)} is in only one of the results")
     if unlike:
         raise ValueError(
             f"StudyResult.merge: these are results of different trials: {'; '.join(unlike)}. Run "
@@ -340,7 +345,7 @@ CLEAR = 2.0
 
 
 def verdict(result: StudyResult) -> str:
-    """Text that names the strategy with the lowest regret, and its lead in standard errors."""
+    """Text that compares the two strategies with the lowest regret."""
     table = result.summary()
     best = str(table.index[0])
     level = f"{table['regret_per_round'].iloc[0]:.3f} a round"
@@ -464,12 +469,11 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A diagnosed study.
-        stem: First part of the path of every file, in an existing folder: with `out/compare`, the
-            table of triggers is `out/compare-triggers.csv`.
+        stem: Common beginning of the paths of all files, in an existing folder. If ``stem`` is
+            `out/compare`, the table of triggers is `out/compare-triggers.csv`.
 
     Returns:
-        The paths of the written files. Without a strategy with a trigger there is no plot of
-        resets.
+        The paths of the written files. If no strategy has a trigger, there is no plot of resets.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -501,7 +505,7 @@ def write_maps(result: StudyResult, stem: Path) -> list[Path]:
 
     Args:
         result: A study with prediction errors.
-        stem: First part of the path of the file, in an existing folder: `out/compare` gives
+        stem: Beginning of the path of the file, in an existing folder; `out/compare` gives
             `out/compare-prediction-error.png`.
 
     Returns:

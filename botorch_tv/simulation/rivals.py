@@ -1,4 +1,4 @@
-"""The strategies of a comparison, by the short names of the command line."""
+"""The strategies that a comparison can include, and their short names on the command line."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ than kernel and noise."""
 
 
 def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
-    """The strategies with these names, in this order.
+    """The strategies with the given names, in the order of ``names``.
 
     Args:
         names: Short names of strategies, or their names in the papers, in upper or lower case:
@@ -134,7 +134,7 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
         settings: The parameters of the strategies.
 
     Returns:
-        The strategies by their names in the papers.
+        The strategies; each key is the name of a strategy in its paper.
 
     Raises:
         ValueError: If ``names`` is empty or has an unknown name.

@@ -32,7 +32,7 @@ class Place:
     """The current step of a study, for notes on errors.
 
     Args:
-        block: The numbers of the trials that are played.
+        block: The numbers of the trials that are played, such as ``range(50, 100)``.
     """
 
     def __init__(self, block: range) -> None:
@@ -43,7 +43,7 @@ class Place:
         """Record the current step.
 
         Args:
-            number: The round, from 1; 0 before the first round.
+            number: The round, counted from 1; before the first round, the number is 0.
             doing: A format string that describes the step. Formatting takes time and a round has
                 many steps, so the string is formatted only if an error occurs.
             who: The arguments of the format string.
@@ -69,12 +69,12 @@ update is a new line."""
 
 
 def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
-    """A bar that counts trials; it is updated often on a screen, and seldom in a log file.
+    """A progress bar of trials, which is updated often on a screen, and seldom in a log file.
 
     Args:
         trials: Number of all trials of the study.
         finished: Number of trials already finished.
-        shown: Whether to show the bar.
+        shown: Whether to show the progress bar.
     """
     watched = sys.stderr.isatty() or "ipykernel" in sys.modules
     return tqdm(
@@ -88,10 +88,10 @@ def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
 
 
 class Progress:
-    """Counts the rounds of blocks that run in parallel, and advances a bar of whole trials.
+    """Counts the rounds of blocks that run in parallel, and advances a progress bar of trials.
 
     Args:
-        bar: The bar, which counts trials.
+        bar: The progress bar, which counts trials.
         horizon: Number of rounds in a trial.
         finished: Number of trials already finished.
     """
@@ -102,7 +102,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def add(self, rounds: int) -> None:
-        """Count finished rounds, summed over trials, and advance the bar."""
+        """Count finished rounds, summed over trials, and advance the progress bar."""
         with self._lock:
             self._rounds += rounds
             self._bar.update(self._rounds // self._horizon - self._bar.n)
@@ -202,7 +202,7 @@ class Records:
         self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> dict[str, Arrays]:
-        """All recorded variables on the host, by strategy, when the last round is finished."""
+        """After the last round, the recorded variables of every strategy, by label, on the host."""
         found: dict[str, Arrays] = {label: {} for label in self._labels}
         for name, whole in self._rounds.items():
             host = whole.permute(1, 2, 0, *range(3, whole.dim())).contiguous().cpu().numpy()
@@ -246,7 +246,7 @@ class EagerTable:
         self.records = Records(settings, labels, len(self.block))
 
     def draws(self, purpose: str) -> Stream:
-        """The random numbers for one purpose in these trials."""
+        """The random numbers for one purpose in the trials of the block."""
         return self.settings.stream(purpose, self.block)
 
     def play_round(self, step: int, objective: Objective) -> None:
@@ -348,12 +348,12 @@ def play_block(
     Args:
         settings: The settings of the study.
         labels: The labels of the strategies.
-        block: The numbers of the trials.
+        block: The trial numbers of the block, such as ``range(50, 100)``.
         progress: The progress bar, which counts the rounds that are played.
-        stop: An event; once it is set, no round is played after the current round.
+        stop: An event; if it is set, no more rounds are played.
 
     Returns:
-        The recorded variables of every strategy, by its label; None if stopped.
+        The recorded variables of every strategy, by its label; None if ``stop`` was set.
 
     Raises:
         ValueError: If the world ends before the horizon, or a regret is negative or not finite.
@@ -439,7 +439,7 @@ def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], plac
     raise ValueError(
         f"run_study: the regret of {list(found)[number]!r} in trial {place.block[trial]} is "
         f"{regret[number, trial, step]:.6g}, but it must be finite and at least 0. Either "
-        f"{source} has NaN or infinite values, or it has a value "
-        f"{'above' if settings.maximize else 'below'} the best value that it reports. Clip its "
+        f"{source} has NaN or infinite values, or one of its values is "
+        f"{'above' if settings.maximize else 'below'} the best value that it reports. Clip the "
         "values, or correct the best value: best() of objectives, _best_at of a test function."
     )

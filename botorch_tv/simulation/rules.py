@@ -1,4 +1,4 @@
-"""Strategies as numbers and tables, for rounds that are compiled or recorded as CUDA graphs."""
+"""Convert strategies to numbers and tables, for rounds that are compiled or run as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ it is cached."""
 
 
 class Rules(NamedTuple):
-    """A strategy as numbers and tables; tables are indexed by round or by elapsed time."""
+    """A strategy in the form of numbers, and of tables indexed by round or by elapsed time."""
 
     variance: np.ndarray
     """Prior variance of the arms, `M`."""
@@ -98,8 +98,8 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
     """Whether a study compiles its rounds or, on a GPU, captures them.
 
     Args:
-        wanted: The argument ``compiled`` of ``run_study``. If it is None, large studies on a CPU
-            are compiled, and no rounds are captured on a GPU.
+        wanted: The argument ``compiled`` of ``run_study``. If ``wanted`` is None, large studies on
+            a CPU are compiled, and no rounds are captured on a GPU.
         world: The distribution of objectives.
         rounds: Number of rounds, counted over all strategies and trials.
         device: The device of the study.
@@ -136,7 +136,7 @@ def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> Compilable | None:
-    """A strategy as numbers and tables; None if compiled and captured rounds do not support it.
+    """Convert a strategy to numbers and tables; None if rounds cannot be compiled or captured.
 
     The strategy must use upper confidence bounds, a given mean, noise that does not grow with the
     age of observations, at most one rule of retention (periodic reset, event trigger or window),

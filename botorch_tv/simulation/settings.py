@@ -94,8 +94,8 @@ class StudySettings:
         """An empty dataset for the result, with all variables but no trials.
 
         Raises:
-            ValueError: If two recorders record the same variable, their dimensions conflict, or a
-                recorder does not fit the domain.
+            ValueError: If two recorders record the same variable, two recorders use different sizes
+                or coordinates for the same dimension, or a recorder does not fit the domain.
         """
         domain, rounds = self.world.domain, np.arange(1, self.horizon + 1)
         labels = {"strategy": list(self.strategies), "trial": np.arange(0), "round": rounds}
@@ -148,13 +148,14 @@ class StudySettings:
 
     @property
     def averaged(self) -> dict[str, Variable]:
-        """The variables of which only the mean over rounds and trials is stored, by name."""
+        """The variables that are stored only as a mean over rounds and trials, by name."""
         return {name: variable for name, variable in self.variables.items() if variable.averaged}
 
     def shapes(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Shapes and types of the recorded variables of a strategy in some trials, by name.
+        """Shape and type of each variable recorded for one strategy in some trials, by name.
 
-        An average is stored as two variables: the mean over these trials, and the scatter.
+        For each averaged variable, two variables are stored: the mean over trials, and the scatter
+        (sum of squared deviations from the mean).
         """
         found: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
         for name, variable in self.variables.items():
@@ -166,16 +167,16 @@ class StudySettings:
         return found
 
     def bytes_of(self, trials: int) -> int:
-        """Size in bytes of the recorded variables of a strategy in some trials."""
+        """Size in bytes of the variables recorded for one strategy in some trials."""
         return sum(math.prod(shape) * kind.itemsize for shape, kind in self.shapes(trials).values())
 
     # ------------------------------------------------------------ states and random numbers
 
     def states(self, labels: Iterable[str]) -> dict[str, State]:
-        """Initial states of some strategies by label; a cache avoids repeated kernel evaluations.
+        """The initial state of each strategy in ``labels``; kernel evaluations are cached.
 
         Raises:
-            ValueError: If float32 is too imprecise for this many rounds.
+            ValueError: If float32 is too imprecise for the number of rounds in a trial.
         """
         with BEGINNING:
             for label in labels:
@@ -217,7 +218,7 @@ class StudySettings:
         )
 
     def errors(self, block: range) -> Stream:
-        """The observation noise of the trials of a block."""
+        """The observation noise in a block of trials."""
         return self.stream("noise", block, spread=math.sqrt(self.world.noise))
 
     @property
@@ -320,7 +321,8 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
         elsewhere: Whether the device may be on another machine.
 
     Raises:
-        ValueError: If PyTorch or this machine has no such device.
+        ValueError: If PyTorch does not support the device, or if ``elsewhere`` is False and this
+            machine does not have the device.
     """
     try:
         place = torch.device(device)
@@ -344,7 +346,7 @@ def device_of_worker(device: torch.device, number: int) -> torch.device:
         number: Number of the task.
 
     Raises:
-        ValueError: If this machine has no such device.
+        ValueError: If this machine does not have the device.
     """
     place = usable_device(device)
     if place.type == "cuda" and place.index is None:
@@ -365,7 +367,7 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
         workers: Number of blocks that run in parallel.
 
     Returns:
-        As many trials as memory allows, but few enough to keep all workers busy.
+        A number of trials that fits into memory and is small enough to keep all workers busy.
 
     Raises:
         ValueError: If memory cannot hold a single trial.
@@ -406,7 +408,7 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
 
 
 def threads_per_chunk(settings: StudySettings, chunk: int, *, trials: int, workers: int) -> int:
-    """Number of PyTorch threads for each block: 1 for small operations, else a share of threads."""
+    """Number of PyTorch threads for a block: 1 if operations are small, else an equal share."""
     if chunk * _breadth(settings.world.domain) < BUSY_NUMBERS:
         return 1  # distributing small operations takes longer than computing them
     return max(1, torch.get_num_threads() // min(workers, -(-trials // chunk)))
@@ -423,10 +425,10 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
     Args:
         settings: The settings of the study.
         trials: Number of trials.
-        lasting: Whether there is a folder in which the result may stay.
+        lasting: Whether the study has a folder; the result then need not fit into memory.
 
     Raises:
-        ValueError: If the result does not fit into memory and there is no folder.
+        ValueError: If the result does not fit into memory and the study has no folder.
     """
     result = len(settings.strategies) * settings.bytes_of(trials)
     free = free_bytes(torch.device("cpu"))

@@ -51,8 +51,8 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.E
 class Store:
     """The folder of a study; it is created if it does not exist.
 
-    A block of a strategy consists of its arrays, and of the versions of the libraries that computed
-    the arrays. These versions are stored as JSON under the name ``made_with``.
+    A block of a strategy consists of arrays. The array ``made_with`` states, as JSON, which
+    versions of libraries computed the block.
 
     Args:
         path: The folder.
@@ -129,7 +129,7 @@ class Store:
 
         Args:
             labels: The labels of the strategies.
-            chunk: The numbers of the trials.
+            chunk: The trial numbers of the block, such as ``range(50, 100)``.
             warn: Whether to warn that a damaged block is computed again.
 
         Raises:
@@ -150,10 +150,11 @@ class Store:
         return found
 
     def save(self, label: str, chunk: range, block: Arrays) -> None:
-        """Write a finished block; an older file is replaced once the new file is complete.
+        """Write a finished block; an older file is replaced only after the new file is complete.
 
         Raises:
-            OSError: If the file cannot be written; the rest of the folder is then unchanged.
+            OSError: If the file cannot be written; the other files in the folder are then
+                unchanged.
         """
         packed = io.BytesIO()
         # The block is serialised in memory, because a zip file on a full disk raises a second error
@@ -165,8 +166,8 @@ class Store:
             write_whole(file, lambda opened: opened.write(packed.getbuffer()))
         except OSError as error:
             error.add_note(
-                f"run_study: {file} could not be written. The blocks finished before are intact: "
-                "free some space, and the same call resumes from them."
+                f"run_study: {file} could not be written. Blocks finished earlier are intact: free "
+                "some space, and repeat the call, which resumes from these blocks."
             )
             raise
 
@@ -175,12 +176,13 @@ class Store:
         """Hold the lock of a block, if the file system has locks.
 
         Args:
-            chunk: The numbers of the trials of the block.
+            chunk: The trial numbers of the block, such as ``range(50, 100)``.
             patience: Number of seconds to wait if another process holds the lock.
-            stop: An event; the wait ends once it is set.
+            stop: An event; if it is set, the wait ends.
 
         Yields:
-            Whether to compute the block here; False if another process is computing it.
+            Whether this process is to compute the block; False if another process is computing the
+            block.
 
         Raises:
             OSError: If the folder cannot be written.
@@ -208,10 +210,10 @@ class Store:
                 lock.release()
 
     def require_space(self, needed: int) -> None:
-        """Check that the disk has enough space for further blocks.
+        """Check that the disk has enough space for the blocks that are still to be written.
 
         Args:
-            needed: Size of the further blocks in bytes.
+            needed: Size in bytes of all blocks that are still to be written.
 
         Raises:
             OSError: If the disk has less free space than ``needed``.
@@ -275,7 +277,7 @@ class Store:
             )
         shapes = {name: (array.shape, array.dtype) for name, array in found.items()}
         if first != chunk.start or trials < len(chunk) or shapes != self.settings.shapes(trials):
-            raise _Damaged(f"it holds {trials} trials from number {first} on")
+            raise _Damaged(f"the file has {trials} trials from number {first} on")
         cut = {name: found[name][: len(chunk)] for name in self.settings.every_round}
         return found | cut | {"made_with": made_with}
 

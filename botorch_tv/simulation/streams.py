@@ -33,8 +33,8 @@ class Stream:
 
     Args:
         seed: Seed of the study, at least 0.
-        purpose: Text that names the use of the numbers; numbers for different purposes are
-            independent.
+        purpose: Text that states what the random numbers are for; random numbers for different
+            purposes are independent.
         first: Number of the first trial.
         trials: Number of trials.
         dtype: Type of the numbers returned.
@@ -67,10 +67,10 @@ class Stream:
         return self._normal.following(event_shape).to(self.dtype)
 
     def leading_normals(self, count: int, room: int) -> Tensor:
-        """The first ``count`` of the next ``room`` normal variates of mean 0, `trials x count`.
+        """The next ``count`` normal variates of mean 0, `trials x count`.
 
-        The other ``room - count`` variates are skipped without being computed. ``room`` is rounded
-        up to an even number, because variates are drawn in pairs.
+        After these variates, ``room - count`` variates are skipped without being computed. ``room``
+        is rounded up to an even number, because variates are drawn in pairs.
         """
         return self._normal.leading(count, room).to(self.dtype)
 
@@ -78,7 +78,7 @@ class Stream:
         """The variates of the next few calls of :meth:`leading_normals`, drawn together.
 
         Returns:
-            `trials x calls x count`; the number of calls is at least 1.
+            The variates, `trials x calls x count`, for one or more calls.
         """
         return self._normal.leading_ahead(count, room).to(self.dtype)
 

@@ -55,44 +55,45 @@ def run_study(
 ) -> StudyResult:
     """Run every strategy on the same objectives, drawn from a world, with the same noise.
 
-    With ``save_to``, every finished block of trials of a strategy is written to a file at once.
+    With ``save_to``, every finished block of trials of a strategy is immediately written to a file.
     After an interruption of any kind, the same call of ``run_study`` resumes the study. The
     repeated call reads the saved blocks unchanged; in the remaining trials, strategies make the
-    same choices as in a study without interruption. Numbers computed later may differ by rounding,
-    which depends on the number of threads, ``chunk``, processor and device. A call with more
-    ``trials`` extends the study; a call with fewer ``trials`` returns the first trials. If a call
-    adds strategies, only the added strategies are computed. If a call omits strategies, a warning
-    names these strategies, and their files stay in the folder. Several processes may run the same
-    study in the same folder and share the work. If a process is killed, the blocks in progress are
-    lost; with a smaller ``chunk`` less is lost.
+    same choices as in a study without interruption. Numbers that the repeated call computes may
+    differ by rounding, which depends on the number of threads, ``chunk``, processor and device. A
+    call with more ``trials`` extends the study; a call with fewer ``trials`` returns the first
+    trials. If a call adds strategies, only the added strategies are computed. If a call omits
+    strategies, a warning names these strategies, and their files stay in the folder. Several
+    processes may run the same study in the same folder and share the work. If a process is killed,
+    the blocks in progress are lost; if ``chunk`` is smaller, fewer trials are lost.
 
     The identity of a study includes the code of your own worlds, kernels and rules, and everything
     that this code refers to by name. The identity ignores attributes and mutable globals whose
-    names begin with an underscore, because they may be caches or counters. It includes every
-    constructor argument, even if an attribute with a leading underscore stores the argument.
+    names begin with an underscore, because they may be caches or counters. The identity includes
+    every constructor argument, even if an attribute with a leading underscore stores the argument.
 
-    If a result is larger than half of the free memory, ``save_to`` is required. The result then
-    stays in the files of that folder, and statistics are computed from a few trials at a time.
+    If a result is larger than half of the free memory, ``save_to`` is required. Such a result stays
+    in the files of the folder ``save_to``, and statistics of the result are computed from a few
+    trials at a time.
 
     With an ``executor``, its workers compute the blocks, on this machine or others. A block is sent
     as a pickled task, and computed on a device of the worker. Random numbers depend on the trial
     and not on the worker, so the results are the same as in a single process. Workers with access
-    to the folder ``save_to`` save their blocks in it; other workers send their blocks to this
-    process, which saves them. The executor is not shut down.
+    to the folder ``save_to`` save their blocks in it; workers without access send their blocks to
+    this process, which saves them. The executor is not shut down.
 
     Args:
         world: The distribution of objectives: on a grid, or a :class:`BoxWorld` on a box.
-        strategies: Strategies by label; the labels identify them in the result.
+        strategies: The strategies; each key is the label of a strategy in the result.
         trials: Number of trials, each with its own objectives from the world.
         horizon: Number of rounds T in a trial.
-        seed: Seed; a trial depends only on the seed and its own number.
+        seed: Seed; a trial depends only on the seed and on the number of the trial.
         device: Device of the computation; the domain's device by default.
         dtype: float64 or float32; float32 raises an error if rounding errors would exceed the
             information in late observations.
         chunk: Number of trials that run together; by default the number stored in ``save_to``, or a
-            number derived from free memory. Choices do not depend on ``chunk``; on a box they agree
-            only up to rounding errors, which gradient ascent and learned hyperparameters may
-            amplify over many rounds.
+            number derived from free memory. Choices on a grid do not depend on ``chunk``. On a box,
+            choices depend on ``chunk`` through rounding errors, which gradient ascent and learned
+            hyperparameters may amplify over many rounds.
         workers: Number of blocks computed in parallel; by default the number of PyTorch's threads
             on a CPU, and 1 on other devices. Choices do not depend on ``workers``. With an
             ``executor``, ``workers`` is the number of workers over which trials are distributed, by
@@ -104,37 +105,41 @@ def run_study(
             some trials.
         executor: An executor whose workers compute the blocks, such as a ``ProcessPoolExecutor``;
             by default this process computes them. The executor needs a method ``submit(function,
-            *arguments)`` that returns an object with a method ``result()``. With an optional method
-            ``batch()``, the executor sends several tasks together.
-        compiled: Whether rounds on a grid run as machine code compiled by Numba
-            (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after
-            about ten seconds of compilation. A strategy can be compiled if it uses upper confidence
-            bounds, noise that does not grow with the age of observations, and at most one rule of
-            retention, in float64 on a CPU, without recorders. Other strategies run without
-            compilation. The default on a CPU is True if Numba is installed and the study is large
-            enough to benefit. On a CUDA device the default is False. If it is True there, rounds
-            are captured as CUDA graphs, which Python launches as a whole; this is possible for the
-            same strategies, except strategies with windows. If a capture fails, a warning is issued
-            and the study runs without graphs.
+            *arguments)`` that returns an object with a method ``result()``. If the executor also
+            has a method ``batch()``, tasks are sent in batches.
+        compiled: Whether rounds on a grid run as machine code compiled by Numba (``pip install
+            'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after about ten
+            seconds of compilation. A strategy can be compiled if it uses upper confidence bounds,
+            noise that does not grow with the age of observations, and at most one rule of
+            retention, in float64 on a CPU, without recorders. Strategies that cannot be compiled
+            run without compilation. The default on a CPU is True if Numba is installed and the
+            study is large enough to benefit. On a CUDA device the default is False. If ``compiled``
+            is True on a CUDA device, rounds are captured as CUDA graphs, which Python launches as a
+            whole. Strategies with windows cannot be captured; the other conditions are the same as
+            for compilation. If a capture fails, a warning is issued and the study runs without CUDA
+            graphs.
         progress: Whether to show a progress bar; in a log file, the bar is a new line every minute.
 
     Returns:
-        Regret, resets and choices of every strategy, trial and round. Choices are arm indices,
-        ``index``, on a grid, and points, ``X`` with a dimension ``coordinate``, on a box. If the
-        strategies minimise, regret is f_t(x_t) - min f_t.
+        Regret, resets and choices of every strategy, trial and round. On a grid, choices are
+        indices of arms, stored in the variable ``index``. On a box, choices are points, stored in
+        the variable ``X`` with the further dimension ``coordinate``. If the strategies minimise,
+        regret is f_t(x_t) - min f_t.
 
     Raises:
         ImportError: If ``compiled`` is True on a CPU and Numba is not installed.
-        ValueError: If ``world`` is not a world, ``strategies`` is not a mapping of labels to at
-            least one strategy, a size is below 1, strategies differ in ``maximize`` or contradict
-            the world, the world has fewer rounds than ``horizon`` or yields values of the wrong
-            shape, recorders do not fit the domain or each other, the device does not exist, memory
-            cannot hold a single trial or the result without ``save_to``, or the folder has another
-            study or a damaged file.
+        ValueError: If ``world`` is not a world; if ``strategies`` is not a mapping of labels to at
+            least one strategy; if a size is below 1; if strategies differ in ``maximize`` or
+            contradict the world; if the world has fewer rounds than ``horizon`` or yields values of
+            the wrong shape; if recorders do not fit the domain or each other; if the device does
+            not exist; if memory cannot hold a single trial; if memory cannot hold the result and
+            ``save_to`` is None; if the folder contains another study or a damaged file.
         OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
-        RuntimeError: If a worker of ``executor`` has other versions of libraries.
-        Exception: Any error of a worker, and any error of an executor, such as a lost worker. A
-            note on an error of the executor states how to continue. Finished blocks stay intact.
+        RuntimeError: If a worker of ``executor`` has different versions of libraries than this
+            process.
+        Exception: Any error of a worker, and any error of an executor, such as a lost worker. If
+            the executor raises an error, a note on this error states how to continue. Finished
+            blocks stay intact.
     """
     began = time.perf_counter()
     trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)

@@ -75,7 +75,7 @@ class StudyRecord:
     def resets(self) -> xr.DataArray:
         """Whether data were dropped in this round, bool, `strategy x trial x round`.
 
-        A periodic reset happens before the choice of the round, and a triggered reset after the
+        A periodic reset happens before the strategy chooses, and a triggered reset after the
         observation.
         """
         return self.data["resets"].transpose(*DIMENSIONS)
@@ -84,8 +84,8 @@ class StudyRecord:
     def side_queries(self) -> xr.DataArray:
         """Number of queries to an expert after each round, int, `strategy x trial x round`.
 
-        Queries do not change ``regret`` and ``resets``. The number is 0 for strategies that consult
-        no expert.
+        Queries to an expert do not count in ``regret`` and ``resets``. The number is 0 for
+        strategies that consult no expert.
         """
         return self.data["side_queries"].transpose(*DIMENSIONS)
 
@@ -141,7 +141,7 @@ class StudyRecord:
         return self.data[SQUARED_ERROR].transpose(*DIMENSIONS)
 
     def mean_squared_error(self) -> dict[str, Paired]:
-        """The squared prediction error, averaged over arms and rounds, by strategy, best first.
+        """The mean squared prediction error of each strategy over arms and rounds, best first.
 
         Raises:
             ValueError: If the study did not record prediction errors.
@@ -150,7 +150,7 @@ class StudyRecord:
         return dict(sorted(means.items(), key=lambda item: item[1].mean))
 
     def over_trials(self, values: xr.DataArray) -> dict[str, Paired]:
-        """For each strategy, the mean over trials of a number per trial, and its standard error.
+        """For each strategy, the mean over trials, and the standard error of the mean.
 
         Args:
             values: A number for each strategy and trial, `strategy x trial`.
@@ -168,7 +168,7 @@ class StudyRecord:
             `trials` numbers.
 
         Raises:
-            ValueError: If the study has no such strategy.
+            ValueError: If the study has no strategy with this label.
         """
         self.require_strategy(strategy)
         own = self.regret.sel(strategy=strategy)
@@ -182,7 +182,8 @@ class StudyRecord:
             strategy: The label.
 
         Raises:
-            ValueError: If the study has no such strategy; the message lists its labels.
+            ValueError: If the study has no strategy with this label; the message lists all labels
+                of the study.
         """
         require(
             strategy in self.strategies,
@@ -194,13 +195,13 @@ class StudyRecord:
 
         Args:
             first: Label of a strategy.
-            second: Label of the strategy whose regret is subtracted from that of ``first``.
+            second: Label of the strategy whose regret is subtracted from the regret of ``first``.
 
         Returns:
             Mean and standard error over trials of R_T(first) − R_T(second).
 
         Raises:
-            ValueError: If the study has no such strategy.
+            ValueError: If the study has no strategy with one of the two labels.
         """
         return Paired.of(self.total_regret(first) - self.total_regret(second))
 
@@ -211,9 +212,9 @@ class StudyRecord:
             Columns `total_regret` (mean R_T) and its `standard_error`, `regret_per_round`, `resets`
             (mean per trial), and the paired comparison with the best strategy: `difference` (mean
             regret of this strategy minus mean regret of the best strategy), `difference_error` (its
-            standard error) and `t_ratio` (the difference divided by its standard error). The
-            comparison is NaN in the best strategy's own row; standard errors are NaN for a single
-            trial.
+            standard error) and `t_ratio` (the difference divided by its standard error). In the row
+            of the best strategy, the three columns of the comparison are NaN. If there is a single
+            trial, standard errors are NaN.
         """
         totals = {label: self.total_regret(label) for label in self.strategies}
         means = {label: Paired.of(values) for label, values in totals.items()}
@@ -235,12 +236,12 @@ class StudyRecord:
         return by_trial(self.resets, lambda resets: rounds.where(resets).min("round"))
 
     def mean_resets(self) -> dict[str, float]:
-        """Mean number of resets per trial, by label."""
+        """Mean number of resets per trial, for the label of each strategy."""
         counts = by_trial(self.resets, lambda resets: resets.sum("round"))
         return dict(zip(self.strategies, map(float, counts.mean("trial").values)))
 
     def triggers(self) -> pd.DataFrame:
-        """One row per reset by a trigger, with prediction, band and cause.
+        """One row per triggered reset, with prediction, band and cause.
 
         See :func:`botorch_tv.simulation.diagnosis.trigger_table` for the columns.
 
@@ -283,7 +284,7 @@ def aligned(table: pd.DataFrame, shown: Mapping[str, tuple[str, str]]) -> str:
     """Some columns of a table as text: names left-aligned, numbers right-aligned, NaN blank.
 
     Args:
-        table: A table, indexed by name.
+        table: A table; its index contains the names of the rows.
         shown: The columns to show, each with its title and number format.
     """
     columns = [["", *map(str, table.index)]]
@@ -330,7 +331,7 @@ ROUNDING = 1e-12
 
 
 class Paired(NamedTuple):
-    """The mean over trials of a number, usually a paired difference, and its standard error.
+    """The mean over trials of a quantity, such as a paired difference, and the standard error.
 
     Attributes:
         mean: Mean over trials.
@@ -360,10 +361,10 @@ class Paired(NamedTuple):
 
     @classmethod
     def of(cls, differences: np.ndarray) -> Paired:
-        """The mean over trials of a number per trial, and its standard error.
+        """The mean over trials, and the standard error of the mean.
 
         Args:
-            differences: One number per trial, `trials`.
+            differences: The value of the quantity in each trial, shape `trials`.
         """
         trials = len(differences)
         spread = float(differences.std(ddof=1)) if trials > 1 else math.nan

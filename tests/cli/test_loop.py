@@ -114,7 +114,7 @@ def test_the_first_date_of_a_loop_of_rounds_sets_hours_with_a_note(
     monkeypatch.chdir(tmp_path)
     Path("past.csv").write_text("time,x,y\n2026-03-01,0.5,1\n")
     name, *rest = command
-    for unit, output in (("rounds", "From now on times are dates, counted in hours"), ("days", "")):
+    for unit, output in (("rounds", "times are dates, counted in hours"), ("days", "")):
         assert run("new", f"{unit}.json", "x=0:1", "--unit", unit) == 0
         capsys.readouterr()
         assert run(name, f"{unit}.json", *rest) == 0

@@ -199,7 +199,7 @@ def test_blocks_with_flipped_bits_are_refused_or_unchanged(finished) -> None:
 
 def test_a_block_under_the_name_of_another_is_damaged(whole, finished) -> None:
     shutil.copy(finished / "ET" / "0000016-8.npz", finished / "ET" / "0000008-8.npz")
-    with pytest.warns(UserWarning, match="it holds 8 trials from number 16 on"):
+    with pytest.warns(UserWarning, match="the file has 8 trials from number 16 on"):
         assert same(study(finished), whole)
 
 

@@ -106,10 +106,11 @@ class Panel:
             start: A time; by default the time of the first row. Dates may be text, such as
                 ``"2019-03-16"``. In a panel without times, ``start`` is the number of a row,
                 counted from 0.
-            stop: A time, like ``start``; by default a time after the last row.
+            stop: A time, in the same format as ``start``; by default a time after the last row.
 
         Raises:
-            ValueError: If there are no such rows, or a time is not of the panel's type.
+            ValueError: If no row satisfies ``start <= time < stop``, or a time is not of the
+                panel's type.
         """
         first = 0 if start is None else self.row_at(start)
         last = None if stop is None else self.row_at(stop)
@@ -228,17 +229,18 @@ def load_panel(
     """Load a panel, with a row for each time and a column for each arm.
 
     In an ``.npz`` file the axes after the first are flattened, and the index of the last axis
-    varies fastest. Other arrays of the file may give the positions along each axis, and the times
-    of the rows.
+    varies fastest. The same file may contain arrays of the positions along each axis and of the
+    times of the rows.
 
     Columns of a ``.csv`` or ``.csv.gz`` file in UTF-8 are separated by commas, semicolons or tabs.
     If semicolons or tabs separate the columns, a comma may be a decimal comma. A column of dates
-    becomes the panel's times. A column named date, datetime, time or timestamp also becomes the
-    times, and numbers in it such as 20260301 and 2026030108 are dates. A first column without a
-    name, such as the index of a data frame, is skipped. The first line names the arms if it has
-    text, or if it is the only line of distinct whole numbers. Empty cells, NA, NaN, and missing
-    cells at the end of a line are missing readings. Ambiguous numbers, dates and time zones raise
-    an error; an example is a column of dates like 1/2/2026, which may be in January or February.
+    becomes the panel's times. The times may also be in a column named date, datetime, time or
+    timestamp; numbers in this column such as 20260301 and 2026030108 are dates. A first column
+    without a name, such as the index of a data frame, is skipped. The first line names the arms if
+    it has text, or if it is the only line of distinct whole numbers. Empty cells, NA, NaN, and
+    missing cells at the end of a line are missing readings. Ambiguous numbers, dates and time zones
+    raise an error; an example is a column of dates like 1/2/2026, which may be in January or
+    February.
 
     Args:
         path: The file.
@@ -247,9 +249,9 @@ def load_panel(
         axes: Arrays of an ``.npz`` file with the positions along the axes after the first, such as
             ``("lat", "lon")``. The positions become the coordinates of the arms, in the order of
             ``axes``.
-        times: Name of the array of an ``.npz`` file with the time of each row. In a table, the
-            column of times: its name, or its number from 0 if columns have no names. ``""`` for no
-            times.
+        times: For an ``.npz`` file, the name of the array that contains the time of each row. For a
+            table, the name of the column of times, or, if columns have no names, the number of the
+            column, counted from 0. ``""`` means that there are no times.
         every: For an ``.npz`` file, the stride along each axis after the first: a larger stride
             gives a coarser grid.
 
@@ -257,7 +259,7 @@ def load_panel(
         ValueError: If the extension is unknown, a named array or column is missing or does not fit,
             the file contains no table, a line is longer than the first, a cell is neither a number
             nor empty, or a table can be read in two ways.
-        FileNotFoundError: If there is no such file.
+        FileNotFoundError: If the file does not exist.
     """
     path = Path(path)
     require(

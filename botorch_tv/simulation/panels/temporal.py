@@ -30,8 +30,8 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> tuple[np
     Args:
         readings: Training rows, `rounds x arms`; NaN for missing readings.
         center: ``"all"`` for the mean of all readings, ``"arm"`` for a mean per arm.
-        standardize: Whether the scale is the standard deviation; otherwise it is 1, so values stay
-            in the unit of the readings.
+        standardize: Whether the scale is the standard deviation; otherwise the scale is 1, so
+            values stay in the unit of the readings.
 
     Returns:
         Two items: the mean, a scalar or `arms`, and the scale, a positive scalar.
@@ -61,8 +61,8 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
         values: Centred readings, `rounds x arms`; NaN for missing readings.
 
     Returns:
-        `arms x arms`, positive semi-definite up to rounding: negative eigenvalues, which missing
-        readings may cause, are clipped at zero.
+        The covariance matrix, `arms x arms`, positive semi-definite up to rounding: negative
+        eigenvalues, which missing readings may cause, are clipped at zero.
     """
     if np.isnan(values).any():
         eigenvalues, vectors = sample_spectrum(values)
@@ -71,10 +71,10 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
 
 
 def sample_spectrum(values: np.ndarray) -> Spectrum:
-    """Positive eigenvalues of the covariance from :func:`sample_covariance`, and eigenvectors.
+    """Positive eigenvalues and eigenvectors of the covariance from :func:`sample_covariance`.
 
-    If no reading is missing, the eigenvalues are computed from the singular values of the readings.
-    This computation is accurate; it is also fast if there are fewer rows than arms. If readings are
+    If no reading is missing, the eigenvalues are computed accurately from the singular values of
+    the readings; if there are fewer rows than arms, the computation is also fast. If readings are
     missing, the covariance of two arms is computed from the rows with readings of both arms, and is
     0 if there are no such rows. Because of missing readings, the covariance matrix can have
     negative eigenvalues, which are dropped.
@@ -98,7 +98,7 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
 
     Raises:
         InputDataError: If ``covariance`` is not a covariance matrix; eigenvalues down to -1e-8
-            times the largest are accepted.
+            times the largest eigenvalue are accepted.
     """
     return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
 
@@ -160,7 +160,7 @@ def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> n
 
 
 def carried_forward(values: np.ndarray) -> np.ndarray:
-    """Fill missing readings with the arm's previous reading; at the start, with its first reading.
+    """Fill each missing reading with the arm's previous reading, or else the arm's first reading.
 
     Args:
         values: Readings, `rounds x arms`; NaN for missing readings. Every arm has at least one
@@ -198,12 +198,13 @@ def fit_epsilon(
 ) -> RateFit:
     """The rate of change that maximises the marginal likelihood, [B16] (24).
 
-    To avoid local maxima, the likelihood is first computed on a grid over the whole range,
-    including ε = 0. Then the best interval of the grid is narrowed to a relative width of 1e-5.
-    Single missing readings are replaced by their conditional mean, given the readings of the same
-    row. Because of this replacement, the fit overestimates ε if arms are weakly correlated: with a
-    tenth of the readings missing and 20 arms 0.3 lengthscales apart, the estimate is 0.0126 instead
-    of 0.01. Rows without any reading are treated exactly: the likelihood is integrated over them.
+    To avoid local maxima, the likelihood is first computed on a grid of ε over the whole range,
+    including ε = 0. The interval of ε with the largest likelihood is then narrowed to a relative
+    width of 1e-5. Single missing readings are replaced by their conditional mean, given the
+    readings of the same row. Because missing readings are replaced, the fit overestimates ε if arms
+    are weakly correlated. For example, if a tenth of the readings are missing and 20 arms are 0.3
+    lengthscales apart, the estimate is 0.0126 instead of 0.01. Rows without any reading are treated
+    exactly: their missing readings are integrated out.
 
     Args:
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN for missing readings.
@@ -221,7 +222,7 @@ def fit_epsilon(
 
 
 def fit_rate(values: np.ndarray, covariance: Spectrum, noise: float, groups: int | None) -> RateFit:
-    """As :func:`fit_epsilon`, for a covariance that is given by its spectrum."""
+    """Like :func:`fit_epsilon`, but takes the spectrum of the covariance."""
     filters = _Filters(values, covariance, noise, groups)
     grid = _GRID
     likelihood = filters.log_likelihood(grid)

@@ -1,4 +1,4 @@
-"""Plots of regret over time, resets and first resets; functions that draw and label curves."""
+"""Functions that plot regret and resets over time, and functions that draw and label curves."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def regret_curves(result: StudyRecord, normalized: bool) -> dict[str, Curve]:
 
 
 def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
-    """Mean over trials and its standard error, NaN for a single trial.
+    """Mean over trials, and standard error of the mean, which is NaN for a single trial.
 
     Args:
-        parts: Blocks of trials, `trials x rounds` each.
+        parts: The value of each trial in each round, in blocks of trials, each `trials x rounds`.
     """
     whole = BlockMoments.together(map(BlockMoments.of, parts))
     return whole.mean, whole.error
@@ -137,12 +137,12 @@ def fit_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None
 
 
 def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, LineStyle]) -> None:
-    """Label every curve at its right end; call this function once the scale is final.
+    """Label every curve at its right end; the scale of the axes must be final.
 
     Args:
         axes: The axes.
         curves: The curves by name.
-        styles: The styles of the curves, by name.
+        styles: The colour and line style of each curve, by the name of the curve.
     """
     to_axes = axes.transData + axes.transAxes.inverted()  # for linear and logarithmic scales
     right = axes.get_xlim()[1]
@@ -196,7 +196,8 @@ def plot_regret(
     Args:
         result: The study.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw a single kind of regret on, without resets; their figure is returned.
+        ax: Axes for a plot of one kind of regret, without resets; the figure of these axes is
+            returned.
         normalized: Which kind of regret is drawn on ``ax``: normalised if True, else cumulative.
 
     Raises:
@@ -233,7 +234,7 @@ def plot_panels(
     """Normalised regret of several studies in panels, or cumulative regret on logarithmic axes.
 
     Args:
-        results: The studies, at least 1, by the titles of their panels.
+        results: For the title of each panel, the study that the panel shows; at least 1 panel.
         path: Where to write the figure; its extension selects the format.
         one_scale: Whether all panels share the vertical scale; give False if their units differ.
         logarithmic: Whether to draw cumulative regret on two logarithmic axes, for curves that
@@ -290,12 +291,10 @@ def plot_first_reset(
     """Histogram of the round in which the event trigger first resets, [ET] Figure 4.
 
     Args:
-        results: The studies by rate of change ε; the first strategy of each study is
-            event-triggered.
-        periods: The period of R-GP-UCB by rate of change ε; every period is drawn as a vertical
-            line.
+        results: For each rate of change ε, a study whose first strategy is event-triggered.
+        periods: For each rate of change ε, the reset period of R-GP-UCB, drawn as a vertical line.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw on instead of a new figure; their figure is returned.
+        ax: Axes for the histogram, instead of a new figure; the figure of these axes is returned.
 
     Raises:
         ValueError: If both ``path`` and ``ax`` are given.
@@ -371,7 +370,7 @@ def plot_simple_regret(
     Args:
         result: A diagnosed study.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw simple regret over time on; their figure is returned.
+        ax: Axes for the plot of simple regret over time; the figure of these axes is returned.
 
     Raises:
         ValueError: If the study was not diagnosed, or both ``path`` and ``ax`` are given.

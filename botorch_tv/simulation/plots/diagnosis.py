@@ -53,7 +53,7 @@ def plot_calibration(
         result: A diagnosed study.
         path: Where to write the figure; its extension selects the format.
         level: Nominal level, in (0, 1), of the bands whose calibration is plotted over time.
-        ax: Axes to draw the diagram of the objective on; their figure is returned.
+        ax: Axes for the reliability diagram of the objective; the figure of these axes is returned.
 
     Raises:
         ValueError: If the study was not diagnosed, the level lies outside (0, 1), or both ``path``
@@ -130,19 +130,20 @@ def plot_triggers(
 
     For the choice of every round, the upper panel shows the mean, the trigger's band, the objective
     and the observation, in the units of y. The lower panel shows y − mean divided by half the width
-    of the trigger's band. A triggered reset is a dot beyond ± 1; the line from 0 to the dot is
-    divided into model error and noise.
+    of the trigger's band. In the lower panel, a triggered reset is a dot above 1 or below -1; the
+    line from 0 to the dot is divided into the model's error and the noise.
 
     Args:
         result: A diagnosed study.
-        strategy: Label of a strategy with a trigger; by default the first such strategy.
+        strategy: Label of a strategy with a trigger; by default the first strategy with a trigger.
         trial: Number of the trial; by default a trial with the typical number of resets.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw the upper panel on; their figure is returned.
+        ax: Axes for the upper panel of the plot; the figure of these axes is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, has no such strategy or trial, or both
-            ``path`` and ``ax`` are given.
+        ValueError: If the study was not diagnosed, ``strategy`` is not a strategy with a trigger,
+            or both ``path`` and ``ax`` are given.
+        KeyError: If the study has no trial with this number.
     """
     data = result.data
     armed = with_trigger(data)

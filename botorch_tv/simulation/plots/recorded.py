@@ -56,14 +56,15 @@ def plot_prediction_error(
         names: Names of the coordinates.
         aspect: Length of a vertical unit divided by the length of a horizontal unit;
             1 / cos(latitude) for degrees of latitude and longitude.
-        ax: Axes for the map of a single strategy; or for the curves of all strategies, if the arms
-            have one coordinate. Their figure is returned.
+        ax: Axes for the map of a single strategy. If the arms have one coordinate, the curves of
+            all strategies are drawn on ``ax``. The figure of these axes is returned.
         strategy: Label of the only strategy to draw. By default all strategies are drawn, but a map
             on ``ax`` shows the best strategy.
 
     Raises:
-        ValueError: If the study did not record prediction errors, its arms have more than two
-            coordinates, there is no such strategy, or both ``path`` and ``ax`` are given.
+        ValueError: If the study did not record prediction errors, the arms have more than two
+            coordinates, the study has no strategy with the label ``strategy``, or both ``path`` and
+            ``ax`` are given.
     """
     places = np.asarray(result.prediction_error[PLACE].values, dtype=np.float64)
     require(
@@ -108,7 +109,7 @@ def plot_prediction_error(
 
 
 def arrangement(maps: int) -> tuple[int, int]:
-    """Number of rows and number of columns for a number of maps; rows are about equally full."""
+    """Two numbers for a figure of several maps: the number of rows, and the number of columns."""
     rows = -(-maps // ABREAST)
     return rows, -(-maps // rows)
 
@@ -120,8 +121,9 @@ def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | N
         places: Horizontal and vertical coordinates, `arms x 2`.
 
     Returns:
-        The horizontal and vertical coordinates, both increasing, and the index of the arm at each
-        lattice point, `vertical x horizontal`; None if the arms form no lattice.
+        Three arrays: the horizontal coordinates, increasing; the vertical coordinates, increasing;
+        and the index of the arm at each lattice point, `vertical x horizontal`. None if the arms
+        form no lattice.
     """
     xs, column = np.unique(places[:, 0], return_inverse=True)
     ys, row = np.unique(places[:, 1], return_inverse=True)
@@ -208,16 +210,17 @@ def plot_weights(
 
     Args:
         result: A study with ``record=(Weights(),)``.
-        strategy: Label of a strategy with the recorded bank (candidate models); by default the
-            first such strategy.
-        trial: Number of the trial; by default the mean over all trials, and the band between their
-            quartiles.
+        strategy: Label of a strategy that uses the recorded bank (the candidate models); by default
+            the first strategy that uses this bank.
+        trial: Number of the trial to plot. By default the plot shows the mean over all trials, and
+            a band between the quartiles over trials.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes to draw the weights of rates on; their figure is returned.
+        ax: Axes for the weights of the rates of change; the figure of these axes is returned.
 
     Raises:
-        ValueError: If weights were not recorded, there is no such strategy or trial, or both
-            ``path`` and ``ax`` are given.
+        ValueError: If weights were not recorded, ``strategy`` does not use the recorded bank, or
+            both ``path`` and ``ax`` are given.
+        KeyError: If the study has no trial with this number.
     """
     data = result.data
     require(
@@ -254,7 +257,7 @@ def plot_weights(
     figure.suptitle(title, x=0.01, ha="left", fontsize=11.5)
     caption = "One trial." if trial is None else f"Trial {trial}."
     if own.sizes["trial"] > 1:
-        caption = f"Mean of {own.sizes['trial']:,} trials, and the middle half of them."
+        caption = f"Mean of {own.sizes['trial']:,} trials; bands: between the quartiles."
     caption += " Rates and hazards count per median time between measurements."
     return written(figure, path, caption)
 

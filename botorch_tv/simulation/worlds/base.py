@@ -33,7 +33,7 @@ class Objective(ABC):
                 `trials x q x d`.
 
         Returns:
-            `trials` or `trials x q`.
+            The values, `trials` or `trials x q`.
         """
 
     @abstractmethod
@@ -113,14 +113,15 @@ class World(ABC):
         """The objectives of rounds 1, 2, ...
 
         Args:
-            stream: Random numbers of the trials, with their dtype and device.
+            stream: Random numbers for the trials; ``stream.dtype`` and ``stream.device`` also apply
+                to the result.
 
         Yields:
             The objectives of all trials in one round. A request for the objectives of the next
             round may overwrite the objectives of this round.
 
         Raises:
-            ValueError: If the world has no objectives for these trials.
+            ValueError: If the world has no objectives for the trials of ``stream``.
         """
 
     def opening(self, stream: Stream) -> Tensor | None:
@@ -143,7 +144,7 @@ class World(ABC):
 
 
 def arguments_shown(made: object) -> str:
-    """Text for an object: its type and its public attributes, most of which are its arguments."""
+    """Text for an object: the type, and the names and values of public attributes."""
     parts = {
         name: describe_kernel(value)
         if isinstance(value, Kernel)
@@ -173,7 +174,8 @@ class GridWorld(World):
         """The objective of every trial in rounds 1, 2, ...
 
         Args:
-            stream: Random numbers of the trials, with their dtype and device.
+            stream: Random numbers for the trials; ``stream.dtype`` and ``stream.device`` also apply
+                to the result.
 
         Yields:
             Noiseless values on all arms, `trials x M`, in memory that the next round may overwrite.
@@ -185,8 +187,8 @@ class GridWorld(World):
     def look(self, rounds: int, trials: int = 1, seed: int = 0) -> xr.DataArray:
         """The noiseless objective of some trials, for inspection.
 
-        Up to rounding, trial i has the same objective here and in every study of this world with
-        this seed on a CPU, whatever the strategies of the study.
+        Up to rounding, trial i has the same objective as trial i of every study of this world with
+        this seed on a CPU; the strategies of the study do not matter.
 
             >>> shown = world.look(rounds=100, trials=3)
             >>> shown.sel(trial=0, round=[1, 10, 100]).plot.line(x="x1")

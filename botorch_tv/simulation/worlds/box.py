@@ -199,7 +199,7 @@ class Played(TypedDict, total=False):
 
 
 class PeaksWorld(World, Generic[Landscape]):
-    """One landscape per trial, which changes at regular intervals and is constant in between.
+    """One landscape per trial; a landscape changes after every ``period`` rounds.
 
     The domain is the unit cube; its points are scaled to the coordinates of the landscape. Values
     are maximised. Regret is the difference from the highest peak, whose height the benchmark

@@ -63,7 +63,8 @@ class DrawnWorld(GridWorld):
         """The functions of every trial, in the order in which :meth:`rounds` uses them.
 
         Args:
-            stream: Random numbers of the trials, with their dtype and device.
+            stream: Random numbers for the trials; ``stream.dtype`` and ``stream.device`` also apply
+                to the result.
         """
         return [functions.draw(self.domain, stream) for functions in self.functions]
 
@@ -95,8 +96,8 @@ class AbruptWorld(DrawnWorld):
     Args:
         domain: The arms.
         functions: One distribution for all functions, or a list with a distribution for each.
-        changes: The first rounds of f2, f3, ..., in increasing order. Rounds count from 1, so each
-            number is at least 2. [W22] uses (100, 200).
+        changes: The rounds in which f2, f3, ... begin, in increasing order. Rounds count from 1, so
+            ``changes`` contains no number below 2. [W22] uses (100, 200).
         noise: Variance of the observation noise.
 
     Raises:
@@ -130,17 +131,19 @@ class AbruptWorld(DrawnWorld):
 
 
 class DriftWorld(DrawnWorld):
-    """f_t = f1 + (f2 - f1) t / T, [W22] §7, or a sequence of such linear legs, [W22] §E.
+    """f_t = f1 + (f2 - f1) t / T, [W22] §7, or several linear pieces of this form, [W22] §E.
 
-    L legs join functions 0, 1, ..., L. With p = L t / T, the objective of round t interpolates
-    linearly between functions ⌊p⌋ and ⌊p⌋ + 1, at the fraction p - ⌊p⌋. The objective of the last
-    round, f_T, is therefore function L, and f_1 is close to function 0.
+    The functions 0, 1, ..., L are joined by L linear pieces, called legs. With p = L t / T, the
+    objective of round t interpolates linearly between functions ⌊p⌋ and ⌊p⌋ + 1, at the fraction p
+    - ⌊p⌋. The objective of the last round, f_T, is therefore function L, and f_1 is close to
+    function 0.
 
     Args:
         domain: The arms.
         functions: One distribution for all functions, or a list with a distribution for each.
         horizon: Number of rounds T, at least 1; the world ends after round T. [W22] uses 500.
-        legs: Number L of linear legs between L + 1 functions. [W22] uses 1, and 2 in the appendix.
+        legs: Number L of linear pieces between L + 1 functions. [W22] uses one linear piece, and
+            two linear pieces in the appendix.
         noise: Variance of the observation noise.
 
     Attributes:
@@ -244,9 +247,9 @@ class SineWorld(GridWorld):
 
     Because the centers are evenly spaced, f is a wave that travels along the line at a constant
     speed. In a round the wave moves by ``frequency`` times the distance between neighbouring
-    centers. Because of the constant speed, a measurement becomes outdated at a constant rate. With
-    the ``frequency`` of [M], a window of two rounds works well, so this world does not test whether
-    a strategy detects outdated data.
+    centers. Because the wave has a constant speed, a measurement becomes outdated at a constant
+    rate. With the ``frequency`` of [M], a window of two rounds works well, so this world does not
+    test whether a strategy detects outdated data.
 
     Args:
         domain: The arms.
@@ -312,7 +315,8 @@ class FunctionDraw(NamedTuple):
 
     Attributes:
         values: Values on all arms, `trials x M`.
-        squared_norm: Squared norm in the kernel's function space, shape `trials`; None if unknown.
+        squared_norm: Squared norm of each function in the kernel's function space, shape `trials`;
+            None if unknown.
         weights: Weights a of f = Σ_m a_m k(·, x_m), `trials x M`; None if unknown.
     """
 
@@ -336,7 +340,8 @@ class FunctionDistribution(ABC):
 
         Args:
             domain: The arms.
-            stream: Random numbers of the trials, with their dtype and device.
+            stream: Random numbers for the trials; ``stream.dtype`` and ``stream.device`` also apply
+                to the result.
         """
 
 
@@ -361,7 +366,7 @@ class GaussianDraw(FunctionDistribution):
         return FunctionDraw(basis.expand(self.coordinates(basis, stream)))
 
     def basis(self, domain: Grid, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
-        """Features of the kernel over the arms.
+        """The features Φ of the kernel on the arms, with kernel matrix K = Φ Φᵀ.
 
         Args:
             domain: The arms.
@@ -395,7 +400,7 @@ class SmoothedDraw(GaussianDraw):
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
-        noise: Noise variance λ that the fit assumes, positive.
+        noise: Noise variance λ that the posterior mean assumes, positive.
 
     Raises:
         ValueError: If ``noise`` is not positive and finite.
@@ -456,8 +461,8 @@ class FixedFunctions(FunctionDistribution):
     """User-defined functions, which are the same in every study.
 
     Args:
-        values: Values on the arms: `M` for the same function in all trials, `trials x M` for a
-            function per trial.
+        values: Values on the arms. Shape `M` means that all trials have the same function; shape
+            `trials x M` means that each trial has its own function.
     """
 
     fresh = False

@@ -37,7 +37,7 @@ strategy."""
 
 
 class PanelWorld(GridWorld):
-    """Readings of many arms: the first rows train a model, the others are replayed, [B16] §5.2.
+    """Readings of many arms: the first rows train a model, the later rows are replayed, [B16] §5.2.
 
     All readings are scaled to (reading - mean) / scale, where mean and scale (the standard
     deviation) are those of the training rows. The training rows also determine the model: the
@@ -53,9 +53,9 @@ class PanelWorld(GridWorld):
     Each row is a round, and all rounds are assumed to have the same length; unevenly spaced times
     in a panel cause a warning.
 
-    Missing readings are NaN. The covariance of two arms uses the rows with readings of both. If an
-    arm has no reading in a test row, the objective at the arm has its previous value, and playing
-    the arm yields no observation.
+    Missing readings are NaN. The covariance of two arms uses the rows with readings of both arms.
+    If an arm has no reading in a test row, the objective at this arm stays at the previous reading
+    of the arm, and playing the arm yields no observation.
 
     Args:
         values: A panel, or readings of shape `rounds x arms`, NaN for missing readings.
@@ -67,14 +67,15 @@ class PanelWorld(GridWorld):
         noise_share: Noise variance of the model, divided by the variance of the training rows.
         groups: Number of consecutive training rows in a group, such as the rows of a day; the fit
             of ε treats groups as independent. By default all rows are in the same group.
-        observation_noise: Variance of the noise that is added to the readings that strategies
-            observe, in squared units of the objective. The noise variance for strategies is
+        observation_noise: Variance of the noise that is added to every reading before a strategy
+            observes it, in squared units of the objective. The noise variance for strategies is
             ``model_noise`` plus ``observation_noise``.
         first_arm: The first arm of every strategy. ``"random"`` draws an arm per trial; ``"each"``
-            starts trial i at arm i, cyclically; an integer is the index of the arm in all trials;
-            with None strategies choose their first arm. If there is no observation noise and the
-            strategies use no random numbers, trials with the same first arm are identical; then use
-            ``"each"`` and as many trials as arms, so that no trial is counted twice.
+            starts trial i at arm i, cyclically; an integer is the index of the arm in all trials.
+            If ``first_arm`` is None, strategies choose their first arm. If there is no observation
+            noise and the strategies use no random numbers, trials with the same first arm are
+            identical; then use ``"each"`` and as many trials as arms, so that no trial is counted
+            twice.
         coordinates: Positions of the arms, `arms x d`; by default the positions in the panel, or
             0, 1, 2, ....
 
@@ -86,9 +87,9 @@ class PanelWorld(GridWorld):
         mean: The mean that was subtracted from the readings: a scalar, or a mean per arm, `arms`.
         scale: Divisor of the readings.
         training: The scaled training rows, `train x arms`, float64, NaN for missing readings.
-        objective: The scaled test rows, gaps filled, `horizon x arms`, float64.
-        measured: Whether each value of ``objective`` is a reading of its row, and not filled in,
-            bool, `horizon x arms`.
+        objective: The scaled test rows with filled gaps, `horizon x arms`, float64.
+        measured: Bool, `horizon x arms`: True for every reading in ``objective``, False for every
+            filled gap.
         horizon: Number of test rows.
         noise: Variance of the noise added to readings, 0 unless ``observation_noise`` is given.
 
