@@ -78,11 +78,11 @@ class PhasedElimination(KernelStrategy):
 
         mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 
-    Only the summary and the introduction of the paper were available. These two parts describe
-    restarts, phases and the random order, but give no constants. The lengths of phases and the rule
-    of elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree with the code of these
-    authors; see :func:`phase_lengths`. We assume that R-PERP divides a period into phases as BPE
-    divides its horizon. This strategy is for grids only.
+    Only the summary and the introduction of the paper were available. The summary and the
+    introduction describe restarts, phases and the random order, but give no constants. The lengths
+    of phases and the rule of elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree
+    with the code of these authors; see :func:`phase_lengths`. We assume that R-PERP divides a
+    period into phases as BPE divides its horizon. This strategy is for grids only.
 
     Args:
         width: The confidence schedule sqrt(beta_t); it must not use an information gain.

@@ -59,7 +59,7 @@ class SlicedFunction(SearchedFunction):
 
     Attributes:
         starts: A copy of the given starting points, `n x d`. Regret depends on the starting points,
-            so the starting points are part of a study's identity.
+            so studies with different starting points are different studies.
 
     Raises:
         ValueError: If a parameter is out of range, or ``function`` has fewer than two coordinates,
@@ -180,7 +180,8 @@ def sliced_suite(
     is a guess. Results may therefore differ from the results of the W-DBO paper.
 
     In the paper, a run lasts 600 seconds of wall time, so slower algorithms make fewer
-    measurements. In a study, time counts rounds, whatever their wall time.
+    measurements. In this library, time is counted in rounds, and the wall time of a round has no
+    effect.
 
     Args:
         horizon: End of the range of times, [0, horizon].
