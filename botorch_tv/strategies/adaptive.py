@@ -103,7 +103,7 @@ class Adaptive(ProcessStrategy):
     a run that takes hours. Predictions are the mean and the variance of the mixture of all
     candidate models; a sample is drawn from a randomly chosen candidate model.
 
-    Like every strategy this class refuses an observation earlier than the newest observation;
+    Like every strategy, this class refuses an observation earlier than the newest observation;
     :class:`Loop` accepts such an observation and replays its log. The class refuses
     ``tell(noise=)``: the posterior averages over scales of y, and a noise variance in units of y
     would be a different noise ratio for every scale. ``init`` takes float64 only, and domains of up
@@ -318,10 +318,10 @@ class Adaptive(ProcessStrategy):
     ) -> str:
         """A summary of the posterior as text, in the units of the data.
 
-        The summary states the probability of drift with the half-life of the correlation, the
-        newest change point, and estimates of signal, lengthscale and noise. If a probability is
-        below 0.95, the summary also states the prior probability. If an estimate is the smallest or
-        the largest candidate value of the bank, the summary adds "or less" or "or more" to the
+        The summary states the probability of drift, the half-life of the correlation, the newest
+        change point, and estimates of signal, lengthscale and noise. If a probability is below
+        0.95, the summary also states the prior probability. If an estimate is the smallest or the
+        largest candidate value of the bank, the summary adds "or less" or "or more" to the
         estimate.
 
         Args:
@@ -423,7 +423,7 @@ class Adaptive(ProcessStrategy):
         return 1 - values.count(0.0) / len(values)
 
     def marginals(self, state: State) -> dict[str, Tensor]:
-        """Posterior weights of lengthscales, rates, hazards and noise ratios, `batch_shape x n`.
+        """Posterior weights of the candidate values of each parameter, `batch_shape x n` each.
 
         Args:
             state: The current state.

@@ -235,8 +235,8 @@ class Box(Domain):
             :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
             a time.
         context_dim: Number c of context coordinates, such as the weather, which are given before
-            each round and not chosen. In the input of the kernel the context coordinates follow the
-            d coordinates of the box. ``ask(context=...)`` requires the context.
+            each round and not chosen. In the input of the kernel, the context coordinates follow
+            the d coordinates of the box. ``ask(context=...)`` requires the context.
         search: The method that maximises acquisition functions. The default is the gradient ascent
             :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
@@ -303,7 +303,7 @@ class Box(Domain):
         Args:
             process: The process whose posterior is computed.
             box_prior: The prior on this box.
-            tolerance: Largest error of the features.
+            tolerance: Largest allowed error of the features.
             most: Largest number of features.
 
         Returns:
@@ -363,7 +363,7 @@ class Box(Domain):
     def by_unit(self, by: Tensor) -> Tensor:
         """Convert gradients in points of this box to gradients in points of the cube, `* x d`.
 
-        For an integer parameter the gradient of :meth:`Parameters.from_uniform` is used.
+        For an integer parameter, the gradient of :meth:`Parameters.from_uniform` is used.
 
         Args:
             by: Gradients with respect to points of this box, `* x d`.

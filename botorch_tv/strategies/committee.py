@@ -371,12 +371,12 @@ class BanditOverBandits(Committee):
     This is BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with
     Gaussian processes. Member p of P members has the weight s_p and is drawn with probability
     u_p = (1 - γ) s_p / Σ s + γ / P, where γ = min(1, sqrt(P ln P / ((e - 1) ceil(T / H)))). After a
-    block with total reward Q the weight of its member is multiplied by
+    block with total reward Q, the weight of its member is multiplied by
 
         exp(γ / (P u_p) (1/2 + Q / (2 H F + 4 R sqrt(H ln(T / sqrt(H)))))).
 
     The factor (1/2 + ...) lies in [0, 1] with high probability if |f| <= F and the noise is
-    R-sub-Gaussian. In the paper members forget everything when a block begins; here members may be
+    R-sub-Gaussian. In the paper, members forget everything when a block begins; here members may be
     any strategies.
 
     Args:

@@ -1,4 +1,4 @@
-"""Strategies with a given kernel, and :class:`GPStrategy`, which is composed of parts."""
+"""Strategies that take a kernel: their base class, and :class:`GPStrategy`."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ class GPStrategy(KernelStrategy):
     determines D and k~, the inflation determines N, and the retention selects the observations. The
     choice usually maximises mean(x) + sqrt(beta) sd(x). Arms whose scores lie within 1e-7 standard
     deviations of the highest score are tied; the tied arm with the lowest index is chosen. Without
-    data the choice is the first arm of a grid, or the centre of a box.
+    data, the choice is the first arm of a grid, or the centre of a box.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Kernel,

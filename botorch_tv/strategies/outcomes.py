@@ -130,7 +130,7 @@ class Success:
     def strict(self) -> Success:
         """A copy of this object that allows only points likelier to succeed than to fail.
 
-        If there are no such points, the copy allows the same points as this object.
+        If failure is likelier at every point, the copy allows the same points as this object.
         """
         other = copy.copy(self)
         if not self.fails:

@@ -360,7 +360,7 @@ class Space:
         return {name: axis.value(row[at]) for (name, axis), at in every}
 
     def rounded(self, X: Tensor) -> Tensor:
-        """Round points, `* x D`: each becomes the point of the nearest values of all parameters."""
+        """Round points, `* x D`: every parameter gets the allowed value nearest to the point."""
         rows = [self.point(self.params(point)) for point in X.reshape(-1, X.shape[-1])]
         return X.new_tensor(rows).view_as(X)
 

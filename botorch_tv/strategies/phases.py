@@ -39,9 +39,9 @@ class Phase(NamedTuple):
 def phase_lengths(period: int) -> tuple[int, ...]:
     """Lengths N_i of the phases in a period of H rounds.
 
-    N_0 = 1 and N_i = ceil(sqrt(H N_(i-1))); the last phase is shortened so that the sum is H. The
-    lengths N_i are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett, AISTATS 2022
-    (github.com/lizihan97/BPE), computed in integers.
+    N_0 = 1 and N_i = ceil(sqrt(H N_(i-1))); the last phase is shortened so that the lengths add up
+    to H. The lengths N_i are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett,
+    AISTATS 2022 (github.com/lizihan97/BPE), computed in integers.
 
     Args:
         period: Number of rounds H in a period.
@@ -69,12 +69,12 @@ class RandomOrder(Plain):
 class PhasedElimination(KernelStrategy):
     """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
 
-    This is phased elimination in random order, restarted every H rounds. At a restart everything is
-    forgotten and all arms become alive. A period of H rounds consists of phases. A phase has a plan
-    of N arms: each planned arm has the largest posterior variance among the arms alive, given the
-    arms planned before it. The planned arms are played in random order; otherwise a drift in time
-    could look like a slope in space. After a phase an arm stays alive if, given the observations of
-    this phase alone,
+    This is phased elimination in random order, restarted every H rounds. At a restart, everything
+    is forgotten and all arms become alive. A period of H rounds consists of phases. A phase has a
+    plan of N arms: each planned arm has the largest posterior variance among the arms alive, given
+    the arms planned before it. The planned arms are played in random order; otherwise a drift in
+    time could look like a slope in space. After a phase, an arm stays alive if, given the
+    observations of this phase alone,
 
         mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 

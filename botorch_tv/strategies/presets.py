@@ -167,8 +167,8 @@ def preset(
     a ``Raises`` section may follow the arguments. The function also takes ``**common`` with the
     keys of a ``TypedDict``, such as :class:`Common`. The decorator passes every key of the
     ``TypedDict`` to the function; if the caller gives no value for a key, the function receives the
-    default in ``ARGUMENTS``. An argument that is unknown, or missing without a default, raises a
-    ``TypeError``.
+    default in ``ARGUMENTS``. An unknown argument raises a ``TypeError``, and so does a missing
+    argument without a default.
 
     Args:
         names: Names of the preset, separated by commas; see :attr:`Preset.names`.
@@ -255,9 +255,9 @@ def gp_pi(
     """GP-PI, a baseline in [C17] §6: probability of improvement over an incumbent.
 
     Args:
-        incumbent: As for :func:`gp_ei`. With ``"posterior"`` the strategy seldom leaves the arm
-            that it plays first.
-        ties: As for :func:`gp_ei`.
+        incumbent: The value to improve on, as in :func:`gp_ei`. With ``"posterior"``, the strategy
+            seldom leaves the arm that it plays first.
+        ties: Which of several tying arms to play, as in :func:`gp_ei`.
     """
     return GPStrategy(
         exploration=ProbabilityOfImprovement(ties=ties, incumbent=incumbent), **common
@@ -310,7 +310,7 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
 def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
-    With ``width=Constant(beta)`` this is the algorithm of Mandl and Kekkonen (2026). The rule for
+    With ``width=Constant(beta)``, this is the algorithm of Mandl and Kekkonen (2026). The rule for
     beta of Mandl and Kekkonen is not implemented, because their paper was not available. In
     simulations with the settings of Figure 1 in their paper, the best beta was 6.36 for ε = 0.001,
     4.34 for ε = 0.01 and 2.12 for ε = 0.1. With ``ask(now=)`` and ``tell(time=)`` the covariance
@@ -395,7 +395,7 @@ def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
 def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
 
-    For the smaller σ̃ of Theorem 2 use ``replace(strategy, exploration=TightConfidence())``.
+    For the smaller σ̃ of Theorem 2, use ``replace(strategy, exploration=TightConfidence())``.
 
     Args:
         gamma: Factor by which the weight of an observation falls per round.
@@ -437,10 +437,10 @@ def et_gp_ucb(
             returns a bool tensor, `batch_shape`.
         confirm: After a first observation that contradicts the model, ``confirm`` further
             contradictions are needed before everything is forgotten. With ``confirm=0``, as in the
-            paper, the first contradiction causes a reset. With ``confirm=1`` a single wrong reading
-            causes no reset: this reading is set aside, and it is dropped if the next observation
-            agrees with the model. ``delta`` bounds false triggers for any ``confirm``, but a change
-            is detected ``confirm`` rounds later; see
+            paper, the first contradiction causes a reset. With ``confirm=1``, a single wrong
+            reading causes no reset: this reading is set aside, and it is dropped if the next
+            observation agrees with the model. ``delta`` bounds false triggers for any ``confirm``,
+            but a change is detected ``confirm`` rounds later; see
             :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
 
     Raises:
@@ -490,7 +490,7 @@ def pe_gp_ucb(
 ) -> PriorElimination:
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): selects among several rates of change.
 
-    For other priors use :class:`~botorch_tv.strategies.committee.PriorElimination`.
+    For other priors, use :class:`~botorch_tv.strategies.committee.PriorElimination`.
 
     Args:
         epsilons: Candidate rates of change ε.
@@ -658,8 +658,8 @@ def w_sparq_gp_ucb(
         inflate: Whether the noise variance of an answer or observation is σ² (1 + lag^alpha), as in
             [M] §2. If False, the noise variance is σ²; this is another interpretation of "standard
             GP-UCB" in [M] §3.3.
-        c_Q: As in :func:`sparq_gp_ucb`.
-        steps: As in :func:`sparq_gp_ucb`.
+        c_Q: Factor in the number of points; see :class:`~botorch_tv.experts.Refresh`.
+        steps: The method that draws the points; see :class:`~botorch_tv.experts.Refresh`.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
     return SparQ(

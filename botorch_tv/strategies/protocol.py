@@ -349,7 +349,7 @@ class Strategy(ABC):
             The points with their prediction, for :meth:`tell`.
 
         Raises:
-            InputDataError: If a point is outside the domain or the shape does not fit.
+            InputDataError: If a point is outside the domain, or the shape does not fit.
         """
         return self._suggestion_at(state, located(state, X, Size()).clone(), now)
 
@@ -450,11 +450,11 @@ class Strategy(ABC):
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
-        """Points that an expert should measure again, after :meth:`tell` and before :meth:`ask`.
+        """Points for an expert to measure again; call after :meth:`tell`, before :meth:`ask`.
 
         Args:
             state: The current state.
-            generator: As in :meth:`ask`.
+            generator: Source of random numbers, as in :meth:`ask`.
 
         Returns:
             The points of each trial; None if no consultation is due.
@@ -511,7 +511,8 @@ class Strategy(ABC):
                 mean - caution sd, or minimises mean + caution sd.
 
         Raises:
-            InputDataError: As :meth:`ask`.
+            InputDataError: If ``now`` lies before an observation, or the context does not fit the
+                domain.
             ValueError: If ``caution`` is negative or not finite.
         """
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
@@ -552,7 +553,7 @@ class Strategy(ABC):
             is differentiable in ``X``.
 
         Raises:
-            InputDataError: If a point is outside the domain or the shape does not fit.
+            InputDataError: If a point is outside the domain, or the shape does not fit.
         """
         shape, dims = state.time.shape, state.time.dim()
         lead = X.shape[: max(0, X.dim() - 2 - dims)]

@@ -95,7 +95,8 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
         size: Number of points to draw. Fewer points are drawn if there are fewer distinct choices,
             or if the covariance of the choices has a lower rank.
         draws: Random numbers of the trials.
-        steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
+        steps: Number of proposals of the swap chain, or ``"exact"``; see
+            :func:`~botorch_tv.experts.dpp.k_dpp`.
 
     Returns:
         Two tensors: the choices, `batch_shape x Q` (arms) or `batch_shape x Q x d` (points); and a
@@ -346,7 +347,7 @@ class SparQ(KernelStrategy):
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
-        """The points to ask the expert about, after :meth:`tell` and before :meth:`ask`.
+        """The points to ask the expert about; call after :meth:`tell` and before :meth:`ask`.
 
         A k-DPP of the kernel draws these points from the distinct points chosen so far. Here k is
         the smallest of three numbers: the number of distinct points, the numerical rank of their
@@ -354,7 +355,7 @@ class SparQ(KernelStrategy):
 
         Args:
             state: The current state.
-            generator: As in :meth:`Strategy.ask`.
+            generator: Source of random numbers, as in :meth:`Strategy.ask`.
 
         Returns:
             The points of each trial; None if no consultation is due.

@@ -63,7 +63,7 @@ class SlicedFunction(SearchedFunction):
 
     Raises:
         ValueError: If a parameter is out of range, or ``function`` has fewer than two coordinates,
-            coordinates that are not continuous, or constraints.
+            has coordinates that are not continuous, or has constraints.
         InputDataError: If ``starts`` are not points of the box.
     """
 
@@ -172,7 +172,7 @@ def sliced_suite(
 
     Each function has d + 1 coordinates; the last coordinate is time and runs through its range, as
     in appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
-    Optimization". Use a function in a study with ``BoxWorld(sliced_suite()["shekel"])``.
+    Optimization". For a study of a function, use the world ``BoxWorld(sliced_suite()["shekel"])``.
 
     Most settings come from other papers that quote appendix H: most dimensions, the share of noise,
     the boxes of Rastrigin, Ackley and Rosenbrock, and time as the last coordinate. The boxes of the
