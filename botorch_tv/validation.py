@@ -33,9 +33,9 @@ def refuse_masked(name: object, value: object, fix: str = MISSING) -> None:
     PyTorch ignores masks, and would use the number under the mask.
 
     Args:
-        name: Name of the argument in the error.
+        name: Name of the argument in the error message.
         value: The value, of any type.
-        fix: Text after "give" in the error.
+        fix: Text after "give" in the error message.
 
     Raises:
         InputDataError: If the value or an entry is masked.
@@ -56,11 +56,11 @@ def require_number(name: str, value: object, within: str, fix: str) -> float:
     """A plain number inside an interval.
 
     Args:
-        name: Name of the argument in the error.
+        name: Name of the argument in the error message.
         value: A number of Python or NumPy; bools and tensors are refused.
         within: The interval, such as ``"[0, 1]"`` or ``"(0, inf)"``; round brackets exclude the
             end.
-        fix: Advice at the end of the error.
+        fix: Advice at the end of the error message.
 
     Returns:
         The number as a Python int or float.
@@ -140,7 +140,7 @@ def settle_integer(part: object, name: str, least: int, fix: str) -> None:
 def largest(dtype: torch.dtype) -> float:
     """The largest number accepted as data: 1e150 in float64, 1e15 in float32.
 
-    The sum of the squares of 10⁸ numbers of this size is finite.
+    Within this limit, the sum of the squares of 10⁸ numbers is finite.
     """
     return float(10.0 ** math.floor(math.log10(torch.finfo(dtype).max) / 2 - 4))
 
@@ -158,8 +158,8 @@ def require_trials(
     Args:
         good: Whether each trial passes the check, `batch_shape`, bool.
         value: The values, `batch_shape`.
-        problem: Text after the value in the error.
-        fix: Advice at the end of the error.
+        problem: Text after the value in the error message.
+        fix: Advice at the end of the error message.
         limit: The limit of each value, `batch_shape`; printed after ``problem``.
     """
     if bool(good if good.dim() == 0 else good.all()):
@@ -202,7 +202,7 @@ UNIT_SYMBOLS = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d"}
 
 
 def span_text(length: float, unit: str) -> str:
-    """A span of time to three digits: ``46.6 h``, ``1 week``, ``3610 units of time``.
+    """A span of time as text, to three significant digits: ``46.6 h``, ``1 week``.
 
     Args:
         length: The length of the span.

@@ -33,9 +33,11 @@ class Aging(Declared):
         inflation: The inflation; its parameters are initial values.
         batch_shape: Batch shape of the parameters.
         priors: Priors by parameter name, None for no prior; other parameters have their declared
-            priors. A prior refers to the parameter with time in the unit of the inputs; for a
-            retained share, such as γ, to 1 - γ.
-        learn: Whether to learn the parameters; otherwise the inflation is fixed.
+            priors. A prior is a distribution of the parameter, with time in the unit of the inputs.
+            For a share that is retained per unit of time, such as γ, the prior is a distribution of
+            1 - γ.
+        learn: Whether the parameters of the inflation are learned; if False, they keep their
+            initial values.
 
     Raises:
         ValueError: If ``inflation`` is not an inflation, or not a function of its declared
@@ -88,8 +90,7 @@ class ExponentialAging(Aging):
         gamma: Initial value of the discount γ per unit of time.
         batch_shape: Batch shape of the parameter.
         discount_prior: Prior of 1 - γ, with time in the unit of the inputs; None for no prior. The
-            default is half-normal with scale 0.1, with time in the unit that :meth:`measure` sets
-            for learning.
+            default prior is half-normal with scale 0.1; its unit of time is set by :meth:`measure`.
 
     Raises:
         ValueError: If ``gamma`` lies outside [1e-6, 1].
@@ -115,8 +116,7 @@ class InjectionAging(Aging):
         batch_shape: Batch shape of the parameters.
         alpha_prior: Prior of α, None for no prior; half-normal with scale 2 by default.
         kappa_prior: Prior of κ, with time in the unit of the inputs; None for no prior. The default
-            is half-normal with scale 2, with time in the unit that :meth:`measure` sets for
-            learning.
+            prior is half-normal with scale 2; its unit of time is set by :meth:`measure`.
     """
 
     def __init__(
@@ -206,14 +206,15 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     There are three cases. For training data, the times and the given variances at lag 0 are stored
     here. For inputs that are not training data, the times come from these inputs. If a call passes
-    variances, they are used without aging.
+    variances, these variances are used unchanged.
 
     Args:
         aging: How noise grows with the lag.
         time_dim: Index of the column of time.
         batch_shape: Batch shape of the learned variance.
-        noise: The variance at lag 0 given for each training observation, `batch_shape x n`; NaN for
-            a row with the learned variance. None if all rows have the learned variance.
+        noise: The given noise variances of the training observations at lag 0, `batch_shape x n`.
+            NaN marks an observation with the learned variance; if None, all observations have the
+            learned variance.
         noise_prior: Prior of the learned variance, None for no prior; by default BoTorch's
             log-normal prior.
         noise_constraint: Bounds of the learned variance; None for BoTorch's bounds.
@@ -266,7 +267,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
 
     @property
     def fresh(self) -> Tensor:
-        """Variance of a new observation, learned or the mean given variance; `batch_shape x 1`."""
+        """The learned variance, or the mean of the given variances, `batch_shape x 1`."""
         return self.noise if self.learned else self.noise.mean(-1, keepdim=True)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> AgeNoise:
@@ -291,7 +292,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
                 without inputs refers to the training data, as in BoTorch's pathwise sampling and
                 cross-validation.
             shape: Shape of the observations, `... x n`.
-            noise: Variances of the observations, `... x n`; None to compute them by age.
+            noise: Variances of the observations, `... x n`; None to compute the variances from the
+                ages of the observations.
 
         Raises:
             InputDataError: If there are neither inputs nor training data.
@@ -327,7 +329,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         """Variances of the training data at ``now``, `... x n`.
 
         Args:
-            power: Exponent of the factor by which noise grows with the lag.
+            power: Power to which the growth factor of the noise is raised.
         """
         assert self.train_X is not None
         base = self.noise
@@ -348,7 +350,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         """Set the variances at lag 0 after new rows were added to the training data.
 
         Args:
-            before: The noise of the data without the new rows.
+            before: The noise of the training data before the new rows were added.
             inputs: All training inputs, `... x n x d`, the new rows last.
             X: The new inputs, `... x q x d`.
             noise: Variances of the new rows at lag 0, `... x q`; None for the variance
@@ -392,10 +394,10 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         time_dim: Index of the column of time, which input transforms must not change.
         now: The time at which lags are 0, a number or `batch_shape`; None for the time of the
             newest given input.
-        noise: The variance at lag 0 given for each training observation, `batch_shape x n`; NaN for
-            a row with the learned variance λ. If no row is NaN, the variance of a new observation
-            is the mean of the given variances. If None, all observations have the learned variance
-            λ.
+        noise: The given noise variances of the training observations at lag 0, `batch_shape x n`.
+            NaN marks an observation with the learned variance λ. If no entry is NaN, the variance
+            of a new observation is the mean of the given variances. If None, all observations have
+            the learned variance λ.
         batch_shape: Batch shape of the learned parameters.
         noise_prior: Prior of λ, None for no prior; by default BoTorch's log-normal prior.
         noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
@@ -458,7 +460,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         self.noise_covar.now = now
 
     def set_training_data(self, X: Tensor) -> None:
-        """Set the training inputs, for the given variances and for calls without inputs.
+        """Set the training inputs, to which given variances and calls without inputs refer.
 
         Args:
             X: Training inputs, `... x n x d`.

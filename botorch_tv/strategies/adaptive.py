@@ -1,4 +1,4 @@
-"""The adaptive strategy and its summary as text; it needs only a domain and a clock."""
+"""The adaptive strategy, which needs only a domain and a clock, and its summary as text."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ class Adaptive(ProcessStrategy):
     far from the measurements before it. The mean and the standard deviation of the first
     measurements, and the median time between them, are the units of all later computations, so y, x
     and time may be in any units. After 8, 16, 32, ... rounds the median time between measurements
-    is computed again. If this median has changed by more than a factor of three, all measurements
-    are processed again in the new unit of time. A short test run, with seconds between its
-    measurements, therefore does not determine the rates of a run that takes hours. Predictions are
-    the mean and the variance of the mixture of all candidate models; a sample is drawn from a
-    randomly chosen candidate model.
+    is computed again. If this median time differs from the unit of time by more than a factor of
+    three, the median time becomes the unit of time, and all measurements are processed again. A
+    short test run, with seconds between its measurements, therefore does not determine the rates of
+    a run that takes hours. Predictions are the mean and the variance of the mixture of all
+    candidate models; a sample is drawn from a randomly chosen candidate model.
 
-    Like every strategy this class refuses an observation earlier than the newest observation;
+    Like every strategy, this class refuses an observation earlier than the newest observation;
     :class:`Loop` accepts such an observation and replays its log. The class refuses
     ``tell(noise=)``: the posterior averages over scales of y, and a noise variance in units of y
     would be a different noise ratio for every scale. ``init`` takes float64 only, and domains of up
@@ -111,9 +111,9 @@ class Adaptive(ProcessStrategy):
 
     Args:
         bank: The candidate processes.
-        starts: Number of first measurements that determine the units. If these measurements all
-            have the same value, the strategy waits for a different value. Measurements at the same
-            time as the last of these measurements are also used.
+        starts: Number of first measurements that determine the units. If the first measurements all
+            have the same value, the strategy waits for a different value. Further measurements at
+            the time of measurement number ``starts`` are also used.
         width: The confidence schedule sqrt(beta_t).
         exploration: The rule that chooses from the posterior; upper confidence bounds by default.
         maximize: False to minimise. Predictions always have the sign and the units of y.
@@ -145,7 +145,7 @@ class Adaptive(ProcessStrategy):
 
     @functools.cached_property
     def process(self) -> Process:
-        """A process that inferences require; its kernel, noise and forgetting are not used."""
+        """A placeholder for inferences; its kernel, noise and forgetting are not used."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
             noise=1.0,
@@ -318,10 +318,11 @@ class Adaptive(ProcessStrategy):
     ) -> str:
         """A summary of the posterior as text, in the units of the data.
 
-        The summary states the probability of drift with the half-life of the correlation, the
-        newest change point, and estimates of signal, lengthscale and noise. A probability below
-        0.95 is followed by the prior probability. An estimate at the smallest or largest value of
-        the bank is followed by "or less" or "or more".
+        The summary states the probability of drift, the half-life of the correlation, the newest
+        change point, and estimates of signal, lengthscale and noise. If a probability is below
+        0.95, the summary also states the prior probability. If an estimate is the smallest or the
+        largest candidate value of the bank, the summary adds "or less" or "or more" to the
+        estimate.
 
         Args:
             state: The state of one trial.
@@ -349,8 +350,8 @@ class Adaptive(ProcessStrategy):
             value = float(log.y.tensor().flatten()[good][-1])
             return (
                 f"Initialising: all {number} observations equal {value:.6g}, so the signal sd "
-                "cannot be estimated. Suggestions fill the domain until two observations differ. "
-                "If all observations remain equal, check how y is measured."
+                "cannot be estimated. Suggestions are spread over the domain until y takes two "
+                "different values. If all observations remain equal, check how y is measured."
             )
         values = self.bank.values(state.domain.columns)
         shares = {name: share.flatten() for name, share in self.marginals(state).items()}
@@ -422,7 +423,7 @@ class Adaptive(ProcessStrategy):
         return 1 - values.count(0.0) / len(values)
 
     def marginals(self, state: State) -> dict[str, Tensor]:
-        """Posterior weights of lengthscales, rates, hazards and noise ratios, `batch_shape x n`.
+        """Posterior weights of the candidate values of each parameter, `batch_shape x n` each.
 
         Args:
             state: The current state.

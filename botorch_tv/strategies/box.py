@@ -34,7 +34,7 @@ class Parameters(Space, Mapping[str, Parameter]):
             ``(low, high)`` for a float.
 
     Attributes:
-        mixed: Whether any parameter is a choice.
+        mixed: Whether any parameter is a :class:`Choice`.
 
     Raises:
         InputDataError: If there are no parameters, a name is not a string, or the bounds of a
@@ -79,7 +79,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         Args:
             point: A value for each parameter.
             like: A tensor of any shape with the dtype and the device of the result.
-            name: Name of the point in messages of errors.
+            name: Name of the point in error messages.
 
         Raises:
             InputDataError: If parameters are missing or unknown, a value lies outside its range, or
@@ -97,8 +97,9 @@ class Parameters(Space, Mapping[str, Parameter]):
     def from_uniform(self, U: Tensor) -> Tensor:
         """Map coordinates to the cube, `* x d`, such that each integer is equally probable.
 
-        Rounding has gradient 0, which would stop every ascent. Therefore gradients are computed as
-        if integers were not rounded, up to a factor per parameter.
+        Rounding has gradient 0, which would stop every ascent. Therefore the gradient for an
+        integer parameter is defined as 1. This is the gradient of the map without rounding, up to a
+        constant factor.
 
         Args:
             U: Coordinates, `* x d`, from 0 to 1; each integer has an interval of the same length.
@@ -113,7 +114,9 @@ class Parameters(Space, Mapping[str, Parameter]):
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:
-        """Inverse of :meth:`from_uniform`, `* x d`; an integer becomes a point in its interval.
+        """The coordinates, `* x d`, that :meth:`from_uniform` maps to given points of the cube.
+
+        For an integer parameter, the coordinate lies in the interval of this integer.
 
         Args:
             X: Points of the cube, `* x d`.
@@ -226,14 +229,14 @@ class Box(Domain):
         bounds: Lower and upper corner as a tensor, `2 x d`, as in BoTorch; or a list of ranges,
             ``[(low, high), ...]``, which are converted to float64; or named parameters in their own
             units, ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers":
-            Integer(1, 8), "kind": Choice("a", "b")}``. With named parameters points lie in the unit
-            cube, and lengthscales are fractions of the ranges. ``parameters.named`` converts a
-            point of the cube to named values, ``parameters.place`` converts back, and
+            Integer(1, 8), "kind": Choice("a", "b")}``. If the parameters are named, points lie in
+            the unit cube, and lengthscales are fractions of the ranges. ``parameters.named``
+            converts a point of the cube to named values, ``parameters.place`` converts back, and
             :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
             a time.
         context_dim: Number c of context coordinates, such as the weather, which are given before
-            each round and not chosen. In the input of the kernel the context coordinates follow the
-            d coordinates of the box. ``ask(context=...)`` requires the context.
+            each round and not chosen. In the input of the kernel, the context coordinates follow
+            the d coordinates of the box. ``ask(context=...)`` requires the context.
         search: The method that maximises acquisition functions. The default is the gradient ascent
             :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
@@ -270,8 +273,8 @@ class Box(Domain):
         elif self.parameters is not None:
             require(
                 search is None or (isinstance(search, MultiStart) and not self.parameters.mixed),
-                f"Box: search is {search!r}, but named parameters are searched by MultiStart, "
-                "or by a search of their own if there is a Choice; omit search, or give bounds as "
+                f"Box: search is {search!r}, but named parameters are searched by MultiStart or, "
+                "if a parameter is a Choice, by a built-in search; omit search, or give bounds as "
                 "a tensor 2 x d.",
             )
         self.search = MultiStart() if search is None else search
@@ -300,7 +303,7 @@ class Box(Domain):
         Args:
             process: The process whose posterior is computed.
             box_prior: The prior on this box.
-            tolerance: Largest error of the features.
+            tolerance: Largest allowed error of the features.
             most: Largest number of features.
 
         Returns:
@@ -360,7 +363,7 @@ class Box(Domain):
     def by_unit(self, by: Tensor) -> Tensor:
         """Convert gradients in points of this box to gradients in points of the cube, `* x d`.
 
-        For an integer parameter the gradient of :meth:`Parameters.from_uniform` is used.
+        For an integer parameter, the gradient of :meth:`Parameters.from_uniform` is used.
 
         Args:
             by: Gradients with respect to points of this box, `* x d`.
@@ -390,7 +393,7 @@ class Box(Domain):
 
         Args:
             X: Points, `* x d`.
-            name: Name of the points in messages of errors.
+            name: Name of the points in error messages.
 
         Raises:
             InputDataError: If a point lies outside the box or is not finite.

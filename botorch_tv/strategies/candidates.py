@@ -39,7 +39,7 @@ WATCHED = 2
 
 @dataclass(eq=False)
 class Decision:
-    """Everything that the choice of a round depends on.
+    """The data and settings with which an exploration chooses the point of a round.
 
     Attributes:
         inference: The inference, which computes the posterior.
@@ -62,7 +62,7 @@ class Decision:
     context: Tensor | None = None
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Suggestion:
-        """The choice of an exploration, with its prediction.
+        """The point or arm that an exploration chooses, with its prediction.
 
         Raises:
             InputDataError: If the exploration returns something other than a choice of this domain.
@@ -91,7 +91,7 @@ class Decision:
         return self.inference.joint(self.data, choice, self.present)
 
     def at(self, choice: Tensor) -> Suggestion:
-        """A suggestion of ``choice``, arms or points as in the log, with its prediction."""
+        """The suggestion to measure given arms or points ``choice``, with its prediction."""
         dims = self.present.now.dim()
         mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
@@ -208,7 +208,7 @@ class RoundCandidates(Candidates):
     """The candidates in a round, on any domain.
 
     Args:
-        decision: Everything that the choice of the round depends on.
+        decision: The data and settings of the choice in this round.
         draws: Random numbers.
         width: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
@@ -257,7 +257,7 @@ class RoundCandidates(Candidates):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """``sign`` times the largest of the values at which ``use`` is True; 0 if it is never True."""
+    """``sign`` times the largest entry of ``values`` where ``use`` is True; 0 if all are False."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
@@ -267,8 +267,8 @@ def checked_scores(values: Tensor, wanted: tuple[int, ...]) -> Tensor:
     if values.shape != wanted or not values.is_floating_point():
         raise InputDataError(
             f"a score is {values.dtype} of shape {tuple(values.shape)}, but scores must be "
-            f"floating-point numbers of the shape of the candidates, {tuple(wanted)}; give values "
-            "per trial the shape batch_shape x 1, which broadcasts with at.mean and at.sd."
+            f"floating-point numbers of the shape of the candidates, {tuple(wanted)}; reshape a "
+            "tensor with a value per trial to batch_shape x 1, to broadcast with at.mean and at.sd."
         )
     # The sum is NaN if a score is NaN, or if one score is infinity and another minus infinity.
     on_cpu = values.device.type == "cpu"
@@ -284,7 +284,7 @@ class ArmCandidates(RoundCandidates):
     """All arms of a grid, as candidates.
 
     Args:
-        decision: Everything that the choice of the round depends on.
+        decision: The data and settings of the choice in this round.
         draws: Random numbers.
         posterior: The posterior on all arms.
         drawn: Random numbers for the first sample, `batch_shape x p`; None to draw them on demand.
@@ -389,18 +389,19 @@ class BoxCandidates(RoundCandidates):
     """All points of a box; the posterior is computed only at points that are scored.
 
     Args:
-        decision: Everything that the choice of the round depends on.
+        decision: The data and settings of the choice in this round.
         draws: Random numbers.
         width: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
-        posterior: The posterior of every trial, with trials in one dimension. If the exploration
-            draws samples, the posterior contains a sample.
+        posterior: The posterior of every trial; a single dimension runs over the trials. If the
+            exploration draws samples, the posterior contains a sample.
         draw: Function that draws another sample of the objective, and returns the posterior with
             this sample.
 
     Attributes:
         context: Coordinates that are given, not chosen, `trials x c`; None without a context.
-        functions: The posteriors drawn so far in this round, each with its own sample.
+        functions: The posteriors used so far in this round, each with its own sample of the
+            objective.
     """
 
     def __init__(

@@ -47,11 +47,14 @@ def fingerprinted(text: str, part: object) -> str:
 
 
 def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
-    """The first component that differs between two strategies: a description by each strategy.
+    """Descriptions of the first component that differs between two strategies.
 
     Args:
         there: Components of the first strategy, as :func:`fingerprinted` returns them.
         here: Components of the second strategy, as :func:`fingerprinted` returns them.
+
+    Returns:
+        Two texts: the component in the first strategy, and the component in the second strategy.
     """
     pairs = zip_longest(there, here, fillvalue="")
     first, second = next(pair for pair in pairs if len(set(pair)) > 1)
@@ -88,7 +91,8 @@ def require_tensors(
     """Check that values are tensors of the shape, dtype and device of a state.
 
     Args:
-        like: A tensor of the state, of any shape; its device is required, and its dtype by default.
+        like: A tensor of the state, of any shape. Every value must be on the device of ``like``;
+            the default dtype is the dtype of ``like``.
         *rows: A tuple for each value: its name, the value, the required shape, and the required
             dtype (None for the default).
 
@@ -205,7 +209,7 @@ def located(state: State, X: Tensor, points: Size) -> Tensor:
         points: Shape of each trial's array of points, without the dimension d.
 
     Raises:
-        InputDataError: If the shape does not fit or a point is not in the domain.
+        InputDataError: If the shape does not fit, or a point is not in the domain.
     """
     wanted = (*state.data.time.shape, *points, state.domain.columns)
     require_tensors(state.data.prior.variance, ("X", X, wanted, None))

@@ -31,9 +31,9 @@ class Committee(Strategy):
 
     All members receive all observations. The member that :meth:`leading` selects makes predictions
     and recommendations. A suggestion contains the index of the member that made it. If a point was
-    chosen elsewhere, its suggestion names no member. All members learn from the observation of this
-    point, but the rule that selects a member only counts the round. :class:`Loop` and Optuna do not
-    store which member made a suggestion, so they refuse a committee.
+    chosen elsewhere, its suggestion names no member: all members learn from the observation, but
+    the rule that selects a member only counts the round. :class:`Loop` and Optuna do not store
+    which member made a suggestion, so they refuse a committee.
 
     Args:
         members: The strategies, which either all maximise or all minimise.
@@ -64,7 +64,7 @@ class Committee(Strategy):
 
     @abstractmethod
     def start(self, batch_shape: Size) -> Any:
-        """The rule's memory before the first round, as for :meth:`Part.init`.
+        """The initial memory of the rule that selects a member; see :meth:`Part.init`.
 
         Args:
             batch_shape: Shape of the trials.
@@ -82,7 +82,7 @@ class Committee(Strategy):
 
     @abstractmethod
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Any:
-        """The rule's memory after a round.
+        """The memory, after a round, of the rule that selects a member.
 
         Args:
             state: The state before the round.
@@ -261,7 +261,7 @@ def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
 
 
 class Record(NamedTuple):
-    """Sums of errors, half-widths and noise variances for each of P members, `batch_shape x P`."""
+    """Past rejections, and the sums that decide further rejections, each `batch_shape x P`."""
 
     rejected: Tensor
     """Whether a member is rejected, bool."""
@@ -279,24 +279,25 @@ class Record(NamedTuple):
 class PriorElimination(Committee):
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): select among several priors.
 
-    Each round follows the remaining member whose own choice has the highest upper bound. A member
-    is rejected when, over the n rounds in which it was followed,
+    Every member that is not rejected proposes a point, and the round uses the proposal with the
+    highest upper confidence bound. A member is rejected when, over the n rounds in which its
+    proposal was used,
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
 
-    If the confidence bands of a prior hold, Σ sqrt(beta) sd bounds the sum of the errors f - mean.
-    The second square root bounds the sum of the noise for all P members and all n, by a union bound
-    that fails with probability at most δ. The test above follows the summary in the paper's
-    introduction. The constants under the second square root are not from the paper, but derived for
-    this class. The last remaining member is never rejected.
+    If f lies within the confidence bands of a prior, Σ sqrt(beta) sd bounds |Σ (f - mean)|. The
+    second square root bounds the sum of the noise for all P members and all n, by a union bound
+    that fails with probability at most δ. The inequality that rejects a member follows the summary
+    in the paper's introduction. The constants under the second square root are not from the paper,
+    but derived for this class. The last remaining member is never rejected.
 
     Args:
         members: Strategies with different priors, exploring by upper confidence bounds.
-        delta: Bound δ on the probability that noise alone ever rejects a prior whose confidence
-            bands hold, in (0, 1).
+        delta: Upper bound δ, in (0, 1), on the probability that the noise causes the rejection of a
+            correct prior, that is, of a prior whose confidence bands always contain f.
 
     Raises:
-        ValueError: As for :class:`Committee`, or if ``delta`` lies outside (0, 1).
+        ValueError: If :class:`Committee` refuses the members, or ``delta`` lies outside (0, 1).
     """
 
     delta: float = 0.1
@@ -370,12 +371,12 @@ class BanditOverBandits(Committee):
     This is BOB of Cheung, Simchi-Levi, Zhu (AISTATS 2019), which Zhou and Shroff (2021) use with
     Gaussian processes. Member p of P members has the weight s_p and is drawn with probability
     u_p = (1 - γ) s_p / Σ s + γ / P, where γ = min(1, sqrt(P ln P / ((e - 1) ceil(T / H)))). After a
-    block with total reward Q the weight of its member is multiplied by
+    block with total reward Q, the weight of its member is multiplied by
 
         exp(γ / (P u_p) (1/2 + Q / (2 H F + 4 R sqrt(H ln(T / sqrt(H)))))).
 
     The factor (1/2 + ...) lies in [0, 1] with high probability if |f| <= F and the noise is
-    R-sub-Gaussian. In the paper members forget everything when a block begins; here members may be
+    R-sub-Gaussian. In the paper, members forget everything when a block begins; here members may be
     any strategies.
 
     Args:
@@ -388,7 +389,7 @@ class BanditOverBandits(Committee):
             member.
 
     Raises:
-        ValueError: As for :class:`Committee`, or if a number is out of range.
+        ValueError: If :class:`Committee` refuses the members, or a number is out of range.
     """
 
     block: int

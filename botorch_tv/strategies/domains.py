@@ -255,10 +255,10 @@ def require_grid(domain: Domain, name: str) -> None:
 
 
 def corners(name: str, bounds: object) -> Tensor:
-    """The corners of a box, `2 x d`, which may be given as ranges ``[(low, high), ...]``.
+    """The corners, `2 x d`, of a box that is given by corners or by ranges ``[(low, high), ...]``.
 
     Args:
-        name: Name of the argument in the error.
+        name: Name of the argument in the error message.
         bounds: Corners as a tensor, `2 x d`, or ranges, which are converted to float64. The list
             ``[(0, 5), (10, 50)]`` contains the ranges 0 to 5 and 10 to 50. The tensor ``[[0, 5],
             [10, 50]]`` contains two corners, of the ranges 0 to 10 and 5 to 50.

@@ -71,8 +71,9 @@ class RestartedExp3(KernelStrategy):
     exp(γ r / (K p_k)). The reward is (y - low) / (high - low), clipped to [0, 1]; when minimising,
     it is 1 minus this number. A failed measurement changes no weight. Choices ignore correlations
     between arms. Kernel and noise are used only for predictions, from the observations since the
-    restart. A suggestion of :meth:`suggestion_at` counts as drawn by this strategy, and p_k is
-    computed when its observation is added. For grids only.
+    restart. If a suggestion is from :meth:`suggestion_at`, its arm counts as drawn by this
+    strategy, and the probability p_k of the arm is computed when the observation is added. For
+    grids only.
 
     Args:
         period: Number Δ of rounds between restarts; :func:`botorch_tv.theory.rexp3_period` returns

@@ -1,4 +1,4 @@
-"""Strategies with a given kernel, and :class:`GPStrategy`, which is composed of parts."""
+"""Strategies that take a kernel: their base class, and :class:`GPStrategy`."""
 
 from __future__ import annotations
 
@@ -162,8 +162,8 @@ class KernelStrategy(ProcessStrategy):
 
         Args:
             domain: The domain.
-            prior: The prior on the domain. On a box, the type of the prior selects inference in
-                features or on points.
+            prior: The prior on the domain. On a box, the type of the prior decides whether
+                inference uses features or points.
         """
         on_grid, in_features, on_points = self._inferences
         if isinstance(prior, PointBasis):
@@ -279,7 +279,7 @@ class GPStrategy(KernelStrategy):
     determines D and k~, the inflation determines N, and the retention selects the observations. The
     choice usually maximises mean(x) + sqrt(beta) sd(x). Arms whose scores lie within 1e-7 standard
     deviations of the highest score are tied; the tied arm with the lowest index is chosen. Without
-    data the choice is the first arm of a grid, or the centre of a box.
+    data, the choice is the first arm of a grid, or the centre of a box.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Kernel,
@@ -299,10 +299,11 @@ class GPStrategy(KernelStrategy):
         inference: ``"features"`` factors the kernel once, and with constant noise each observation
             is a rank-one update. ``"exact"`` computes a regression on the log of observations in
             every round. ``"auto"`` is the faster of ``"features"`` and ``"exact"``; the choices are
-            the same. On a box features are approximate. :class:`~botorch_tv.strategies.Features`
-            bounds their error; a kernel that cannot meet the bound is refused. With features the
-            cost of a round does not grow with the number of rounds. If the kernel is learned, or an
-            expert's answers replace data, only ``"exact"`` is available.
+            the same. On a box, ``"features"`` is approximate, and
+            :class:`~botorch_tv.strategies.Features` sets the largest allowed error; a kernel that
+            cannot meet this error bound is refused. With ``"features"``, the cost of a round does
+            not grow with the number of rounds. If the kernel is learned, or an expert's answers
+            replace data, only ``"exact"`` is available.
         learning: Settings that say which hyperparameters are learned online, and when; only on
             boxes. If hyperparameters are learned, ``kernel``, ``noise`` and ``decay`` are their
             initial values. The guarantees of widths and triggers assume given hyperparameters, and

@@ -1,4 +1,4 @@
-"""Warnings if data, domains or clocks differ by orders of magnitude from a prior's assumptions.
+"""Warnings about data, domains and clocks that contradict a prior by orders of magnitude.
 
 Each warning is given once for a state and all states that follow from it.
 """
@@ -88,9 +88,9 @@ def warn_of_observation(
     about = "the prior mean is" if given is not None else "the mean of earlier observations is"
     _warn(
         f"an observation is {first:.4g}, but {about} {centre:.4g} and the standard deviation of "
-        f"kernel and noise is {sd:.2g}. With these values every choice is the same point: give "
-        'mean="estimated", and the outputscale of the kernel and the noise in the squared unit of '
-        "y; or standardise y."
+        f"kernel and noise is {sd:.2g}. With these values every choice is the same point: "
+        'standardise y, or give mean="estimated" and state the outputscale of the kernel and the '
+        "noise variance in the squared unit of y."
     )
 
 
@@ -115,8 +115,8 @@ def warn_of_domain(
         unrelated, share = _on_arms(prior)
     if unrelated or share < CONSTANT:
         flat = (
-            f"differences between points have {max(share, 0.0):.2g} of the variance of differences "
-            "between independent points, so functions are constant"
+            f"the variance of f(x) - f(x') is at most {max(share, 0.0):.2g} of the variance for "
+            "uncorrelated points x and x', so functions are constant"
         )
         _warn(
             f"{describe_kernel(kernel)} on {domain!r}: {unrelated or flat}. Give lengthscales in "
@@ -142,9 +142,9 @@ def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
             gap = times.diff(dim=-1)[tuple(whole.nonzero()[0])][-1].item()
             _warn(
                 f"observations are {gap:g} units of time apart, and {part!r} forgets everything "
-                "within that time. Give its parameter per unit of the clock that now= and time= "
-                "use (0.01 per hour is 0.01 / 3600 per second), or count time in the parameter's "
-                "unit."
+                "within that time. Give the parameters of this component per unit of the clock "
+                "that now= and time= use (0.01 per hour is 0.01 / 3600 per second), or count time "
+                "in the unit of these parameters."
             )
 
 

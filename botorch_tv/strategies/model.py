@@ -14,7 +14,7 @@ from botorch_tv.validation import require
 
 
 class StrategyModel(Model):  # type: ignore[misc]
-    """A strategy's posterior of f_now, including its decay, its aged noise and its resets.
+    """A strategy's posterior of f_now, with the effects of decay, aged noise and resets.
 
     Time is fixed, and ``X`` has the columns of the domain: `batch_shape x q x d` or, in acquisition
     functions, `b x batch_shape x q x d`. On a box the posterior is differentiable in ``X``, as

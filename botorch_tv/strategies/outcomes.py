@@ -1,10 +1,11 @@
 """The probability that a measurement succeeds, learned from successes and failures alone.
 
 A failed measurement gives no value of the objective. The cause of a failure may be the point, or
-the machine, which may fail from time to time at any point. Several hypotheses are weighted by how
-well each predicts every outcome from the earlier outcomes. A hypothesis states either that failures
-do not depend on the point, or that success is a Gaussian process over the domain with a given
-lengthscale. The hypotheses also differ in the rate of forgetting.
+the machine, which may fail from time to time at any point. Several hypotheses about failures are
+weighted by how well each predicts every outcome from the earlier outcomes. A hypothesis states
+either that failures do not depend on the point, or that success is a Gaussian process over the
+domain with a given lengthscale. The hypotheses about failures also differ in the rate at which old
+outcomes are forgotten.
 """
 
 from __future__ import annotations
@@ -57,16 +58,16 @@ class Success:
 
     Outcomes are labels ±1. Under each hypothesis the labels are a noisy Gaussian process with mean
     2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2) on
-    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. Some hypotheses omit the
-    term with LOCAL; under these hypotheses failures do not depend on the point. A measurement at a
-    point succeeds with probability (1 + mean) / 2.
+    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. In some hypotheses LOCAL
+    is replaced by 0, so failures do not depend on the point. A measurement at a point succeeds with
+    probability (1 + mean) / 2.
 
     Args:
         X: At least one measured point, without context, in order of time, `n x d`.
         ok: Whether the measurements succeeded, `n`, bool.
         time: Times of the measurements, `n`, float64.
         corners: Corners of the domain, `2 x d`.
-        now: The present, no earlier than the measurements.
+        now: The current time, no earlier than the times of the measurements.
     """
 
     def __init__(self, X: Tensor, ok: Tensor, time: Tensor, corners: Tensor, now: float) -> None:
@@ -129,7 +130,7 @@ class Success:
     def strict(self) -> Success:
         """A copy of this object that allows only points likelier to succeed than to fail.
 
-        If there are no such points, the copy allows the same points as this object.
+        If failure is likelier at every point, the copy allows the same points as this object.
         """
         other = copy.copy(self)
         if not self.fails:
@@ -153,10 +154,10 @@ def success(state: State, X: Tensor, ok: Tensor, time: Tensor, now: float) -> Su
 
     Args:
         state: A state of one trial.
-        X: As for :class:`Success`, `n x d`.
-        ok: As for :class:`Success`, `n`, bool.
-        time: As for :class:`Success`, `n`, float64.
-        now: The present.
+        X: At least one measured point, without context, in order of time, `n x d`.
+        ok: Whether the measurements succeeded, `n`, bool.
+        time: Times of the measurements, `n`, float64.
+        now: The current time, no earlier than the times of the measurements.
     """
     if bool(ok.all()):
         return None
@@ -171,7 +172,7 @@ def success(state: State, X: Tensor, ok: Tensor, time: Tensor, now: float) -> Su
 
 
 def avoiding(state: State, chance: Success | None) -> State:
-    """The state; on a box its search multiplies scores by the probability of success."""
+    """A state whose search on a box multiplies scores by the probability of success."""
     if chance is None or not isinstance(state.domain, Box):
         return state
     domain = copy.copy(state.domain)
@@ -181,11 +182,11 @@ def avoiding(state: State, chance: Success | None) -> State:
 
 @dataclass(frozen=True, eq=False)
 class Weighted(Search):
-    """A search for the highest product of score and probability of success, by another search.
+    """A search that maximises score times probability of success by means of another search.
 
-    From every score the lowest score among possible starting points is subtracted. The difference
-    is at least 0, so the product of difference and probability increases in both. Points that are
-    too unlikely to succeed rank behind all other points.
+    The lowest score among possible starting points is subtracted from every score, so all scores
+    are at least 0. Therefore a higher score and a higher probability of success both increase the
+    product. Points that are too unlikely to succeed rank behind all other points.
 
     Args:
         search: The other search.
@@ -250,8 +251,8 @@ def elsewhere(
 
     Args:
         strategy: The strategy that chooses.
-        state: The current state, of one trial.
-        now: The present, as in ``ask``.
+        state: The current state, for a single trial.
+        now: The current time, as in ``ask``.
         ask: Function that returns the strategy's choice.
         chance: The probability of success; None if nothing has failed.
     """
@@ -278,7 +279,7 @@ def recommended(
     Args:
         strategy: The strategy that predicts.
         state: A state of one trial.
-        now: The present, as in ``ask``.
+        now: The current time, as in ``ask``.
         context: The context, `c`.
         chance: The probability of success; None if nothing has failed.
     """
@@ -329,11 +330,12 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
 def as_if_measured(
     strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
-    """The state after an assumed observation: the worse of the predicted mean and ``limit``.
+    """The state after an assumed observation at a point.
 
-    If the strategy has no predictions yet, the assumed observation is ``limit``. Without
-    predictions and without a limit, the measurement counts as failed, because an invented value
-    must not determine the unit of y.
+    The assumed observation is the predicted mean or ``limit``, whichever is worse. If the strategy
+    has no predictions yet, the assumed observation is ``limit``. If there are neither predictions
+    nor a limit, the measurement counts as failed, because an invented value must not determine the
+    unit of y.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.

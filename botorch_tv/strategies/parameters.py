@@ -87,7 +87,7 @@ class BoxParameter:
         return torch.tensor(rows, dtype=torch.float64, device="cpu").view(number, self.columns)
 
     def unit(self, value: float) -> list[float]:
-        """The coordinates of a value in the parameter's columns of the unit cube.
+        """The coordinates in the unit cube that represent a value of this parameter.
 
         Args:
             value: The value.
@@ -154,8 +154,9 @@ class Float(BoxParameter):
         log: Whether the scale is logarithmic: 0.001 to 0.01 is then as far as 0.01 to 0.1.
 
     Raises:
-        ValueError: If ``high`` does not exceed ``low`` by more than 1e-5 of their size, a bound is
-            not finite, or ``low`` is not positive on a logarithmic scale.
+        ValueError: If ``high - low`` is at most 1e-5 of the larger absolute bound, a bound is not
+            finite, or ``low`` is not positive on a logarithmic scale. If the scale is logarithmic,
+            the logarithms of the bounds are compared.
 
     Example:
         >>> rate = Float(1e-5, 1e-1, log=True)
@@ -169,13 +170,14 @@ class Float(BoxParameter):
         low, high = self.scaled(self.low), self.scaled(self.high)
         require(
             high - low > 1e-5 * max(abs(low), abs(high)),
-            f"Float: low is {self.low!r} and high {self.high!r}, but high must exceed low by more "
-            "than 0.00001 of their size; subtract an offset from the parameter, or omit the "
-            "parameter if it is constant.",
+            f"Float: low is {self.low!r} and high {self.high!r}, but high must exceed low (if "
+            "log=True, log high must exceed log low) by more than 0.00001 of the larger absolute "
+            "value; subtract an offset from the parameter, or omit the parameter if it is "
+            "constant.",
         )
 
     def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value between ``low`` and ``high``, rounded to the number of digits that is stored.
+        """A value, rounded to the digits that are stored and clipped to [``low``, ``high``].
 
         Args:
             value: The value.
@@ -287,7 +289,7 @@ class Choice:
         return self.choices.index(value)
 
     def unit(self, value: Any) -> list[float]:
-        """The coordinates of a value in the parameter's columns of the unit cube.
+        """The coordinates in the unit cube that represent a value of this parameter.
 
         Args:
             value: The value, which must be among the choices.
@@ -319,7 +321,7 @@ Parameter = BoxParameter | Choice
 
 
 class Space:
-    """A list of named parameters, whose columns are joined.
+    """Several named parameters, each with columns of its own in a unit cube.
 
     Args:
         parameters: The parameters by name.
@@ -341,7 +343,10 @@ class Space:
         return sum(axis.columns for axis in self.axes)
 
     def covers(self, params: Mapping[str, Any]) -> bool:
-        """Whether each value lies in its parameter's range; other values have no distinct point."""
+        """Whether each value lies in its parameter's range.
+
+        A value outside the range would have the same point as the end of the range.
+        """
         return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
@@ -355,7 +360,7 @@ class Space:
         return {name: axis.value(row[at]) for (name, axis), at in every}
 
     def rounded(self, X: Tensor) -> Tensor:
-        """Round points, `* x D`: each becomes the point of the nearest values of all parameters."""
+        """Round points, `* x D`: every parameter gets the allowed value nearest to the point."""
         rows = [self.point(self.params(point)) for point in X.reshape(-1, X.shape[-1])]
         return X.new_tensor(rows).view_as(X)
 
@@ -432,7 +437,7 @@ class MixedSearch(Search):
         return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:
-        """Accept every box, because the box is always the unit cube of the space."""
+        """Accept every box; no check is needed, because the box is always a unit cube."""
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         observed = sought.observed

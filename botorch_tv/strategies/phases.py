@@ -39,9 +39,9 @@ class Phase(NamedTuple):
 def phase_lengths(period: int) -> tuple[int, ...]:
     """Lengths N_i of the phases in a period of H rounds.
 
-    N_0 = 1 and N_i = ceil(sqrt(H N_(i-1))); the last phase is shortened so that the sum is H. The
-    lengths N_i are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett, AISTATS 2022
-    (github.com/lizihan97/BPE), computed in integers.
+    N_0 = 1 and N_i = ceil(sqrt(H N_(i-1))); the last phase is shortened so that the lengths add up
+    to H. The lengths N_i are the batch sizes for ``B = 0`` in the code of BPE, Li and Scarlett,
+    AISTATS 2022 (github.com/lizihan97/BPE), computed in integers.
 
     Args:
         period: Number of rounds H in a period.
@@ -69,20 +69,20 @@ class RandomOrder(Plain):
 class PhasedElimination(KernelStrategy):
     """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
 
-    This is phased elimination in random order, restarted every H rounds. At a restart everything is
-    forgotten and all arms become alive. A period of H rounds consists of phases. A phase has a plan
-    of N arms: each planned arm has the largest posterior variance among the arms alive, given the
-    arms planned before it. The planned arms are played in random order; otherwise a drift in time
-    could look like a slope in space. After a phase an arm stays alive if, given the observations of
-    this phase alone,
+    This is phased elimination in random order, restarted every H rounds. At a restart, everything
+    is forgotten and all arms become alive. A period of H rounds consists of phases. A phase has a
+    plan of N arms: each planned arm has the largest posterior variance among the arms alive, given
+    the arms planned before it. The planned arms are played in random order; otherwise a drift in
+    time could look like a slope in space. After a phase, an arm stays alive if, given the
+    observations of this phase alone,
 
         mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 
-    Only the summary and the introduction of the paper were available. These two parts describe
-    restarts, phases and the random order, but give no constants. The lengths of phases and the rule
-    of elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree with the code of these
-    authors; see :func:`phase_lengths`. We assume that R-PERP divides a period into phases as BPE
-    divides its horizon. This strategy is for grids only.
+    Only the summary and the introduction of the paper were available. The summary and the
+    introduction describe restarts, phases and the random order, but give no constants. The lengths
+    of phases and the rule of elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree
+    with the code of these authors; see :func:`phase_lengths`. We assume that R-PERP divides a
+    period into phases as BPE divides its horizon. This strategy is for grids only.
 
     Args:
         width: The confidence schedule sqrt(beta_t); it must not use an information gain.

@@ -124,7 +124,7 @@ ARGUMENTS: dict[str, tuple[str, object]] = {
 
 
 class Modelled(TypedDict, total=False):
-    """Arguments of every preset with a given kernel."""
+    """Arguments shared by all presets that take a kernel."""
 
     kernel: Required[Kernel | Tensor]
     noise: Required[float]
@@ -134,7 +134,7 @@ class Modelled(TypedDict, total=False):
 
 
 class Common(Modelled, total=False):
-    """Arguments of presets with a confidence band."""
+    """Arguments shared by all presets that have a confidence band."""
 
     width: Width | None
 
@@ -163,16 +163,17 @@ def preset(
 ) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
     """A decorator that lists a preset, and adds shared arguments to its signature and docstring.
 
-    The decorated function takes its own arguments by name; in its docstring only ``Raises`` may
-    follow them. The function also takes ``**common`` with the keys of a ``TypedDict``, such as
-    :class:`Common`. The decorator passes all these keys to the function; if the caller gives no
-    value for a key, the function receives the default in ``ARGUMENTS``. An argument that is
-    unknown, or missing without a default, raises a ``TypeError``.
+    The decorated function takes its own arguments by name. In the docstring of this function, only
+    a ``Raises`` section may follow the arguments. The function also takes ``**common`` with the
+    keys of a ``TypedDict``, such as :class:`Common`. The decorator passes every key of the
+    ``TypedDict`` to the function; if the caller gives no value for a key, the function receives the
+    default in ``ARGUMENTS``. An unknown argument raises a ``TypeError``, and so does a missing
+    argument without a default.
 
     Args:
-        names: As :attr:`Preset.names`, separated by commas.
-        style: As :attr:`Preset.style`.
-        row: As :attr:`Preset.row`.
+        names: Names of the preset, separated by commas; see :attr:`Preset.names`.
+        style: Line style of the preset in plots; see :attr:`Preset.style`.
+        row: Row of the preset in the README's table; see :attr:`Preset.row`.
     """
 
     def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:
@@ -240,8 +241,8 @@ def gp_ei(
 
     Args:
         incumbent: The value to improve on. ``"posterior"`` is the best posterior mean at observed
-            points; it forgets old observations as the posterior does. ``"observed"`` is the best
-            observed value, which reproduces the paper's rankings on static functions.
+            points, so old observations lose influence as in the posterior. ``"observed"`` is the
+            best observed value, which reproduces the paper's rankings on static functions.
         ties: Which of several tying arms to play: the ``"first"``, or a ``"random"`` arm.
     """
     return GPStrategy(exploration=ExpectedImprovement(ties=ties, incumbent=incumbent), **common)
@@ -254,9 +255,9 @@ def gp_pi(
     """GP-PI, a baseline in [C17] §6: probability of improvement over an incumbent.
 
     Args:
-        incumbent: As for :func:`gp_ei`. With ``"posterior"`` the strategy seldom leaves the arm
-            that it plays first.
-        ties: As for :func:`gp_ei`.
+        incumbent: The value to improve on, as in :func:`gp_ei`. With ``"posterior"``, the strategy
+            seldom leaves the arm that it plays first.
+        ties: Which of several tying arms to play, as in :func:`gp_ei`.
     """
     return GPStrategy(
         exploration=ProbabilityOfImprovement(ties=ties, incumbent=incumbent), **common
@@ -309,7 +310,7 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
 def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> GPStrategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
-    With ``width=Constant(beta)`` this is the algorithm of Mandl and Kekkonen (2026). The rule for
+    With ``width=Constant(beta)``, this is the algorithm of Mandl and Kekkonen (2026). The rule for
     beta of Mandl and Kekkonen is not implemented, because their paper was not available. In
     simulations with the settings of Figure 1 in their paper, the best beta was 6.36 for ε = 0.001,
     4.34 for ε = 0.01 and 2.12 for ε = 0.1. With ``ask(now=)`` and ``tell(time=)`` the covariance
@@ -333,7 +334,7 @@ def tv_bayesopt(
     This implementation explores by upper confidence bounds.
 
     Args:
-        epsilon: Rate of change ε per unit of time, apart from the periodic changes.
+        epsilon: The objective's rate of change ε per unit of time, apart from the periodic changes.
         cycle: Length of a cycle, in units of time.
         cycle_lengthscale: Lengthscale within a cycle; see
             :class:`~botorch_tv.forgetting.PeriodicMarkov`.
@@ -350,13 +351,14 @@ def tv_bayesopt(
 def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> GPStrategy:
     """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
 
-    This is TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. BOLT, the successor
-    of W-DBO (arXiv:2501.18963), has another rule for the size of the data, which is not
-    implemented. The package of W-DBO's authors learns kernel, rate and noise in every round and
-    explores with beta = 0.2 d ln(2 n), where n is the number of observations in use.
+    This is TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. BOLT
+    (arXiv:2501.18963), the successor of W-DBO, decides in another way how many observations to
+    retain. BOLT is not implemented. The package of W-DBO's authors learns kernel, rate and noise in
+    every round and explores with beta = 0.2 d ln(2 n), where n is the number of observations in
+    use.
 
     Args:
-        epsilon: Rate of change ε per unit of time.
+        epsilon: The objective's rate of change ε per unit of time.
         alpha: Growth rate of the budget that limits the removal of observations; 0 removes no
             observation.
 
@@ -393,7 +395,7 @@ def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
 def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
 
-    For the smaller σ̃ of Theorem 2 use ``replace(strategy, exploration=TightConfidence())``.
+    For the smaller σ̃ of Theorem 2, use ``replace(strategy, exploration=TightConfidence())``.
 
     Args:
         gamma: Factor by which the weight of an observation falls per round.
@@ -431,13 +433,14 @@ def et_gp_ucb(
     Args:
         delta: Bound δ_B on the probability of a false trigger on a static objective.
         rule: The test of whether an observation contradicts the model; by default the paper's test.
-            The test returns a bool tensor, `batch_shape`; see
-            :func:`~botorch_tv.forgetting.prediction_error` for its arguments.
-        confirm: Number of contradictions that must follow the first before everything is forgotten.
-            With ``confirm=0``, as in the paper, the first contradiction causes a reset. With
-            ``confirm=1`` a single wrong reading causes no reset: this reading is set aside, and it
-            is dropped if the next observation agrees with the model. ``delta`` bounds false
-            triggers for any ``confirm``, but a change is detected ``confirm`` rounds later; see
+            The test takes the arguments of :func:`~botorch_tv.forgetting.prediction_error` and
+            returns a bool tensor, `batch_shape`.
+        confirm: After a first observation that contradicts the model, ``confirm`` further
+            contradictions are needed before everything is forgotten. With ``confirm=0``, as in the
+            paper, the first contradiction causes a reset. With ``confirm=1``, a single wrong
+            reading causes no reset: this reading is set aside, and it is dropped if the next
+            observation agrees with the model. ``delta`` bounds false triggers for any ``confirm``,
+            but a change is detected ``confirm`` rounds later; see
             :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
 
     Raises:
@@ -487,12 +490,12 @@ def pe_gp_ucb(
 ) -> PriorElimination:
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): selects among several rates of change.
 
-    For other priors use :class:`~botorch_tv.strategies.committee.PriorElimination`.
+    For other priors, use :class:`~botorch_tv.strategies.committee.PriorElimination`.
 
     Args:
         epsilons: Candidate rates of change ε.
-        delta: Bound on the probability that noise alone ever rejects a prior whose confidence bands
-            hold.
+        delta: Upper bound on the probability that the noise causes the rejection of a correct
+            prior, that is, of a prior whose confidence bands always contain the objective.
     """
     usual = with_width(common, Logarithmic())
     members = tuple(GPStrategy(decay=Markov(epsilon), **usual) for epsilon in epsilons)
@@ -613,11 +616,11 @@ def adaptive_gp_ucb(
 def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Bounded]) -> SparQ:
     """SparQ-GP-UCB, [M] Algorithm 1: after every round an expert measures some past points again.
 
-    Regression uses only the newest answers. The default width is
+    Predictions use only the newest answers of the expert. The default width is
     :class:`~botorch_tv.acquisition.Heteroscedastic`.
 
-    A round consists of the calls ``tell``, ``consult``, ``absorb`` and ``ask``. Without answers
-    ``ask`` warns and uses the data available; see :class:`~botorch_tv.experts.SparQ`.
+    A round consists of the calls ``tell``, ``consult``, ``absorb`` and ``ask``. If no answers are
+    absorbed, ``ask`` warns and uses the data available; see :class:`~botorch_tv.experts.SparQ`.
 
     Args:
         c_Q: Factor in the number of points; see :class:`~botorch_tv.experts.Refresh`.
@@ -653,10 +656,10 @@ def w_sparq_gp_ucb(
             windows; see :class:`~botorch_tv.experts.Windows`.
         alpha_tilde: See :class:`~botorch_tv.experts.Windows`.
         inflate: Whether the noise variance of an answer or observation is σ² (1 + lag^alpha), as in
-            [M] §2. If False the noise variance is σ², another interpretation of "standard GP-UCB"
-            in [M] §3.3.
-        c_Q: As in :func:`sparq_gp_ucb`.
-        steps: As in :func:`sparq_gp_ucb`.
+            [M] §2. If False, the noise variance is σ²; this is another interpretation of "standard
+            GP-UCB" in [M] §3.3.
+        c_Q: Factor in the number of points; see :class:`~botorch_tv.experts.Refresh`.
+        steps: The method that draws the points; see :class:`~botorch_tv.experts.Refresh`.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
     return SparQ(

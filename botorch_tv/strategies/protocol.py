@@ -149,8 +149,8 @@ class Strategy(ABC):
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         """Upper bound on how many numbers a trial has stored after ``horizon`` rounds.
 
-        A study derives from this upper bound how many trials run together. On a grid a trial stores
-        fewer numbers if arms are played repeatedly.
+        From this upper bound, a study derives the number of trials that run together. On a grid, a
+        trial stores fewer numbers if arms are played repeatedly.
 
         Args:
             state: Any state of this strategy.
@@ -191,8 +191,8 @@ class Strategy(ABC):
     def predicts(self, state: State) -> Tensor:
         """Whether predictions are available, `batch_shape`, bool.
 
-        With a given prior, predictions are always available. Without predictions ``mean`` and
-        ``sd`` of a suggestion are meaningless.
+        With a given prior, predictions are always available. If there are no predictions, ``mean``
+        and ``sd`` of a suggestion are meaningless.
 
         Args:
             state: The current state.
@@ -220,14 +220,15 @@ class Strategy(ABC):
         return f"Given: {self!r}."
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
-        """The smallest threshold on |y - mean| above which a trigger resets, `batch_shape`.
+        """The threshold on |y - mean| above which a trigger causes a reset, `batch_shape`.
 
         Args:
             state: The state that made the suggestion.
             suggestion: The point to measure, with its prediction.
 
         Returns:
-            The threshold, `batch_shape`; None if no rule of retention compares y with a threshold.
+            The threshold (the smallest of several), `batch_shape`; None if no rule of retention
+            compares y with a threshold.
         """
         return None
 
@@ -348,7 +349,7 @@ class Strategy(ABC):
             The points with their prediction, for :meth:`tell`.
 
         Raises:
-            InputDataError: If a point is outside the domain or the shape does not fit.
+            InputDataError: If a point is outside the domain, or the shape does not fit.
         """
         return self._suggestion_at(state, located(state, X, Size()).clone(), now)
 
@@ -377,8 +378,9 @@ class Strategy(ABC):
             y: The observations, `batch_shape`; a number if ``batch_shape=()``.
             time: Actual time of the measurements, a scalar or `batch_shape`; the suggestion's time
                 by default.
-            ok: Whether the measurement succeeded, bool, `batch_shape`; True by default. After a
-                failure the round counts, but nothing is learned from it, and y may be anything.
+            ok: Whether the measurement succeeded, bool, `batch_shape`; True by default. If a
+                measurement failed, the round is counted, but ``y`` is ignored and may have any
+                value.
             noise: Noise variance of this observation, positive, a scalar or `batch_shape`; by
                 default the strategy's noise variance.
             check: Whether to validate the values; the validation synchronises with the device.
@@ -448,11 +450,11 @@ class Strategy(ABC):
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
-        """Points that an expert should measure again, after :meth:`tell` and before :meth:`ask`.
+        """Points for an expert to measure again; call after :meth:`tell`, before :meth:`ask`.
 
         Args:
             state: The current state.
-            generator: As in :meth:`ask`.
+            generator: Source of random numbers, as in :meth:`ask`.
 
         Returns:
             The points of each trial; None if no consultation is due.
@@ -504,12 +506,13 @@ class Strategy(ABC):
         Args:
             state: The current state.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
-            context: Coordinates that are given, `batch_shape x c`, as in :meth:`ask`.
+            context: The context, `batch_shape x c`, as in :meth:`ask`.
             caution: Weight of the posterior standard deviation: the point maximises
                 mean - caution sd, or minimises mean + caution sd.
 
         Raises:
-            InputDataError: As :meth:`ask`.
+            InputDataError: If ``now`` lies before an observation, or the context does not fit the
+                domain.
             ValueError: If ``caution`` is negative or not finite.
         """
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
@@ -546,11 +549,11 @@ class Strategy(ABC):
             observation_noise: Whether to add the noise of a new observation.
 
         Returns:
-            A joint posterior over q points, batched over `e x batch_shape`; on a box differentiable
-            in ``X``.
+            A joint posterior over q points, batched over `e x batch_shape`. On a box, the posterior
+            is differentiable in ``X``.
 
         Raises:
-            InputDataError: If a point is outside the domain or the shape does not fit.
+            InputDataError: If a point is outside the domain, or the shape does not fit.
         """
         shape, dims = state.time.shape, state.time.dim()
         lead = X.shape[: max(0, X.dim() - 2 - dims)]
@@ -592,8 +595,8 @@ class Strategy(ABC):
 class Gaussian(MultivariateNormal):  # type: ignore[misc]
     """A multivariate normal without GPyTorch's lower limit of 1e-10 on variances.
 
-    With GPyTorch's limit, values of y that differ by millionths of their unit could not be
-    distinguished.
+    If values of y differ only by about 1e-6, their variance of about 1e-12 lies below GPyTorch's
+    lower limit.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Rounds of a strategy that predicts with a single process: retain, predict, explore, observe."""
+"""Rounds of a strategy that predicts with a single model: retain, predict, explore, observe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from botorch_tv.strategies.state import Info, State, Suggestion, Time, draws_fro
 
 
 class ProcessStrategy(Strategy):
-    """A strategy that predicts with a single process.
+    """A strategy that predicts with a single model, unlike a committee.
 
     ``ask`` applies the rules of retention, predicts and explores. ``tell`` checks and adds an
     observation, and applies the rules of retention again.
@@ -56,12 +56,12 @@ class ProcessStrategy(Strategy):
         return self._chosen(self.decision(state, now, context), draws)
 
     def decision(self, state: State, now: Time = None, context: Tensor | None = None) -> Decision:
-        """Everything that the choice of a round depends on.
+        """The data and settings with which the exploration chooses the point of a round.
 
         Args:
             state: The current state.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
-            context: Coordinates that are given, `batch_shape x c`, as in :meth:`ask`.
+            context: The context, `batch_shape x c`, as in :meth:`ask`.
         """
         if now is None:
             present = Present(state.data.time + self.step(state), state.data.time)
@@ -205,7 +205,7 @@ class ProcessStrategy(Strategy):
 
     @functools.cached_property
     def compares(self) -> bool:
-        """Whether a retention rule or the exploration may read an observation's prediction."""
+        """Whether a retention rule or the exploration may compare predictions with observations."""
         return self.process.reacts or type(self.exploration).update is not Part.update
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
@@ -275,8 +275,9 @@ def _watched(part: Part, method: str, log: Log) -> Any:
     pairs = zip(shown_to, before)
     if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs):
         raise InputDataError(
-            f"{type(part).__name__}.{method} of {part!r} writes into the tensors of its log, which "
-            "states share; compute without in-place operations, or on log.time.clone()."
+            f"{type(part).__name__}.{method} of {part!r} writes into the tensors of its log, but "
+            "states share these tensors; use no in-place operations, or copy a tensor "
+            "first, as in log.time.clone()."
         )
     return answer
 

@@ -95,7 +95,8 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
         size: Number of points to draw. Fewer points are drawn if there are fewer distinct choices,
             or if the covariance of the choices has a lower rank.
         draws: Random numbers of the trials.
-        steps: As in :func:`~botorch_tv.experts.dpp.k_dpp`.
+        steps: Number of proposals of the swap chain, or ``"exact"``; see
+            :func:`~botorch_tv.experts.dpp.k_dpp`.
 
     Returns:
         Two tensors: the choices, `batch_shape x Q` (arms) or `batch_shape x Q x d` (points); and a
@@ -134,9 +135,9 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
         batch_dims: Number of dimensions of the batch shape.
 
     Returns:
-        Two tensors `batch_shape x n`. First, whether a row differs from all earlier rows, bool.
-        Second, the indices of all rows, int64: rows that differ from all earlier rows come first,
-        then the other rows, both in ascending order.
+        Two tensors, `batch_shape x n`: a mask and row indices. The mask, bool, is True for rows
+        that differ from all earlier rows. The row indices, int64, list first the rows where the
+        mask is True and then the rows where the mask is False, both in ascending order.
     """
     key = choice if choice.dim() == batch_dims + 1 else _hashed(choice)
     # Sorting puts equal choices side by side, the oldest first.
@@ -263,17 +264,19 @@ class Refresh:
 class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
-    Regression uses the newest answers. If the expert was asked for these answers after round t,
-    regression also uses the observations of all rounds after t. The observations of round t and of
-    all earlier rounds are dropped; the points of these observations remain candidates for the next
-    consultation. The age of an answer or of an observation counts from its own time.
+    Predictions use the newest answers of the expert. If the question for the newest answers
+    followed round t, predictions also use the observations of all rounds after t. The observations
+    of round t and of all earlier rounds are dropped; the points of these observations remain
+    candidates for the next consultation. The age of an answer or of an observation counts from its
+    own time.
 
-    The expert may be slow: answers absorbed some rounds later have the time of the question, and
-    regression uses them with all later observations. The expert may answer only some of the points
-    (``ok``), and different points in each trial. A trial without any new answer continues with its
-    earlier answers and observations. :meth:`ask` issues an :class:`ExpertWarning` if an expert was
-    due after the newest round but no answers have been absorbed since then. The warning means that
-    :meth:`consult` and :meth:`absorb` were not called, or that the expert is slow or absent.
+    The expert may be slow. If answers are absorbed some rounds after the question, they count as
+    measured at the time of the question, and predictions use them together with all later
+    observations. The expert may answer only some of the points (argument ``ok`` of :meth:`absorb`),
+    and the answered points may differ between trials. A trial without any new answer continues with
+    its earlier answers and observations. :meth:`ask` issues an :class:`ExpertWarning` if an expert
+    was due after the newest round but no answers have been absorbed since then. The warning means
+    that :meth:`consult` and :meth:`absorb` were not called, or that the expert is slow or absent.
     ``warnings.simplefilter("ignore", ExpertWarning)`` silences the warning.
 
     Args:
@@ -306,7 +309,7 @@ class SparQ(KernelStrategy):
         return super()._initial(domain, basis, shape)
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """Inference by regression, because answers replace data.
+        """Inference by regression, because an expert's answers replace earlier observations.
 
         Args:
             domain: The domain.
@@ -344,7 +347,7 @@ class SparQ(KernelStrategy):
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
-        """The points to ask the expert about, after :meth:`tell` and before :meth:`ask`.
+        """The points to ask the expert about; call after :meth:`tell` and before :meth:`ask`.
 
         A k-DPP of the kernel draws these points from the distinct points chosen so far. Here k is
         the smallest of three numbers: the number of distinct points, the numerical rank of their
@@ -352,7 +355,7 @@ class SparQ(KernelStrategy):
 
         Args:
             state: The current state.
-            generator: As in :meth:`Strategy.ask`.
+            generator: Source of random numbers, as in :meth:`Strategy.ask`.
 
         Returns:
             The points of each trial; None if no consultation is due.

@@ -57,7 +57,8 @@ class ExpertData(NamedTuple):
         choice: The points in use: arms, `batch_shape x Q`, or points, `batch_shape x Q x d`.
         y: Answers, `batch_shape x Q`; 0 where there is no answer.
         noise: Noise variances of the answers, `batch_shape x Q`; infinite where there is no answer.
-        time: The time at which f had the answered values, `batch_shape`, float64.
+        time: The time to which the answers refer, `batch_shape`, float64: they are values of f at
+            this time.
         round: The round of the newest consultation that was answered.
         asked: Number of side queries since the newest observation, `batch_shape`, int64.
         unanswered: Number of points of the newest consultation that have no answer, `batch_shape`,
@@ -176,7 +177,7 @@ class Suggestion(NamedTuple):
 
 
 class Info(NamedTuple):
-    """The report of an added observation.
+    """What a strategy reports after it adds an observation.
 
     Attributes:
         reset: Whether earlier observations were forgotten, `batch_shape`, bool: because a period

@@ -145,7 +145,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
 
 class SearchedFunction(TimeVaryingTestFunction):
-    """A function that finds its optimum at a time by a numerical search, and then caches it."""
+    """A function that finds its optimum at a time by a numerical search and caches the result."""
 
     def optimizers_at(self, t: float) -> Tensor:
         time = self._times(t)

@@ -20,12 +20,12 @@ from botorch_tv.validation import require, require_number
 def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
     """The discrete-time form of ẋ = A x + B u if the input u is constant between samples.
 
-    The result has two items, the discrete-time A, `... x n x n`, and B, `... x n x m`. The
-    discrete-time A and B are blocks of the matrix exp([[A, B], [0, 0]] step).
+    The result has two items: the discrete-time A, `... x n x n`, and the discrete-time B,
+    `... x n x m`. The discrete-time A and B are blocks of the matrix exp([[A, B], [0, 0]] step).
 
     Args:
-        A: Matrix of the state, `... x n x n`.
-        B: Matrix of the input, `... x n x m`.
+        A: The matrix A, which multiplies the state x, `... x n x n`.
+        B: The matrix B, which multiplies the input u, `... x n x m`.
         step: Time between two samples, in seconds.
     """
     n, m = B.shape[-2:]
@@ -62,11 +62,11 @@ def average_cost(
     if x_0 is random, with mean 0 and covariance W.
 
     Args:
-        A: Matrix of the state, `... x n x n`.
-        B: Matrix of the input, `... x n x 1`.
+        A: The matrix A, which multiplies the state x, `... x n x n`.
+        B: The matrix B, which multiplies the input u, `... x n x 1`.
         gain: Gain of the feedback, `... x n`.
-        state_cost: Weights Q of the state, `n x n`.
-        force_cost: Weight r of the squared input.
+        state_cost: The matrix Q of the cost xᵀQx + r u², `n x n`.
+        force_cost: Weight r of the squared input u².
         noise: Covariance W of the noise, `n x n`.
 
     Returns:
@@ -89,10 +89,10 @@ def optimal_gain(A: Tensor, B: Tensor, state_cost: Tensor, force_cost: float) ->
     P is the solution of the Riccati equation.
 
     Args:
-        A: Matrix of the state, `n x n`.
-        B: Matrix of the input, `n x 1`.
-        state_cost: Weights Q of the state, `n x n`.
-        force_cost: Weight r of the squared input.
+        A: The matrix A, which multiplies the state x, `n x n`.
+        B: The matrix B, which multiplies the input u, `n x 1`.
+        state_cost: The matrix Q of the cost xᵀQx + r u², `n x n`.
+        force_cost: Weight r of the squared input u².
     """
     weight = np.array([[force_cost]])
     P = torch.from_numpy(solve_discrete_are(A.numpy(), B.numpy(), state_cost.numpy(), weight))
@@ -188,11 +188,12 @@ class CartPole(TimeVaryingTestFunction):
     The first four columns of X are the four gains, each divided by its scale in [ET]; the last
     column is time. In the scaled coordinates, lengthscales of a few units fit all gains. The cost
     is the long-run mean of xᵀQx + r u² for the linearised system under random disturbances, divided
-    by the best cost before the change of friction. A Lyapunov equation gives this long-run mean
-    exactly. The gain from the Riccati equation is the best gain, whatever the disturbance, so
-    regret is exact up to rounding. With the default system, the best gain lies inside the box
-    before and after the change. The best cost is 1 before the change and 2.18 after the change. The
-    gain that is best before the change of friction has the cost 2.81 after the change of friction.
+    by the best cost before the change of friction. The cost of a gain is computed exactly, from a
+    Lyapunov equation. The gain from the Riccati equation is the best gain, whatever the
+    disturbance, so regret is exact up to rounding. With the default system, the best gain lies
+    inside the box before and after the change. The best cost is 1 before the change and 2.18 after
+    the change. The gain that is best before the change of friction has the cost 2.81 after the
+    change of friction.
 
     The cost never exceeds ``limit``: gains that would cost more, or that let the pole fall, cost
     ``limit``. With the default system and limit, no gain in the box costs ``limit`` before the
@@ -201,7 +202,7 @@ class CartPole(TimeVaryingTestFunction):
     worse.
 
     Args:
-        system: The machine and its cost.
+        system: The parameters of the cart-pole, of its disturbances and of its cost.
         change: Time at which the friction of the bearing changes.
         factor: Friction of the bearing after the change, divided by its friction before; at least
             0.

@@ -48,8 +48,8 @@ class Orbit(Motion):
     c is the middle of the box, and r_j = reach · (upper_j − lower_j) / 2. The phases φ_j are chosen
     such that the path starts at the optimum of the static function, or at the nearest point that
     the path can reach. No coordinate moves faster than 4π r_j / period. The coordinates oscillate
-    at different rates, and the path closes after d periods. Within d periods, optimisation runs
-    that start at different times therefore optimise different functions.
+    at different rates, and the path closes after d periods. Therefore two optimisation runs
+    optimise different functions if they start at different times, less than d · ``period`` apart.
 
     Args:
         period: Period of the first coordinate.
@@ -237,9 +237,9 @@ class DriftingBranin(DriftingFunction):
     """Branin's function, whose minimum is 10 / (8π).
 
     The function is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so the function has a minimum of
-    value 10 / (8π) at every odd multiple x_1 of π. The minimum at (π, 2.275) follows the path;
-    other minima enter and leave the box. ``optimizers_at`` lists all minima inside the box; the
-    first is the minimum on the path.
+    value 10 / (8π) at every odd multiple x_1 of π. The minimum of the static function at (π, 2.275)
+    moves along the path ``motion``; other minima enter and leave the box. ``optimizers_at`` lists
+    all minima inside the box; the first is the minimum on the path ``motion``.
 
     Args:
         bounds: Bounds of the coordinates; [-5, 10] x [0, 15] by default.
@@ -265,9 +265,9 @@ class DriftingHartmann(DriftingFunction):
 
     The minimum over the cube is the minimum over all of space. Up to scale and offset, the function
     is minus a weighted sum of four bumps, whose centres lie in the cube. Each bump falls with the
-    distance from its centre in each coordinate. Therefore no point has a smaller value than the
-    projection of the point onto the cube. BoTorch states the minimum with five digits; here the
-    minimum has machine precision.
+    distance from its centre in each coordinate. Therefore a point outside the cube never has a
+    smaller value than its projection onto the cube. BoTorch states the minimum with five digits;
+    here the minimum has machine precision.
 
     Args:
         dim: The number d of coordinates: 3, 4 or 6.

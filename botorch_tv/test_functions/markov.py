@@ -100,7 +100,7 @@ class MarkovFunction(TimeVaryingTestFunction):
     Args:
         kernel: The kernel k: ``RBFKernel`` or ``MaternKernel`` (ν = 1.5 or 2.5), possibly in a
             ``ScaleKernel``.
-        epsilon: Rate of change ε per round, in [0, 1].
+        epsilon: Rate of change ε of the function per round, in [0, 1].
         dim: The number d of coordinates, 1 to 6.
         bounds: Bounds of the coordinates; [0, 1] each by default.
         changes: Rounds in which all weights are drawn anew.

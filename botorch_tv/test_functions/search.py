@@ -27,10 +27,11 @@ second derivatives `n x d x d`."""
 def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
-    In a step, a coordinate at a bound is fixed if the gradient points out of the box. In all other
-    coordinates, the step is the gradient divided by the absolute curvature along each principal
-    direction. Because the curvature is absolute, ascents leave saddle points. The damping is
-    increased until the value increases, so no ascent ends below the value at its starting point.
+    In a step, a coordinate at a bound is fixed if the gradient points out of the box. In the
+    coordinates that are not fixed, the step along each principal direction of the curvature is the
+    gradient divided by the absolute curvature. Because the curvature is absolute, ascents leave
+    saddle points. The damping is increased until the value increases, so no ascent ends below the
+    value at its starting point.
 
     Args:
         derivatives: Function that returns value and derivatives at points; the results for a point
@@ -64,8 +65,9 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
     """The best of several ascents, for each of several functions.
 
     Args:
-        derivatives: Callable that returns values and derivatives at `m k` points. The first k
-            points belong to the first of the m functions, the next k to the second, and so on.
+        derivatives: Function that returns values and derivatives at m · k points. The first k
+            points belong to the first of the m functions, the next k points to the second function,
+            and so on.
         starts: Starting points of each function, `m x k x d`.
         bounds: Bounds of the box, `2 x d`.
 

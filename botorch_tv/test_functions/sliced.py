@@ -59,11 +59,11 @@ class SlicedFunction(SearchedFunction):
 
     Attributes:
         starts: A copy of the given starting points, `n x d`. Regret depends on the starting points,
-            so the starting points are part of a study's identity.
+            so studies with different starting points are different studies.
 
     Raises:
         ValueError: If a parameter is out of range, or ``function`` has fewer than two coordinates,
-            coordinates that are not continuous, or constraints.
+            has coordinates that are not continuous, or has constraints.
         InputDataError: If ``starts`` are not points of the box.
     """
 
@@ -172,7 +172,7 @@ def sliced_suite(
 
     Each function has d + 1 coordinates; the last coordinate is time and runs through its range, as
     in appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
-    Optimization". Use a function in a study with ``BoxWorld(sliced_suite()["shekel"])``.
+    Optimization". For a study of a function, use the world ``BoxWorld(sliced_suite()["shekel"])``.
 
     Most settings come from other papers that quote appendix H: most dimensions, the share of noise,
     the boxes of Rastrigin, Ackley and Rosenbrock, and time as the last coordinate. The boxes of the
@@ -180,7 +180,8 @@ def sliced_suite(
     is a guess. Results may therefore differ from the results of the W-DBO paper.
 
     In the paper, a run lasts 600 seconds of wall time, so slower algorithms make fewer
-    measurements. In a study, time counts rounds, whatever their wall time.
+    measurements. In this library, time is counted in rounds, and the wall time of a round has no
+    effect.
 
     Args:
         horizon: End of the range of times, [0, horizon].
