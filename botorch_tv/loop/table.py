@@ -32,7 +32,7 @@ class NumberedSuggestion:
 
     Attributes:
         number: The number to pass to ``tell`` and ``discard``, counted from 1.
-        X: The point, `d`; with named parameters a point of the unit cube.
+        X: The point, `d`; if parameters are named, a point of the unit cube.
         context: The context, shape `c`; None without a context.
         time: The time for which the point was chosen, a number or a datetime.
         mean: Posterior mean of the objective given all answers; NaN without a prediction.
@@ -86,7 +86,7 @@ class NumberedConsultation:
 
     Attributes:
         number: The number to pass to ``absorb``, counted from 1.
-        X: The points, `Q x d`; with named parameters points of the unit cube.
+        X: The points, `Q x d`; if parameters are named, points of the unit cube.
         time: The time of the newest measurement, at which the points are to be measured.
         points: The points as lists of numbers, or dicts of named parameters in their units.
         row: The row of the consultation in the log.
@@ -113,7 +113,7 @@ class Table(NamedTuple):
     Attributes:
         number: Number of the answered suggestion, or -1, -2, ... in order of arrival for
             measurements that were not suggested; `n`, int64.
-        X: The points, `n x d`; with named parameters points of the unit cube.
+        X: The points, `n x d`; if parameters are named, points of the unit cube.
         context: The contexts, `n x c`.
         y: The observations, `n`; NaN if the measurement failed.
         time: The times, `n`, float64; datetimes are in the unit of the loop.
@@ -283,7 +283,7 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
 
 def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
-    """A text with the number and times of measurements, and with failures, changes and resets.
+    """A text on the measurements: their number and times, failures, corrections and resets.
 
     Args:
         log: The measurements.
@@ -314,7 +314,7 @@ def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopCloc
 
 
 def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
-    """A text with the correlation's half-life and the noise's doubling time; empty without both.
+    """A text with the half-life of the correlation and the doubling time of the noise, if any.
 
     Args:
         decay: The decay of the covariance.
