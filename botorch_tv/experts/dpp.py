@@ -31,7 +31,7 @@ together.
 Chains of different trials differ in length. If chains consumed the study's random streams, trials
 of a batch would influence each other's later rounds. Therefore each trial draws only one integer
 per subset from its stream. This integer is the key of the chain. Each random number of a chain is a
-hash of this key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
+hash of the chain's key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
 """
 
 from __future__ import annotations

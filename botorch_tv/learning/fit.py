@@ -253,8 +253,8 @@ def learn(
     Raises:
         InputDataError: If the class of the kernel is not supported, or the kernel has a batch
             shape.
-        ValueError: If an initial value lies outside the bounds of ``refit``, or the decay is not a
-            function of its declared parameters.
+        ValueError: If an initial value lies outside the bounds of ``refit``, or if the decay is not
+            a function of its declared parameters.
     """
     parts = LearnableKernel(kernel)
     cube = torch.ones(X.shape[-1], dtype=torch.float64, device="cpu")

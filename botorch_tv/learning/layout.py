@@ -106,8 +106,8 @@ class ParameterLayout:
         learns_decay: Whether any parameter of the decay is learned.
 
     Raises:
-        ValueError: If an initial value lies outside its bounds, or the decay does not declare the
-            parameters to learn.
+        ValueError: If an initial value lies outside its bounds, or if the decay does not declare
+            the parameters to learn.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class ParameterLayout:
             Five tensors: lengthscales, `m x lengthscales`; the kernel's output scale, `m`, or 1 for
                 a kernel without an output scale; the noise variance, `m`; natural values of the
                 decay's parameters in the vector's unit of time, `m x k`; and the derivatives of
-                these natural values with respect to their entries of the vector, `m x k`.
+                these natural values with respect to the entries of the vector, `m x k`.
         """
         natural, slope = self._natural(vector)
         n, head = self._lengthscales, self._head

@@ -70,10 +70,10 @@ class Refit:
       logarithm of the output scale has standard deviation 1;
     - noise: BoTorch's log-normal prior of the noise variance; the median is e⁻⁴ times the kernel's
       variance, and the logarithm of the noise variance has standard deviation 1;
-    - parameters of a decay: their declared priors. For ε and σ_w² the prior is half-normal with
-      scale 0.25, which is flat near 0 and includes 0. Default priors refer to values per median
-      time between a loop's observations; a prior that you give refers to values per unit of time.
-      ``Free(prior=None)`` fits ε by maximum likelihood.
+    - parameters of a decay: the declared prior of each parameter. For ε and σ_w² the prior is
+      half-normal with scale 0.25, which is flat near 0 and includes 0. Default priors refer to
+      values per median time between a loop's observations; a prior that you give refers to values
+      per unit of time. ``Free(prior=None)`` fits ε by maximum likelihood.
 
     Args:
         every: Rounds between fits, at least 1.

@@ -122,7 +122,7 @@ class LoopClock:
 
 
 def as_datetime(name: str, value: object) -> datetime | None:
-    """Convert a datetime of Python, NumPy or pandas to one of Python; None for other types.
+    """Convert a datetime of Python, NumPy or pandas to a datetime of Python; None for other types.
 
     Raises:
         InputDataError: If the value is NaT, the missing time of pandas.

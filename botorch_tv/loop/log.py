@@ -165,7 +165,7 @@ def like(state: State) -> Tensor:
 
 
 class MeasurementLog(NamedTuple):
-    """A loop's measurements in order of time, with the states after some of them; immutable.
+    """A loop's measurements in order of time, and the states after some measurements; immutable.
 
     The loop, the sampler for Optuna and the node for Ax use this class. Methods return a new log.
 
@@ -410,8 +410,8 @@ class MeasurementLog(NamedTuple):
             state: The state, which may include fantasies (assumed answers).
             now: The present time.
             chance: The probability of success; None if no measurement has failed.
-            retry: Whether to restrict the search to a category that must be tried again, if there
-                is one; see :func:`~botorch_tv.loop.log.retried`.
+            retry: Whether to restrict the search to a category that must be tried again, if any;
+                see :func:`~botorch_tv.loop.log.retried`.
             context: The context, `c`.
             generator: Source of random numbers.
         """

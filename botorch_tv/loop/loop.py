@@ -139,9 +139,9 @@ class Loop:
     suggested if its probability of success is less than half of the highest probability of success
     in the domain. A point that is more likely to fail than to succeed is not recommended.
 
-    **Late answers.** If an answer has an earlier time than the newest answer, the loop inserts it
-    at its time and replays all later answers. The replay is fast if fewer than 2 x ``pending``
-    answers have later times.
+    **Late answers.** If the time of an answer is earlier than the time of the newest answer, the
+    loop inserts the answer at its time, and replays all answers with later times. The replay is
+    fast if fewer than 2 x ``pending`` answers have later times.
 
     **Triggers.** An event trigger compares an answer with the prediction that was made for the
     suggestion. A measurement that was not suggested is compared with a prediction made at its
@@ -540,8 +540,8 @@ class Loop:
         """The points that an expert should measure again now; call this method after :meth:`tell`.
 
         The strategy schedules consultations by the number of measurements that have arrived,
-        including late measurements and those that were not suggested. The expert should measure all
-        points at the newest time.
+        including late measurements and measurements that were not suggested. The expert should
+        measure all points at the newest time.
 
         Returns:
             The consultation; until there is a newer measurement, repeated calls return the same
@@ -637,7 +637,8 @@ class Loop:
             context: As in :meth:`ask`.
 
         Returns:
-            A list of numbers, or a dict of named parameters in their own units.
+            The point as a list of numbers, or as a dict of named parameters in the parameters'
+            units.
 
         Raises:
             InputDataError: If every point is more likely to fail than to succeed.
@@ -746,13 +747,13 @@ class Loop:
         """Plot observations and choices over time, and the predicted objective now.
 
         The upper panel shows each observation, and the mean predicted for it with a band of two
-        standard deviations to each side. Below the upper panel, each parameter has two panels: its
-        chosen values over time and, once there are predictions, a slice of the posterior through
-        the current best point.
+        standard deviations to each side. Below the upper panel, each parameter has one panel, or
+        two panels if there are predictions. The first panel shows the chosen values over time. The
+        second panel shows a slice of the posterior through the current best point.
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            ax: Axes for the upper panel alone; nothing else is drawn then.
+            ax: Axes for the upper panel. If axes are given, only the upper panel is drawn.
             now: As in :meth:`ask`.
             context: As in :meth:`ask`. If the domain has a context and no context is given, the
                 figure has no slices.
@@ -916,9 +917,9 @@ class Loop:
         changed rows.
 
         With ``snapshot``, loading takes the same time for any number of answers. After every 32
-        further answers, loading stores a snapshot of 10 to 100 MB beside the file; it contains the
-        state after all but the newest answers. A snapshot is ignored if it is damaged, or if it
-        belongs to other answers, another strategy or other versions of libraries.
+        further answers, loading stores a snapshot of 10 to 100 MB beside the file. The snapshot
+        contains the state after all but the newest answers. A snapshot is ignored if it is damaged,
+        or if it belongs to other answers, another strategy or other versions of libraries.
 
         Args:
             path: The file.

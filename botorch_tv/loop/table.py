@@ -37,7 +37,8 @@ class NumberedSuggestion:
         time: The time for which the point was chosen, a number or a datetime.
         mean: Posterior mean of the objective given all answers; NaN without a prediction.
         sd: Posterior standard deviation of the objective; NaN without a prediction.
-        point: The point as a list of numbers, or a dict of named parameters in their units.
+        point: The point as a list of numbers, or as a dict of named parameters in the parameters'
+            units.
         row: The row of the suggestion in the log.
     """
 
@@ -88,7 +89,8 @@ class NumberedConsultation:
         number: The number to pass to ``absorb``, counted from 1.
         X: The points, `Q x d`; if parameters are named, points of the unit cube.
         time: The time of the newest measurement, at which the points are to be measured.
-        points: The points as lists of numbers, or dicts of named parameters in their units.
+        points: The points as lists of numbers, or as dicts of named parameters in the parameters'
+            units.
         row: The row of the consultation in the log.
     """
 
@@ -119,7 +121,8 @@ class Table(NamedTuple):
         time: The times, `n`, float64; datetimes are in the unit of the loop.
         noise: The noise variances, `n`; infinite if the measurement failed.
         reset: Whether the measurement triggered a reset, `n`, bool.
-        points: The n points as lists of numbers, or dicts of named parameters in their units.
+        points: The n points as lists of numbers, or as dicts of named parameters in the parameters'
+            units.
         times: The n times as they were given, numbers or datetimes.
     """
 
@@ -149,7 +152,8 @@ class SupersededMeasurement(NamedTuple):
 
     Attributes:
         number: As in :class:`Table`.
-        point: The point as a list of numbers, or a dict of named parameters in their units.
+        point: The point as a list of numbers, or as a dict of named parameters in the parameters'
+            units.
         y: The observation, NaN if the measurement failed.
         time: The time of the measurement.
         became: ``"amended"`` or ``"removed"``.

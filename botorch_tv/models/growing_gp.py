@@ -96,9 +96,9 @@ class GrowingRegression:
 class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     """Exact regression by a Cholesky factor that grows with the data.
 
-    An update costs O(n²), predictions equal those of a model built from all data, and the model
-    stores only the data and the factor. As in GPyTorch, the factor is cached; it is recomputed
-    after ``train()``, ``set_train_data()`` and ``load_state_dict()``.
+    An update costs O(n²). Predictions equal the predictions of a model built from all data. The
+    model stores only the data and the factor. As in GPyTorch, the factor is cached; it is
+    recomputed after ``train()``, ``set_train_data()`` and ``load_state_dict()``.
     """
 
     prediction_strategy: GrowingRegression | None

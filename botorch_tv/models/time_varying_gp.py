@@ -348,7 +348,7 @@ class TimeVaryingGP(AgingGP):
         """The model's decay and inflation with their current values, per unit of time.
 
         The property is a decay or an inflation, such as ``Markov(epsilon=0.027)``; if the model has
-        both or neither, it is a tuple. The property can be passed to another model as
+        both or neither, the property is a tuple. The property can be passed to another model as
         ``forgetting``. If the model has a batch shape, the parameters of the decay and the
         inflation are tensors, `batch_shape`.
 

@@ -44,7 +44,7 @@ def below(
         required: Number of standard errors that the paired difference must exceed, by default
             :data:`REQUIRED`. If ``required`` is -:data:`REQUIRED`, the claim is only that `lower`
             is not worse.
-        ours: Whether the claim is ours and not the paper's; it is then reported, but does not
+        ours: Whether the claim is ours and not the paper's. Our claims are reported, but do not
             affect the verdict.
     """
 

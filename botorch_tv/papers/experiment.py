@@ -90,8 +90,8 @@ class Recorded(Case):
         world: Function that makes the world from the records.
         strategies: Function that makes the strategies from the world's covariance, noise and rate
             of change.
-        instead: Name of the data that replaces the paper's data if these are missing; the paper is
-            not judged on the replacement.
+        instead: Name of the data that replaces the paper's data if the paper's data are missing.
+            The paper is not judged on replacement data.
         record: File name of the paper's record in the user's folder; None if this record is not
             available.
         trials: Number of distinct trials; by default the number of arms, because trials differ in
@@ -194,8 +194,8 @@ class Experiment:
                 experiment's id.
             trials: Trials per study.
             noise: Variance of the noise in the world and in the models; None for the default.
-            data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it records
-                are synthetic, and nothing is judged.
+            data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without a folder,
+                records are synthetic and nothing is judged.
             quick: Whether to run a few trials of a few rounds, :attr:`quick`, without a verdict.
             lasting: Whether to store finished trials in :meth:`chunk_folders`; the same call then
                 resumes after an interruption.
