@@ -9,7 +9,7 @@ that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ)
 eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
 symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
 points form a (k - 1)-DPP of K conditioned on that point. If eigenvalues are equal, their
-eigenvectors are not unique. The probability of a point does not depend on the choice of
+eigenvectors are not unique. The probability of drawing a point does not depend on the choice of
 eigenvectors, so all processors draw the same subset. Algorithm 1 of Kulesza and Taskar (2011) is
 cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L has r columns, the
 cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
@@ -29,9 +29,9 @@ numbers are indexed by proposal, so the chain does not depend on how many propos
 together.
 
 Chains of different trials differ in length. If chains consumed the study's random streams, trials
-of a batch would influence each other's later rounds. Therefore each trial draws only one integer
-per subset from its stream. This integer is the key of the chain. Each random number of a chain is a
-hash of the chain's key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
+of a batch would influence each other's later rounds. Therefore only the key of the chain, an
+integer, is drawn from the trial's stream. Each random number of a chain is a hash of the chain's
+key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
 """
 
 from __future__ import annotations
@@ -434,8 +434,8 @@ def k_dpp(
 
     Raises:
         InputDataError: If shapes do not fit, if an entry is not finite, or if the number of
-            generators differs from the number of trials. If ``clip`` is False and a trial has fewer
-            than ``size`` points, or a covariance of numerical rank below ``size``.
+            generators differs from the number of trials. If ``clip`` is False, and a trial has
+            fewer than ``size`` points or a numerical rank below ``size``.
         ValueError: If ``size`` or ``steps`` is below its lower limit.
     """
     size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")

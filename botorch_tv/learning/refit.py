@@ -63,8 +63,8 @@ class Refit:
     - lengthscale: the kernel's prior if it has one, otherwise a log-normal prior; the median is 0.2
       √d, and the logarithm of the lengthscale has standard deviation 0.75. The median is shorter
       than BoTorch's 4.1 √d, because a long lengthscale stops exploration, and because the
-      observations of a bandit concentrate around the optimum and cannot rule out a long lengthscale
-      there;
+      observations of a bandit concentrate around the optimum and cannot rule out a long
+      lengthscale;
     - output scale, for a ``ScaleKernel``: the kernel's prior if it has one, otherwise a log-normal
       prior; the median is the given output scale, because outcomes are not standardised, and the
       logarithm of the output scale has standard deviation 1;

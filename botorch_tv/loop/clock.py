@@ -183,7 +183,7 @@ class Units:
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in the units of the parameters; if parameters are named, without the context."""
+        """A point in the units of the parameters, without the context if parameters are named."""
         if self.parameters is None:
             return [float(value) for value in point]
         place = point[: self.parameters.columns]

@@ -85,7 +85,8 @@ def as_truth(name: str, value: object) -> bool:
     """Convert a bool, 1, 0 or a one-element array of these to a bool; masked values become False.
 
     Raises:
-        InputDataError: If the value is neither a bool nor 0 or 1, for example the string "no".
+        InputDataError: If the value is neither a bool nor one of the numbers 0 and 1, for example
+            the string "no".
     """
     if np.ma.is_masked(value):
         return False

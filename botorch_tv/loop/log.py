@@ -236,10 +236,9 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
-        """A log with the given answers instead of the answers of this log, which must have no
-        replies.
+        """A log with the given answers instead of the present answers.
 
-        The log replays all answers from the first answer that differs.
+        The present log must have no replies. The log replays all answers from the first answer that differs.
 
         Args:
             answers: All answers, in any order.
@@ -378,10 +377,11 @@ class MeasurementLog(NamedTuple):
         trigger resets, change hyperparameters or set units.
 
         Args:
-            waiting: Open suggestions. The fantasy of each is the predicted mean.
-            now: The present time, an upper limit on the times of the points; None for no limit.
-            stopped: Points of pruned trials. The fantasy of each is the worse of two values: the
-                median of all answers, and the predicted mean.
+            waiting: Open suggestions. The fantasy of each suggestion is the predicted mean.
+            now: The present time, which is an upper limit on the times of the points; None for no
+                limit.
+            stopped: Points of pruned trials. The fantasy of each point is the worse of two values:
+                the median of all answers, and the predicted mean.
         """
         state, middle = self.state, None
         if stopped:

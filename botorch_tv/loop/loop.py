@@ -267,7 +267,7 @@ class Loop:
                 optional, as in ``Loop.from_table(domain, X, y)``.
             strategy: As for :class:`Loop`.
             domain: As for :class:`Loop`.
-            X: Measured points, `n x d`; if parameters are named, a list of dicts or a DataFrame. If
+            X: Measured points, `n x d`; a list of dicts or a DataFrame if parameters are named. If
                 y is not given, a DataFrame in the format of :meth:`table`: columns for the point
                 and y, and optional columns context, time, ok and noise. Where noise is NaN, the
                 noise variance of the strategy applies.
@@ -660,8 +660,8 @@ class Loop:
         Open suggestions do not affect the posterior.
 
         Args:
-            X: The points, `q x d`; if parameters are named, a dict, a list of dicts, a DataFrame,
-                or a tensor of points in the unit cube.
+            X: The points, `q x d`. If parameters are named, the points may be a dict, a list of
+                dicts, a DataFrame, or a tensor of points in the unit cube.
             now: As in :meth:`ask`.
             context: The context of all points, `c`.
 

@@ -32,7 +32,7 @@ class NumberedSuggestion:
 
     Attributes:
         number: The number to pass to ``tell`` and ``discard``, counted from 1.
-        X: The point, `d`; if parameters are named, a point of the unit cube.
+        X: The point, `d`; a point of the unit cube if parameters are named.
         context: The context, shape `c`; None without a context.
         time: The time for which the point was chosen, a number or a datetime.
         mean: Posterior mean of the objective given all answers; NaN without a prediction.
@@ -87,7 +87,7 @@ class NumberedConsultation:
 
     Attributes:
         number: The number to pass to ``absorb``, counted from 1.
-        X: The points, `Q x d`; if parameters are named, points of the unit cube.
+        X: The points, `Q x d`; points of the unit cube if parameters are named.
         time: The time of the newest measurement, at which the points are to be measured.
         points: The points as lists of numbers, or as dicts of named parameters in the parameters'
             units.
@@ -115,7 +115,7 @@ class Table(NamedTuple):
     Attributes:
         number: Number of the answered suggestion, or -1, -2, ... in order of arrival for
             measurements that were not suggested; `n`, int64.
-        X: The points, `n x d`; if parameters are named, points of the unit cube.
+        X: The points, `n x d`; points of the unit cube if parameters are named.
         context: The contexts, `n x c`.
         y: The observations, `n`; NaN if the measurement failed.
         time: The times, `n`, float64; datetimes are in the unit of the loop.

@@ -257,9 +257,9 @@ FUNCTIONS = Experiment(
 class SensorWorld(StaticWorld):
     """The objective of each trial is a row of a record, and does not change during the trial.
 
-    As in [C17] §6, the kernel is the empirical covariance of the sensors, after subtraction of the
-    mean of each sensor, and the noise variance is 5 % of the mean variance of the sensors. Readings
-    are standardised by the mean and the standard deviation of all training readings.
+    As in [C17] §6, the kernel is the empirical covariance of the sensors (each sensor's mean is
+    subtracted), and the noise variance is 5 % of the mean variance of the sensors. Readings are
+    standardised by the mean and the standard deviation of all training readings.
 
     Args:
         panel: The record.

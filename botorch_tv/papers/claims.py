@@ -94,7 +94,7 @@ def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
 
 
 def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> Paired:
-    """The share of trials in which every given order of two total regrets holds.
+    """The share of trials that satisfy all given orders of total regret.
 
     Args:
         result: The study.

@@ -265,7 +265,7 @@ WEST = 1 / math.cos(math.radians(54))
 
 
 def anomalies(records: Recordings) -> PanelWorld:
-    """Temperatures on a coarse grid: the last 264 hours are played, the other hours train models."""
+    """Temperatures on a coarse grid: the last 264 hours are played, the others train the model."""
     panel = records.temperature(every=4)
     return PanelWorld(
         panel, train=len(panel.values) - TEMPERATURE_HORIZON, center="arm", first_arm="each"

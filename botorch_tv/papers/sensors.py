@@ -86,7 +86,7 @@ def mornings(
 def temperature(
     records: Recordings, *, start: int, train: int, standardize: bool, noise: float
 ) -> PanelWorld:
-    """A world of temperatures: the first days are for training, and the next two are played.
+    """A world of temperatures: the first days are for training, and the next two days are played.
 
     Args:
         records: The records.
