@@ -238,7 +238,8 @@ class MeasurementLog(NamedTuple):
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
         """A log with the given answers instead of the present answers.
 
-        The present log must have no replies. The log replays all answers from the first answer that differs.
+        The present log must have no replies. The log replays all answers from the first answer that
+        differs.
 
         Args:
             answers: All answers, in any order.
