@@ -47,7 +47,7 @@ def canvas(width: float, height: float) -> Figure:
 
 
 def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
-    """The matplotlib figure that contains the axes passed by a caller.
+    """The matplotlib figure that contains the axes of a caller.
 
     Args:
         ax: The axes.

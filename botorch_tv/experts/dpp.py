@@ -1,34 +1,36 @@
 """Draw informative, diverse subsets of points: k-determinantal point processes (k-DPP).
 
 With covariance matrix K, a subset Z of Q points has the probability
-P(Z) = det K_ZZ / Σ_{|Z'| = Q} det K_Z'Z', [M] Definition 3.1. All trials of a batch are drawn at
-once; each trial has its own points and its own Q. There are two samplers.
+P(Z) = det K_ZZ / Σ_{|Z'| = Q} det K_Z'Z', [M] Definition 3.1. The subsets of all trials of a batch
+are drawn at once; each trial has its own points and its own Q. There are two samplers.
 
 The exact sampler draws one point at a time. When k points are still to be drawn, the probability
 that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
 eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
 symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
-points form a (k - 1)-DPP of K conditioned on that point. Eigenvectors of equal eigenvalues are not
-unique, but their weights are equal, so all processors draw the same subset. Algorithm 1 of Kulesza
-and Taskar (2011) is cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L
-has r columns, the cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
+points form a (k - 1)-DPP of K conditioned on that point. If eigenvalues are equal, their
+eigenvectors are not unique. The probability of drawing a point does not depend on the choice of
+eigenvectors, so all processors draw the same subset. Algorithm 1 of Kulesza and Taskar (2011) is
+cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L has r columns, the
+cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
 
 The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to replace a uniformly chosen
 point of the subset Z by a uniformly chosen point x outside it. The chain accepts the new subset Z'
-with probability min(1, det K_Z'Z' / det K_ZZ). With A = K_ZZ⁻¹, the coefficients u = A k_Zx of x
-and its residual variance c = k(x, x) - uᵀ k_Zx, the determinant ratio for replacing the i-th point
-by x is
+with probability min(1, det K_Z'Z' / det K_ZZ). Let A = K_ZZ⁻¹, and let x have the coefficients u =
+A k_Zx and the residual variance c = k(x, x) - uᵀ k_Zx. If x replaces the i-th point, the ratio of
+the determinants is
 
     ρ = A_ii c + u_i²,
 
-which costs O(Q²). An accepted swap changes A by two rank-one terms. A does not change until a
-proposal is accepted, so several proposals are evaluated together. The first accepted proposal is
-executed; later proposals are evaluated again from the new subset. Random numbers are indexed by
-proposal, so the chain does not depend on how many proposals are evaluated together.
+which costs O(Q²). An accepted swap changes the matrix A by two rank-one terms. The matrix A does
+not change until a proposal is accepted, so several proposals are evaluated together. The first
+accepted proposal is executed; later proposals are evaluated again from the new subset. Random
+numbers are indexed by proposal, so the chain does not depend on how many proposals are evaluated
+together.
 
 Chains of different trials differ in length. If chains consumed the study's random streams, trials
-of a batch would influence each other's later rounds. Therefore each trial draws from its stream
-only one integer per subset, the key of the chain. Each random number of a chain is a hash of this
+of a batch would influence each other's later rounds. Therefore only the key of the chain, an
+integer, is drawn from the trial's stream. Each random number of a chain is a hash of the chain's
 key and a counter (SplitMix64 of Steele, Lea and Flood 2014).
 """
 
@@ -118,13 +120,13 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
 def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) -> Tensor:
     """Logarithms of e_k(λ without λ_l) for each l, `N x n`.
 
-    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n). All terms of this sum are
-    non-negative, so no digits are lost by cancellation.
+    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n). The right-hand side adds
+    non-negative terms, so no digits are lost by cancellation.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
         degree: Degree k of the polynomial, `N`; negative values count as 0.
-        most: A number larger than every degree k.
+        most: A number larger than every entry of ``degree``.
     """
     degree = degree.clamp_min(0).unsqueeze(-1)
     before = log_elementary_polynomials(log_values, most - 1)[..., :-1, :]
@@ -138,8 +140,8 @@ def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
     """Logarithms of the elementary symmetric polynomials e_k of the first l eigenvalues λ.
 
-    e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}). Both terms of this sum are
-    non-negative, so no digits are lost by cancellation; logarithms prevent overflow.
+    e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}). The right-hand side adds two
+    non-negative terms, so no digits are lost by cancellation. Logarithms prevent overflow.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
@@ -346,8 +348,8 @@ def greedy_map(
 
     Each chosen point has the largest variance given the points chosen before, so it maximises the
     determinant of all points chosen so far. Among equal variances the first point is chosen; a
-    variance below half the largest never counts as equal to the largest. This algorithm is Cholesky
-    factorisation with complete pivoting, O(n Q²); its pivots reveal the numerical rank.
+    variance below half the largest never counts as equal to the largest. The greedy algorithm is
+    Cholesky factorisation with complete pivoting, O(n Q²). The pivots reveal the numerical rank.
 
     Args:
         covariance: K, `batch_shape x n x n`.
@@ -423,17 +425,17 @@ def k_dpp(
         points: Whether each of the n points exists, `batch_shape x n`, bool; all by default.
         steps: Number of proposals of the chain, or ``"exact"`` for the sampler by eigenvalues.
         clip: If True, a trial with fewer than ``size`` points, or with a numerical rank below
-            ``size``, draws fewer points, and ``size`` may exceed n. If False, such a trial raises
-            an error.
+            ``size``, draws fewer points, and ``size`` may exceed n. If False, a trial with too few
+            points or too low a rank raises an error.
 
     Returns:
-        Two tensors, both `batch_shape x Q`. Indices of the points drawn, int64. Mask of the valid
-        indices, bool; valid indices come first.
+        Two tensors, both `batch_shape x Q`: the indices of the points drawn, int64; and the mask of
+        the valid indices, bool. Valid indices come first.
 
     Raises:
-        InputDataError: If shapes do not fit, an entry is not finite, or the number of generators
-            differs from the number of trials. If ``clip`` is False, and a trial has fewer than
-            ``size`` points or a covariance of numerical rank below ``size``.
+        InputDataError: If shapes do not fit, if an entry is not finite, or if the number of
+            generators differs from the number of trials. If ``clip`` is False, and a trial has
+            fewer than ``size`` points or a numerical rank below ``size``.
         ValueError: If ``size`` or ``steps`` is below its lower limit.
     """
     size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")

@@ -31,10 +31,10 @@ from botorch_tv.learning.refit import Refit
 class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters, for b loops.
 
-    Age noise gives a row the weight w <= 1: the likelihood of the row is raised to the power w.
-    This power is a Gaussian density with noise variance σ² ρ / w, but with the normalising factor
-    (2π σ² ρ)^(-w/2). Age noise is not noise in the data: if it counted as observation noise, the
-    estimate of σ² would tend to 0.
+    If age noise is used, each row has a weight w <= 1, and the likelihood of the row is raised to
+    the power w. The likelihood to the power w is a Gaussian density with noise variance σ² ρ / w,
+    except that its normalising factor is (2π σ² ρ)^(-w/2). Age noise is not noise in the data: if
+    it counted as observation noise, the estimate of σ² would tend to 0.
 
     Args:
         kernel: The spatial kernel.
@@ -43,11 +43,12 @@ class NegativeLogPosterior:
         X: Inputs, `b x n x d`.
         times: Times since the origin, `b x n`.
         y: Observations minus the prior mean, `b x n`.
-        live: Which rows are in use, `b x n`, bool; other rows may contain any values.
+        live: Which rows are in use, `b x n`, bool; rows not in use may contain any values.
         relative_noise: ρ, noise variances of the observations divided by σ², positive, `b x n`.
         inflation: Factor 1 / w >= 1 by which age inflates the noise of each row, `b x n`.
         unit: Unit of time of the vectors, `b`; the user's unit by default.
-        searches: Number of searches (problems) per loop; the problems of a loop are consecutive.
+        searches: Number of searches per loop. Each search is a separate problem; the problems of a
+            loop have consecutive indices.
         estimates_mean: Whether a constant prior mean is estimated for every vector of
             hyperparameters, by generalised least squares: 1ᵀA⁻¹y / 1ᵀA⁻¹1.
     """
@@ -237,7 +238,8 @@ def learn(
         X: Inputs, `batch_shape x n x d`.
         times: Times of the observations since the origin of the decay, `batch_shape x n`.
         y: Observations minus a given prior mean, `batch_shape x n`.
-        live: Which rows are in use, bool, `batch_shape x n`; other rows may contain any values.
+        live: Which rows are in use, bool, `batch_shape x n`; rows not in use may contain any
+            values.
         relative_noise: Noise variances of the observations divided by σ², `batch_shape x n`,
             infinite for failed measurements; 1 by default.
         start: The vector that the last fit returned, `batch_shape x p`; by default the user's
@@ -246,13 +248,13 @@ def learn(
             `batch_shape x n`; a row has the weight 1 / inflation.
         estimates_mean: Whether to estimate a constant prior mean by generalised least squares.
         extent: Ranges of the domain, `d`; default priors of lengthscales are relative to these
-            ranges. The unit cube by default.
+            ranges. By default, the domain is the unit cube.
 
     Raises:
         InputDataError: If the class of the kernel is not supported, or the kernel has a batch
             shape.
-        ValueError: If an initial value lies outside the bounds of ``refit``, or the decay is not a
-            function of its declared parameters.
+        ValueError: If an initial value lies outside the bounds of ``refit``, or if the decay is not
+            a function of its declared parameters.
     """
     parts = LearnableKernel(kernel)
     cube = torch.ones(X.shape[-1], dtype=torch.float64, device="cpu")

@@ -4,11 +4,12 @@ The vector contains ln ℓ for every lengthscale ℓ, ln s for the output scale 
 variance σ², and the decay's declared parameters. A natural value r that grows from 0, such as -ln(1
 - ε) or σ_w², is stored as ln(1 + r / c) with c = :data:`KNEE`; any other natural value is stored as
 r. The stored value ln(1 + r / c) is almost linear in r for small r, and logarithmic for r above c.
-A search can therefore reach r = 0, where the gradient does not vanish.
+Unlike ln r, the value ln(1 + r / c) is finite at r = 0. The gradient does not vanish at r = 0, so a
+search can reach r = 0.
 
 A search measures time in units of the median gap between a loop's observations, so starting values,
-bounds and default priors do not depend on the unit of time. The vector that is stored between
-searches uses the user's unit of time, because the median gap changes with the data.
+bounds and default priors do not depend on the unit of time. Between searches, the vector is stored
+in the user's unit of time, because the median gap between observations changes with the data.
 
 Default priors have densities and derivatives in closed form; other priors use ``log_prob`` and
 automatic differentiation, which is slower.
@@ -34,7 +35,7 @@ from botorch_tv.validation import require
 
 
 def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
-    """The logarithm of a prior's density, `m`, and its derivatives, `m x k`.
+    """The log density of a prior, `m`, and its derivatives with respect to ``value``, `m x k`.
 
     Args:
         prior: Prior of each coordinate independently, or of all k coordinates jointly.
@@ -105,8 +106,8 @@ class ParameterLayout:
         learns_decay: Whether any parameter of the decay is learned.
 
     Raises:
-        ValueError: If an initial value lies outside its bounds, or the decay does not declare the
-            parameters to learn.
+        ValueError: If an initial value lies outside its bounds, or if the decay does not declare
+            the parameters to learn.
     """
 
     def __init__(
@@ -204,7 +205,12 @@ class ParameterLayout:
         self.size = len(self.given)
 
     def searched(self, vector: Tensor, unit: Tensor) -> Tensor:
-        """Convert stored vectors, `... x p`, to a search's unit of time, `...`."""
+        """Convert stored vectors to vectors of a search.
+
+        Args:
+            vector: Stored vectors, `... x p`, in the user's unit of time.
+            unit: Unit of time of each search, `...`.
+        """
         natural, _ = self._natural(vector)
         others, stretched = self.named(natural[..., self._head :]), natural.clone()
         for column, parameter in enumerate(self._declared.values(), self._head):
@@ -217,7 +223,7 @@ class ParameterLayout:
         return self.searched(vector, 1 / unit)
 
     def fast_start(self, unit: Tensor) -> Tensor:
-        """The user's values with a high rate of change, as stored vectors, `... x p`."""
+        """Stored vectors, `... x p`, of the user's values, except that rates of change are high."""
         start = self.searched(self.given.expand(*unit.shape, -1), unit)
         return self.retained(torch.where(self._fast.isnan(), start, self._fast), unit)
 
@@ -239,19 +245,19 @@ class ParameterLayout:
             Five tensors: lengthscales, `m x lengthscales`; the kernel's output scale, `m`, or 1 for
                 a kernel without an output scale; the noise variance, `m`; natural values of the
                 decay's parameters in the vector's unit of time, `m x k`; and the derivatives of
-                these natural values with respect to their entries of the vector, `m x k`.
+                these natural values with respect to the entries of the vector, `m x k`.
         """
         natural, slope = self._natural(vector)
         n, head = self._lengthscales, self._head
         return natural[:, :n], natural[:, n], natural[:, n + 1], natural[:, head:], slope[:, head:]
 
     def named(self, natural: Tensor) -> dict[str, Tensor]:
-        """Values of the decay's parameters, `...` each, from natural values, `... x k`."""
+        """Convert natural values, `... x k`, to the values of the decay's parameters, by name."""
         named = zip(self._declared.items(), natural.unbind(-1), strict=True)
         return {name: parameter.value(entry) for (name, parameter), entry in named}
 
     def log_prior(self, vector: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The logarithm of the prior density and its derivatives, `m` and `m x p`.
+        """The log prior density, `m`, and its derivatives with respect to ``vector``, `m x p`.
 
         Args:
             vector: Vectors of hyperparameters in a search, `m x p`.

@@ -53,39 +53,41 @@ class Refit:
     observations that a loop retains, [B16] (24), times the priors. One search starts from the last
     result and another from the given values; the better optimum is used.
 
-    Guarantees assume true hyperparameters and do not hold for learned hyperparameters. Confidence
-    bands may cover the objective with a probability below 1 - delta. The event trigger may reset
-    more often than delta_B allows or, if noise is overestimated, never. Under learned
-    hyperparameters, the regret bounds do not hold.
+    The strategies' theoretical guarantees assume the true hyperparameters and do not hold for
+    learned hyperparameters. Confidence bands may cover the objective with a probability below 1 -
+    delta. The event trigger may reset more often than delta_B allows or, if noise is overestimated,
+    never. Under learned hyperparameters, the regret bounds do not hold.
 
     Default priors are relative to the extent of the domain, or assume the unit cube:
 
-    - lengthscale: the kernel's prior if it has one, otherwise log-normal with median 0.2 √d and
-      standard deviation 0.75 of the logarithm. The median is shorter than BoTorch's 4.1 √d for two
-      reasons: the observations of a bandit concentrate around the optimum, where they cannot rule
-      out a long lengthscale; and under a long lengthscale exploration stops;
-    - output scale, for a ``ScaleKernel``: the kernel's prior if it has one, otherwise log-normal
-      with the given value as median and standard deviation 1 of the logarithm, because outcomes are
-      not standardised;
-    - noise: BoTorch's prior, log-normal; the median is e⁻⁴ times the kernel's variance, and the
-      logarithm has standard deviation 1;
-    - parameters of a decay: their declared priors. For ε and σ_w² the prior is half-normal with
-      scale 0.25, which is flat near 0 and includes 0. Default priors refer to values per median
-      time between a loop's observations; a prior that you give refers to values per unit of time.
-      ``Free(prior=None)`` fits ε by maximum likelihood.
+    - lengthscale: the kernel's prior if it has one, otherwise a log-normal prior; the median is 0.2
+      √d, and the logarithm of the lengthscale has standard deviation 0.75. The median is shorter
+      than BoTorch's 4.1 √d, because a long lengthscale stops exploration, and because the
+      observations of a bandit concentrate around the optimum and cannot rule out a long
+      lengthscale;
+    - output scale, for a ``ScaleKernel``: the kernel's prior if it has one, otherwise a log-normal
+      prior; the median is the given output scale, because outcomes are not standardised, and the
+      logarithm of the output scale has standard deviation 1;
+    - noise: BoTorch's log-normal prior of the noise variance; the median is e⁻⁴ times the kernel's
+      variance, and the logarithm of the noise variance has standard deviation 1;
+    - parameters of a decay: the declared prior of each parameter. For ε and σ_w² the prior is
+      half-normal with scale 0.25, which is flat near 0 and includes 0. Default priors refer to
+      values per median time between a loop's observations; a prior that you give refers to values
+      per unit of time. ``Free(prior=None)`` fits ε by maximum likelihood.
 
     Args:
         every: Rounds between fits, at least 1.
         least: Minimum number of retained observations for a fit, at least 1.
-        lengthscale: Prior and bounds of the kernel's lengthscale, or of its lengthscale per column;
-            None to fix the given value.
+        lengthscale: Prior and bounds of the kernel's lengthscale, or of the lengthscale of each
+            column if the kernel has several; None to fix the given lengthscales.
         outputscale: Prior and bounds of a ``ScaleKernel``'s output scale; None to fix it.
         noise: Prior and bounds of the noise variance σ² of a new observation; None to fix it.
         epsilon: Prior and bounds of ``Markov``'s rate of change, by default from 0 to 0.999 per
             median time between observations; None to fix it.
         sigma_w2: Prior and bounds of ``Wiener``'s rate of growth; None to fix it.
-        decay: Parameters of other decays, by their declared names; unlisted parameters are learned
-            under their declared priors. None to fix these parameters.
+        decay: For a decay other than ``Markov`` and ``Wiener``: how each parameter is learned, by
+            its declared name. Unlisted parameters are learned under their declared priors. None to
+            fix all parameters of the decay.
         evaluations: Largest number of evaluations of the posterior density per fit.
 
     Raises:

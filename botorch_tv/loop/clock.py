@@ -122,7 +122,7 @@ class LoopClock:
 
 
 def as_datetime(name: str, value: object) -> datetime | None:
-    """Convert a datetime of Python, NumPy or pandas to one of Python; None for other types.
+    """Convert a datetime of Python, NumPy or pandas to a datetime of Python; None for other types.
 
     Raises:
         InputDataError: If the value is NaT, the missing time of pandas.
@@ -183,7 +183,7 @@ class Units:
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in the parameters' units; a point with named parameters omits the context."""
+        """A point in the units of the parameters, without the context if parameters are named."""
         if self.parameters is None:
             return [float(value) for value in point]
         place = point[: self.parameters.columns]

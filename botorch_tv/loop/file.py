@@ -107,12 +107,13 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     """The content of the file of a loop.
 
     Returns:
-        Two values. First, the content, with rows as :class:`Measurement` and :class:`Question`.
-        Second, the ``number`` of each answer and open suggestion whose prediction must be
-        recomputed, because the prediction used rows that were changed by hand.
+        Two values: the content, with its rows as instances of :class:`Measurement` and
+        :class:`Question`; and the ``number`` of each answer and open suggestion whose prediction
+        must be recomputed, because the prediction used rows that were changed by hand.
 
     Raises:
-        ValueError: If the file is damaged, of another version, or not the file of a loop.
+        ValueError: If the file is damaged, if it has another version, or if it is not the file of a
+            loop.
         OSError: If the file cannot be read.
     """
     require_regular(path)
@@ -134,8 +135,8 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     if unlike:
         warnings.warn(
             f"{path} was saved with other versions of libraries: {'; '.join(unlike)}. All answers "
-            "are replayed with the installed versions, so later choices may differ; install the "
-            "versions of the file to continue exactly.",
+            "are replayed with the installed versions, so later choices may differ; to continue "
+            "exactly, install the versions that saved the file.",
             stacklevel=3,
         )
     if changes:

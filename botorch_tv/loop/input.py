@@ -33,14 +33,15 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
     Args:
         call: Name of the function or class, for the error.
         given: The positional arguments.
-        named: All arguments in order, the strategy first; None if not passed by name.
+        named: All arguments in order, the strategy first; None for each argument that was not
+            passed by name.
 
     Returns:
         The values in the order of ``named``.
 
     Raises:
-        ValueError: If there are too many positional arguments, the strategy is not the first of
-            them, or it is not a :class:`~botorch_tv.strategies.Strategy`.
+        ValueError: If there are too many positional arguments, if ``strategy`` is not a
+            :class:`~botorch_tv.strategies.Strategy`, or if another argument is a strategy.
     """
     rest = [value for value in given if value is not None]
     if named["strategy"] is None and rest and isinstance(rest[0], Strategy):
@@ -84,7 +85,8 @@ def as_truth(name: str, value: object) -> bool:
     """Convert a bool, 1, 0 or a one-element array of these to a bool; masked values become False.
 
     Raises:
-        InputDataError: If the value is of another kind, such as the string "no".
+        InputDataError: If the value is neither a bool nor one of the numbers 0 and 1, for example
+            the string "no".
     """
     if np.ma.is_masked(value):
         return False
@@ -104,7 +106,8 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
         state: The state, which has the dtype and device of the points.
 
     Raises:
-        InputDataError: If the points have another shape.
+        InputDataError: If the value is neither one point nor a table of points with ``columns``
+            coordinates.
     """
     own = like(state)
     refuse_masked(name, value)
@@ -196,8 +199,8 @@ def as_place(value: object, state: State) -> Tensor:
     """One point, `d`; see :func:`as_places`.
 
     Raises:
-        InputDataError: If the value is a single number (perhaps an observation), contains several
-            points, or is invalid as in :func:`as_places`.
+        InputDataError: If the value is a single number (perhaps an observation), if it contains
+            several points, or if it is invalid as in :func:`as_places`.
     """
     number = isinstance(value, numbers.Real)
     X = as_places("X", [value] if number else value, state)

@@ -125,7 +125,7 @@ class Question:
 
 
 def question(asked: Consultation, number: int, known: int) -> Question | None:
-    """The row of a consultation; None if it has no points."""
+    """The row of a consultation; None if the consultation has no points."""
     choice, X = asked.choice[asked.mask], asked.X[asked.mask]
     if len(X) == 0:
         return None
@@ -165,7 +165,7 @@ def like(state: State) -> Tensor:
 
 
 class MeasurementLog(NamedTuple):
-    """A loop's measurements in order of time, with the states after some of them; immutable.
+    """A loop's measurements in order of time, and the states after some measurements; immutable.
 
     The loop, the sampler for Optuna and the node for Ax use this class. Methods return a new log.
 
@@ -178,17 +178,18 @@ class MeasurementLog(NamedTuple):
     new prediction is made from the state before the answer in two cases: no prediction is stored,
     or the model that made the prediction has been reset by an answer that arrived later.
 
-    A question to an expert refers to all answers of earlier times, and to the answers of its own
-    time that have already arrived. The expert's reply replaces all answers to which the question
-    refers. Answers that arrive after the reply but have earlier times are replaced as well.
+    A consultation at time t refers to all answers with times before t, and to the answers at time t
+    that arrived before the consultation. The expert's reply replaces all answers to which the
+    consultation refers. Answers that arrive after the reply but have times before the consultation
+    are replaced as well.
 
     Attributes:
         strategy: The strategy.
         quiet: The strategy that processes fantasies (assumed answers); see
             :meth:`Strategy.undisturbed`.
         start: The state before any answer.
-        states: Retained states, in order of time; they include the expert's replies. The last state
-            is the state after all answers.
+        states: Retained states, in order of time. Retained states take the expert's replies into
+            account. The last state is the state after all answers.
         answers: The answers, in order of time.
         resets: Whether each answer triggered a reset.
         replies: The expert's replies, oldest first.
@@ -235,9 +236,10 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
-        """The log with the given answers instead of its own; the log must have no replies.
+        """A log with the given answers instead of the present answers.
 
-        The log replays all answers from the first answer that differs.
+        The present log must have no replies. The log replays all answers from the first answer that
+        differs.
 
         Args:
             answers: All answers, in any order.
@@ -376,11 +378,11 @@ class MeasurementLog(NamedTuple):
         trigger resets, change hyperparameters or set units.
 
         Args:
-            waiting: Open suggestions; their fantasy is the predicted mean.
-            now: The present time; a later time of a point is lowered to ``now``. If None, no time
-                of a point is lowered.
-            stopped: Points of pruned trials; their fantasy is the median of all answers or the
-                predicted mean, whichever is worse.
+            waiting: Open suggestions. The fantasy of each suggestion is the predicted mean.
+            now: The present time, which is an upper limit on the times of the points; None for no
+                limit.
+            stopped: Points of pruned trials. The fantasy of each point is the worse of two values:
+                the median of all answers, and the predicted mean.
         """
         state, middle = self.state, None
         if stopped:
@@ -406,11 +408,11 @@ class MeasurementLog(NamedTuple):
         """The next point to measure, among points likely enough to succeed.
 
         Args:
-            state: The state, with or without fantasies.
+            state: The state, which may include fantasies (assumed answers).
             now: The present time.
             chance: The probability of success; None if no measurement has failed.
-            retry: Whether to restrict the search to a category that must be tried again, if there
-                is one; see :func:`~botorch_tv.loop.log.retried`.
+            retry: Whether to restrict the search to a category that must be tried again, if any;
+                see :func:`~botorch_tv.loop.log.retried`.
             context: The context, `c`.
             generator: Source of random numbers.
         """
@@ -433,8 +435,8 @@ def replayed(
         log: A log with the strategy and the start state; its answers are not used.
         answers: All answers.
         waiting: The open suggestions.
-        replies: The expert's replies; each reply is added after the first ``known`` answers to
-            arrive.
+        replies: The expert's replies. A reply with ``known`` = k is added after the k answers that
+            arrived first.
         stale: The ``number`` of each answer and open suggestion whose prediction is recomputed,
             because the old prediction used answers that were changed.
         oldest: As in :meth:`MeasurementLog.added`.
@@ -486,13 +488,13 @@ def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -
 
 
 def is_retained(count: int, newest: int, oldest: int) -> bool:
-    """Whether a log with ``newest`` answers retains the state after its first ``count`` answers.
+    """Whether a log of ``newest`` answers retains the state after the first ``count`` answers.
 
-    States may be large, so few old states are retained. Let 2^j be the largest power of two that
-    divides ``count``. The state is dropped when it is more than 2^(j + 1) answers old. The newest
-    retained state before an answer that is L answers late is then less than 3 L answers old. More
-    precisely, it is at most L - 1 + 2^i answers old, where 2^i is the smallest power of two with
-    2^i ≥ L - 1.
+    States may be large, so few old states are retained. The state after ``count`` answers is
+    dropped when it is more than 2^(j + 1) answers old, where 2^j is the largest power of two that
+    divides ``count``. If L answers have later times than a new answer, the newest retained state
+    before the new answer is at most L - 1 + 2^i < 3 L answers old, where 2^i is the smallest power
+    of two with 2^i ≥ L - 1.
 
     Args:
         count: Number of answers that the state includes.
@@ -504,7 +506,7 @@ def is_retained(count: int, newest: int, oldest: int) -> bool:
 
 
 def oldest_for(late: int) -> int:
-    """The ``oldest`` that a log needs if every answer is at most ``late`` answers late."""
+    """The ``oldest`` that a log needs if at most ``late`` answers are later than a new answer."""
     before = max(late - 1, 1)
     return late - 1 + (1 << (before - 1).bit_length())
 
@@ -523,10 +525,10 @@ MOST_PATIENCE = 240
 def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
     """The category untried for the longest time, as axis and level; None if no category is due.
 
-    Measurements of other categories do not show that a category has improved, so every category
-    must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, a trial of a
-    category that is due is wasted. Therefore the interval to the next trial of the category doubles
-    after every trial that brings no improvement.
+    A category that is not tried may improve unnoticed, so every category must be tried again (Liu,
+    Lee, Shroff, AAAI 2018). If the objective is static, trying a bad category again is a waste.
+    Therefore the interval to the next trial of the category doubles after every trial that brings
+    no improvement.
 
     Args:
         space: The parameters.
@@ -564,7 +566,7 @@ def _patience(when: Tensor) -> int:
 
 
 def retried(state: State) -> State:
-    """If a category is due, the state with its search restricted to it; else the same state.
+    """If a category is due, the state with a search of this category alone; else the same state.
 
     Args:
         state: The state of one trial.

@@ -132,16 +132,16 @@ class Loop:
 
     **Several suggestions at once.** While suggestions are open, the next suggestion is chosen as if
     each open suggestion had been answered with its predicted mean (GP-BUCB, Desautels et al.,
-    2014). The prediction printed with a suggestion uses real answers only.
+    2014). The prediction that is printed with a suggestion uses only real answers.
 
     **Failures.** ``tell(ok=False)`` reports no value of the objective, but lowers the probability
     that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is not
-    suggested if its probability of success is less than half of the highest in the domain. A point
-    that is more likely to fail than to succeed is not recommended.
+    suggested if its probability of success is less than half of the highest probability of success
+    in the domain. A point that is more likely to fail than to succeed is not recommended.
 
-    **Late answers.** If an answer has an earlier time than the newest answer, the loop inserts it
-    at its time and replays all later answers. The replay is fast if there are at most 2 x
-    ``pending`` later answers.
+    **Late answers.** If the time of an answer is earlier than the time of the newest answer, the
+    loop inserts the answer at its time, and replays all answers with later times. The replay is
+    fast if fewer than 2 x ``pending`` answers have later times.
 
     **Triggers.** An event trigger compares an answer with the prediction that was made for the
     suggestion. A measurement that was not suggested is compared with a prediction made at its
@@ -179,8 +179,8 @@ class Loop:
         device: Device of all computations; the device of the domain by default.
 
     Raises:
-        ValueError: If ``pending`` is below 1, ``unit`` is unknown, ``maximize`` contradicts the
-            strategy, or the strategy does not fit the domain.
+        ValueError: If ``pending`` is below 1, if ``unit`` is unknown, if ``maximize`` contradicts
+            the strategy, or if the strategy does not fit the domain.
         InputDataError: As for :meth:`Strategy.init`.
 
     Example:
@@ -267,8 +267,8 @@ class Loop:
                 optional, as in ``Loop.from_table(domain, X, y)``.
             strategy: As for :class:`Loop`.
             domain: As for :class:`Loop`.
-            X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
-                If y is not given, a DataFrame in the format of :meth:`table`: columns for the point
+            X: Measured points, `n x d`; a list of dicts or a DataFrame if parameters are named. If
+                y is not given, a DataFrame in the format of :meth:`table`: columns for the point
                 and y, and optional columns context, time, ok and noise. Where noise is NaN, the
                 noise variance of the strategy applies.
             y: Observations, `n`; ignored where ``ok`` is False.
@@ -286,8 +286,8 @@ class Loop:
             device: As for :class:`Loop`.
 
         Raises:
-            InputDataError: If the columns do not match each other or the domain, a value is not
-                finite (drop rows without a measurement, or pass ok=False), or pandas columns
+            InputDataError: If the columns do not match each other or the domain, if a value is not
+                finite (drop rows without a measurement, or pass ok=False), or if pandas columns
                 have different row labels.
             ValueError: If the domain, X or y is missing.
         """
@@ -343,9 +343,9 @@ class Loop:
             The suggestion; it stays open until :meth:`tell` or :meth:`discard`.
 
         Raises:
-            InputDataError: If the number of open suggestions has reached ``pending``, ``now`` lies
-                before the newest measurement, or the context does not match the domain. The loop is
-                not changed.
+            InputDataError: If the number of open suggestions has reached ``pending``, if ``now``
+                lies before the newest measurement, or if the context does not match the domain. The
+                loop is not changed.
         """
         if len(self._open) >= self.pending:
             raise InputDataError(
@@ -398,16 +398,16 @@ class Loop:
             y: The observation, a scalar; ignored if ``ok`` is False.
             suggestion: The answered suggestion or its number; may be omitted if only one suggestion
                 is open.
-            time: Time of the measurement; the suggestion's time by default. A time before the times
-                of other answers is allowed.
+            time: Time of the measurement; the suggestion's time by default. The time may be earlier
+                than the times of previous answers.
             noise: Noise variance of this measurement; by default the noise variance of the
                 strategy. The adaptive strategy estimates the noise itself and refuses this
                 argument.
             ok: False if the measurement failed.
 
         Raises:
-            InputDataError: If the suggestion is not open, a number is not finite, or ``ok`` is
-                neither True nor False. The loop is not changed.
+            InputDataError: If the suggestion is not open, if a number is not finite, or if ``ok``
+                is neither True nor False. The loop is not changed.
         """
         plan = self._meant(suggestion)
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
@@ -429,8 +429,8 @@ class Loop:
         """Add a measurement that was not suggested; its number is the next of -1, -2, ...
 
         Args:
-            X: The point, `d` numbers, or a dict of named parameters; with named parameters a tensor
-                is a point of the unit cube, like ``suggestion.X``.
+            X: The point: `d` numbers, or a dict of named parameters. If parameters are named, a
+                tensor is a point of the unit cube, like ``suggestion.X``.
             y: The observation, a scalar; ignored if ``ok`` is False.
             time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. A
                 time before the newest measurement is allowed.
@@ -499,9 +499,9 @@ class Loop:
             time: The corrected time; by default the time stays as it is.
 
         Raises:
-            InputDataError: If there is no measurement with this number, the arguments change
-                nothing, ``y`` is missing though ``ok`` is True, or a number is not finite. The loop
-                is not changed.
+            InputDataError: If no measurement has this number, if the arguments change nothing, if
+                ``y`` is missing although ``ok`` is True, or if a number is not finite. The loop is
+                not changed.
         """
         wrong = self._answered(number)
         value = wrong.y
@@ -540,14 +540,14 @@ class Loop:
         """The points that an expert should measure again now; call this method after :meth:`tell`.
 
         The strategy schedules consultations by the number of measurements that have arrived,
-        including late measurements and those that were not suggested. The expert should measure all
-        points at the newest time.
+        including late measurements and measurements that were not suggested. The expert should
+        measure all points at the newest time.
 
         Returns:
             The consultation; until there is a newer measurement, repeated calls return the same
             object. None if no consultation is due, if it has been answered, or if the strategy has
-            no expert. A consultation stays open until :meth:`absorb` takes answers to it or to a
-            newer one; at most 16 are open.
+            no expert. A consultation stays open until :meth:`absorb` takes answers to this
+            consultation or to a newer consultation. At most 16 consultations are open.
         """
         log, state = self._log, self.state
         newest = next(reversed(self._consultations.values()), None)
@@ -594,8 +594,8 @@ class Loop:
             is issued and the strategy continues with the present data.
 
         Raises:
-            InputDataError: If the number of answers differs from the number of points, an answer
-                is NaN or infinite, or the consultation is not open because it was absorbed or
+            InputDataError: If the number of answers differs from the number of points, if an answer
+                is NaN or infinite, or if the consultation is not open, because it was absorbed or
                 superseded by a newer consultation. The loop is not changed.
         """
         number = getattr(consultation, "number", consultation)
@@ -627,17 +627,18 @@ class Loop:
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
         """The point at which the lower bound, mean - sd / 2, is highest.
 
-        When minimising, it is the point at which the upper bound, mean + sd / 2, is lowest. Points
-        more likely to fail than to succeed are excluded. Until the adaptive strategy makes
-        predictions, the result is the best point measured. A warning is issued if the posterior
-        variance at the point exceeds half the prior variance.
+        If the objective is minimised, the result is the point at which the upper bound, mean + sd /
+        2, is lowest. Points more likely to fail than to succeed are excluded. Until the adaptive
+        strategy makes predictions, the result is the best point measured. A warning is issued if
+        the posterior variance at the point exceeds half the prior variance.
 
         Args:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
 
         Returns:
-            A list of numbers, or a dict of named parameters in their own units.
+            The point as a list of numbers, or as a dict of named parameters in the parameters'
+            units.
 
         Raises:
             InputDataError: If every point is more likely to fail than to succeed.
@@ -659,8 +660,8 @@ class Loop:
         Open suggestions do not affect the posterior.
 
         Args:
-            X: `q x d`; with named parameters a dict, a list of dicts, a DataFrame, or a tensor of
-                points in the unit cube.
+            X: The points, `q x d`. If parameters are named, the points may be a dict, a list of
+                dicts, a DataFrame, or a tensor of points in the unit cube.
             now: As in :meth:`ask`.
             context: The context of all points, `c`.
 
@@ -672,17 +673,20 @@ class Loop:
 
     @locked
     def table(self) -> pd.DataFrame:
-        """All measurements in order of time and in their own units, as a DataFrame.
+        """All measurements in order of time, as a DataFrame with values in the user's units.
 
         Returns:
-            A row per measurement with the columns: ``number`` of the suggestion, or -1, -2, ... in
-            order of arrival if the measurement was not suggested; a column per parameter, called
-            ``x0, x1, ...`` if parameters have no names (if a parameter has the name of another
-            column, such as ``time``, its column is called ``time (parameter)``); ``context0, ...``;
-            ``time``; ``y``, NaN if the measurement failed; ``ok``; ``noise``, the variance, NaN if
-            the strategy estimates it; ``mean`` and ``sd``, the prediction made with the suggestion,
-            NaN if the measurement was not suggested; ``reset``, whether the measurement triggered a
-            reset.
+            A DataFrame with a row per measurement. The column ``number`` contains the number of the
+            suggestion, or -1, -2, ... in order of arrival if the measurement was not suggested.
+            Each parameter has a column, called ``x0, x1, ...`` if parameters have no names. If a
+            parameter has the name of another column, such as ``time``, the column of the parameter
+            is called ``time (parameter)``. The columns ``context0, ...`` contain the context, and
+            ``time`` contains the time. The column ``y`` contains the observation, NaN if the
+            measurement failed; ``ok`` is False if the measurement failed. The column ``noise``
+            contains the noise variance, NaN if the strategy estimates the noise. The columns
+            ``mean`` and ``sd`` contain the prediction made with the suggestion, NaN if the
+            measurement was not suggested. The column ``reset`` states whether the measurement
+            triggered a reset.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -743,13 +747,13 @@ class Loop:
         """Plot observations and choices over time, and the predicted objective now.
 
         The upper panel shows each observation, and the mean predicted for it with a band of two
-        standard deviations to each side. Below the upper panel, each parameter has two panels: its
-        chosen values over time and, once there are predictions, a slice of the posterior through
-        the current best point.
+        standard deviations to each side. Below the upper panel, each parameter has one panel, or
+        two panels if there are predictions. The first panel shows the chosen values over time. The
+        second panel shows a slice of the posterior through the current best point.
 
         Args:
             path: Where to write the figure; its extension selects the format.
-            ax: Axes for the upper panel alone; nothing else is drawn then.
+            ax: Axes for the upper panel. If axes are given, only the upper panel is drawn.
             now: As in :meth:`ask`.
             context: As in :meth:`ask`. If the domain has a context and no context is given, the
                 figure has no slices.
@@ -862,8 +866,8 @@ class Loop:
 
         Raises:
             OSError: If the file cannot be written; an existing file is then unchanged.
-            ValueError: If the strategy or domain has parts that cannot be described, or another
-                process has written the file since this loop last loaded or saved it.
+            ValueError: If the strategy or the domain has parts that cannot be described, or if
+                another process has written the file since this loop last loaded or saved it.
         """
         path = Path(path)
         saved, present = self._saved, _version(path)
@@ -913,9 +917,9 @@ class Loop:
         changed rows.
 
         With ``snapshot``, loading takes the same time for any number of answers. After every 32
-        further answers, loading stores a snapshot of 10 to 100 MB beside the file; it contains the
-        state after all but the newest answers. A snapshot is ignored if it is damaged, or if it
-        belongs to other answers, another strategy or other versions of libraries.
+        further answers, loading stores a snapshot of 10 to 100 MB beside the file. The snapshot
+        contains the state after all but the newest answers. A snapshot is ignored if it is damaged,
+        or if it belongs to other answers, another strategy or other versions of libraries.
 
         Args:
             path: The file.
@@ -928,8 +932,8 @@ class Loop:
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
         Raises:
-            ValueError: If the file is damaged or of another version, or was saved with another
-                strategy or domain; the error lists every difference.
+            ValueError: If the file is damaged, if it has another version, or if it was saved with
+                another strategy or domain. The error lists every difference.
             OSError: If the file cannot be read.
         """
         path = Path(path)

@@ -1,8 +1,8 @@
 """A snapshot file stores the state after a loop's first answers, so loading need not replay them.
 
-The snapshot contains no data that the loop's own file lacks. The snapshot contains two digests, of
-all that determines the state and of the snapshot itself. The snapshot is ignored unless both
-digests are as expected. Reading a snapshot executes no code from it.
+The snapshot contains no data that the loop's own file lacks. The snapshot contains two digests: a
+digest of all data that determine the state, and a digest of the snapshot itself. The snapshot is
+ignored unless both digests are as expected. Reading a snapshot executes no code from it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
     Args:
         path: The file of the loop.
         content: The content of the file.
-        log: The log of the first answers; its state is written.
+        log: The log of the first answers. The state of this log is written.
     """
     buffer = io.BytesIO()
     retained = {

@@ -32,12 +32,13 @@ class NumberedSuggestion:
 
     Attributes:
         number: The number to pass to ``tell`` and ``discard``, counted from 1.
-        X: The point, `d`; with named parameters a point of the unit cube.
+        X: The point, `d`; a point of the unit cube if parameters are named.
         context: The context, shape `c`; None without a context.
         time: The time for which the point was chosen, a number or a datetime.
         mean: Posterior mean of the objective given all answers; NaN without a prediction.
         sd: Posterior standard deviation of the objective; NaN without a prediction.
-        point: The point as a list of numbers, or a dict of named parameters in their units.
+        point: The point as a list of numbers, or as a dict of named parameters in the parameters'
+            units.
         row: The row of the suggestion in the log.
     """
 
@@ -86,9 +87,10 @@ class NumberedConsultation:
 
     Attributes:
         number: The number to pass to ``absorb``, counted from 1.
-        X: The points, `Q x d`; with named parameters points of the unit cube.
+        X: The points, `Q x d`; points of the unit cube if parameters are named.
         time: The time of the newest measurement, at which the points are to be measured.
-        points: The points as lists of numbers, or dicts of named parameters in their units.
+        points: The points as lists of numbers, or as dicts of named parameters in the parameters'
+            units.
         row: The row of the consultation in the log.
     """
 
@@ -113,13 +115,14 @@ class Table(NamedTuple):
     Attributes:
         number: Number of the answered suggestion, or -1, -2, ... in order of arrival for
             measurements that were not suggested; `n`, int64.
-        X: The points, `n x d`; with named parameters points of the unit cube.
+        X: The points, `n x d`; points of the unit cube if parameters are named.
         context: The contexts, `n x c`.
         y: The observations, `n`; NaN if the measurement failed.
         time: The times, `n`, float64; datetimes are in the unit of the loop.
         noise: The noise variances, `n`; infinite if the measurement failed.
         reset: Whether the measurement triggered a reset, `n`, bool.
-        points: The n points as lists of numbers, or dicts of named parameters in their units.
+        points: The n points as lists of numbers, or as dicts of named parameters in the parameters'
+            units.
         times: The n times as they were given, numbers or datetimes.
     """
 
@@ -149,7 +152,8 @@ class SupersededMeasurement(NamedTuple):
 
     Attributes:
         number: As in :class:`Table`.
-        point: The point as a list of numbers, or a dict of named parameters in their units.
+        point: The point as a list of numbers, or as a dict of named parameters in the parameters'
+            units.
         y: The observation, NaN if the measurement failed.
         time: The time of the measurement.
         became: ``"amended"`` or ``"removed"``.
@@ -283,7 +287,7 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
 
 def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
-    """A text with the number and times of measurements, and with failures, changes and resets.
+    """A text on the measurements: their number and times, failures, corrections and resets.
 
     Args:
         log: The measurements.
@@ -314,7 +318,7 @@ def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopCloc
 
 
 def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
-    """A text with the correlation's half-life and the noise's doubling time; empty without both.
+    """A text with the half-life of the correlation and the doubling time of the noise, if any.
 
     Args:
         decay: The decay of the covariance.

@@ -55,7 +55,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         points: N sets of q points for each of T trials, without time, `T x N x q x (d - 1)`.
         time: Times of the points, `T x N x q`.
         batch_shape: Batch dimensions of the N sets of points, followed by those of the T trials.
-        sets: Number of leading dimensions of ``batch_shape`` that belong to the sets.
+        sets: Number of leading dimensions of ``batch_shape`` that index the N sets of points.
         own_noise: Whether to add each member's observation noise.
         added: Additional variance in units of y, `T x N x q`; None to add nothing.
         factor: Factor by which the objective is multiplied.
@@ -199,9 +199,10 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
 class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
     """Samples an :class:`AdaptivePosterior`; the drawn functions do not depend on the points.
 
-    A Sobol sequence determines the functions. If the number of points grows, the first points
-    retain their variates. The sequence is shuffled: Sobol sequences of two seeds are correlated row
-    by row, so without the shuffling the outputs of a list of models would be correlated.
+    A Sobol sequence determines the drawn functions. If the number of points grows, the first points
+    retain their variates. The Sobol sequence is shuffled, because Sobol sequences of different
+    seeds are correlated row by row. If Sobol sequences were not shuffled, the samples of different
+    models in a list of models would be correlated.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -494,7 +495,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
         Args:
             X: Inputs, `... x batch_shape x q x d`; the q points of a set share one time.
-            sampler: Draws the fantasies; its ``sample_shape`` is their number.
+            sampler: Sampler that draws the fantasies; its ``sample_shape`` gives the number of
+                fantasies.
             observation_noise: Must be None (not a tensor of any shape), because the bank estimates
                 the noise.
 
@@ -537,10 +539,10 @@ def adaptive_model(
     """A model that needs neither fitting nor prior knowledge of rate, lengthscale, noise or scale.
 
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
-    Observations may be in any units. The first four observations in order of time set the units of
-    y and time. Further observations at the time of the fourth observation are used too. If all
-    observations used are equal, later observations are added. ``adaptive_gp_ucb()`` has the same
-    posterior given the same data.
+    Observations may be in any units. The units of y and time are computed from the first four
+    observations in order of time, and from any further observations at the time of the fourth
+    observation. If all these values of y are equal, later observations are used too.
+    ``adaptive_gp_ucb()`` has the same posterior given the same data.
 
     Predictions are possible from the time of the newest observation on. Fix the time of the points
     with :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an
@@ -550,19 +552,19 @@ def adaptive_model(
         train_X: Inputs in float64, `batch_shape x n x d`, including the time column.
         train_Y: Observations, `batch_shape x n x 1`.
         bounds: Smallest and largest values of the columns other than time, `2 x (d - 1)`; the unit
-            cube by default. Candidate lengthscales are fractions of these ranges, whereas
-            ``TimeVaryingGP`` learns them in the units of the columns.
+            cube by default. Candidate lengthscales are fractions of the range of each column,
+            whereas ``TimeVaryingGP`` learns lengthscales in the units of the columns.
         time_dim: Index of the time column.
         now: Present time, scalar or `batch_shape`; None to follow the newest observation.
         bank: The candidate processes; ``Bank()`` if None.
 
     Raises:
         BotorchTensorDimensionError: If shapes do not match.
-        InputDataError: If a value is not finite, a point lies outside the bounds, an observation is
-            later than ``now``, all y are equal, the type is not float64, or there are more than 20
-            columns other than time.
-        ValueError: If there is no column ``time_dim``, ``bounds`` is not `2 x (d - 1)`, or a lower
-            bound is not below its upper bound.
+        InputDataError: If a value is not finite, if a point lies outside the bounds, if an
+            observation is later than ``now``, if all y are equal, if the dtype is not float64, or
+            if there are more than 20 columns other than time.
+        ValueError: If there is no column ``time_dim``, if ``bounds`` is not `2 x (d - 1)`, or if a
+            lower bound is not below its upper bound.
 
     Example:
         >>> model = adaptive_model(train_X, train_Y)

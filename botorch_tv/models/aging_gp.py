@@ -145,11 +145,11 @@ class AgingGP(GrowingGP):
             strict: Whether shapes, dtypes and devices must stay the same.
 
         Raises:
-            InputDataError: If an observation is later than the ``now`` that was set, a time is
-                not finite or a target is NaN.
-            BotorchTensorDimensionError: If ``inputs`` and ``targets`` differ in rows, ``inputs``
-                has other columns than the training data, or the likelihood has noise variances for
-                a different number of rows.
+            InputDataError: If an observation is later than the ``now`` that was set, if a time is
+                not finite, or if a target is NaN.
+            BotorchTensorDimensionError: If ``inputs`` and ``targets`` have different numbers of
+                rows, if the number of columns of ``inputs`` differs from the training data, or if
+                the likelihood has noise variances for a different number of rows.
         """
         X = self.train_inputs[0] if inputs is None else inputs
         X = X if isinstance(X, Tensor) else X[0]

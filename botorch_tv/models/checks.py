@@ -86,8 +86,8 @@ def check_data(
     Raises:
         BotorchTensorDimensionError: If ``X`` has fewer than two dimensions, or its last dimension
             is not ``columns``.
-        InputDataError: If dtypes differ, a time is not finite, or a value is NaN or so large that
-            sums of squares may overflow.
+        InputDataError: If dtypes differ, if a time is not finite, or if a value is NaN or so large
+            that sums of squares may overflow.
     """
     check_inputs(X, columns)
     if X.dtype != Y.dtype:
@@ -182,9 +182,9 @@ def check_now(now: Tensor, newest: Tensor) -> None:
 def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
     """Raise if an input transform changes time, or mixes it into other columns.
 
-    One copy of the transform is fitted to the data, another copy to the data with changed times.
-    The changed times are not integers and lie outside [0, 1]. The two copies of the transform must
-    preserve times, and give equal values in all columns other than time.
+    One copy of the transform is fitted to the data. Another copy is fitted to the data with every
+    time replaced by a number that is not an integer and lies outside [0, 1]. The two copies of the
+    transform must preserve times, and give equal values in all columns other than time.
 
     Args:
         transform: The transform, which is not changed.

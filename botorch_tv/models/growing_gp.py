@@ -4,9 +4,10 @@ With prior covariance K, noise variances N and S = N^(-1/2), the factored matrix
 eigenvalues of I + S K S are at least 1 for any noise and any points, so no jitter is needed. An
 observation with infinite noise has S = 0, and does not change the likelihood.
 
-BoTorch repeats the inputs for each of m outputs, along an extra dimension, and passes these
-repeated inputs to the input transform. An input transform with a batch shape would confuse the
-extra dimension with its own batch dimension. Therefore inputs are transformed once for all outputs.
+BoTorch repeats the inputs for each of m outputs, along a dimension of size m, and passes these
+repeated inputs to the input transform. If the input transform has a batch shape, it would confuse
+the dimension of the outputs with its own batch dimension. Therefore this model transforms the
+inputs only once for all outputs.
 """
 
 from __future__ import annotations
@@ -95,9 +96,9 @@ class GrowingRegression:
 class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     """Exact regression by a Cholesky factor that grows with the data.
 
-    An update costs O(n²), predictions equal those of a model built from all data, and the model
-    stores only the data and the factor. As in GPyTorch, the factor is cached; it is recomputed
-    after ``train()``, ``set_train_data()`` and ``load_state_dict()``.
+    An update costs O(n²). Predictions equal the predictions of a model built from all data. The
+    model stores only the data and the factor. As in GPyTorch, the factor is cached; it is
+    recomputed after ``train()``, ``set_train_data()`` and ``load_state_dict()``.
     """
 
     prediction_strategy: GrowingRegression | None
@@ -125,7 +126,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
 
         Args:
             X: Inputs, `... x q x d`.
-            input_transform: The transform; the model's own if None.
+            input_transform: The input transform; None for the input transform of the model.
 
         Returns:
             Transformed inputs, `... x q x d'`.
@@ -289,20 +290,20 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
 
         Args:
             X: Inputs, `batch_shape x q x d`.
-            Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``. If ``Y`` has batch
-                dimensions that ``X`` lacks, they contain alternative observations at the same
-                inputs.
-            noise: Noise variances of the observations, shape of ``Y``, in the units of the outcome
-                transform. By default the likelihood's noise variance, or the mean of its variances
-                if all are fixed. A ``FixedNoiseGaussianLikelihood`` adds its ``second_noise`` to
-                the variances.
+            Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``. If ``Y`` has more
+                batch dimensions than ``X``, the additional dimensions contain alternative
+                observations at the same inputs.
+            noise: Noise variances of the observations after the outcome transform, shape of ``Y``.
+                By default, the noise variance of the likelihood; if the likelihood has fixed
+                variances, their mean. A ``FixedNoiseGaussianLikelihood`` adds its ``second_noise``
+                to the variances.
 
         Returns:
             A new model; ``self`` is unchanged.
 
         Raises:
-            BotorchTensorDimensionError: If ``X``, ``Y`` and ``noise`` differ in rows, or have other
-                columns than the training data.
+            BotorchTensorDimensionError: If ``X``, ``Y`` and ``noise`` have different numbers of
+                rows, or numbers of columns that differ from the training data.
             InputDataError: If dtypes differ or a value is NaN.
             RuntimeError: If batch shapes do not broadcast.
         """

@@ -64,10 +64,10 @@ def _log_normal(mode: float, spread: float) -> LogNormalPrior:
 
 
 def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
-    """Map the name of each parameter or buffer with an output dimension to that dimension's index.
+    """The parameters and buffers that have an output dimension, and the index of this dimension.
 
     Args:
-        model: The model; its batch shape ends with the outputs.
+        model: The model; the last dimension of its batch shape indexes the outputs.
         own_mean: Whether the caller supplied the mean module; such a module is not examined.
     """
     outputs = model._aug_batch_shape
@@ -215,11 +215,11 @@ class TimeVaryingGP(AgingGP):
             γ, α and κ; otherwise they are fixed and have no priors.
 
     Raises:
-        InputDataError: If an observation is later than ``now``, a time is not finite, the input
-            transform changes time, a value is NaN or dtypes differ.
+        InputDataError: If an observation is later than ``now``, if a time is not finite, if the
+            input transform changes time, if a value is NaN, or if dtypes differ.
         BotorchTensorDimensionError: If shapes do not match.
-        ValueError: If ``forgetting`` contradicts the other arguments, or the likelihood's class
-            overrides ``marginal`` or ``__call__``.
+        ValueError: If ``forgetting`` contradicts the other arguments, or if the class of the
+            likelihood overrides ``marginal`` or ``__call__``.
 
     Example:
         >>> model = TimeVaryingGP(train_X, train_Y, forgetting=Markov(epsilon=0.03))
@@ -348,7 +348,7 @@ class TimeVaryingGP(AgingGP):
         """The model's decay and inflation with their current values, per unit of time.
 
         The property is a decay or an inflation, such as ``Markov(epsilon=0.027)``; if the model has
-        both or neither, it is a tuple. The property can be passed to another model as
+        both or neither, the property is a tuple. The property can be passed to another model as
         ``forgetting``. If the model has a batch shape, the parameters of the decay and the
         inflation are tensors, `batch_shape`.
 
@@ -379,7 +379,8 @@ class TimeVaryingGP(AgingGP):
             posterior_transform: A transform of the posterior; None for no transform.
 
         Raises:
-            BotorchTensorDimensionError: If ``X`` has other columns than the training data.
+            BotorchTensorDimensionError: If the number of columns of ``X`` differs from the training
+                data.
         """
         check_inputs(X, self.train_inputs[0].shape[-1])
         found = super().posterior(X, output_indices, observation_noise, posterior_transform)
@@ -412,10 +413,10 @@ class TimeVaryingGP(AgingGP):
             A new model; ``self`` is unchanged.
 
         Raises:
-            BotorchTensorDimensionError: If ``X``, ``Y`` and ``noise`` differ in rows, or have other
-                columns than the training data.
-            InputDataError: If an observation is later than the ``now`` that was set, dtypes differ
-                or a value is NaN.
+            BotorchTensorDimensionError: If ``X``, ``Y`` and ``noise`` have different numbers of
+                rows, or numbers of columns that differ from the training data.
+            InputDataError: If an observation is later than the ``now`` that was set, if dtypes
+                differ, or if a value is NaN.
             RuntimeError: If batch shapes do not broadcast.
         """
         check_data(X, Y, columns=self.train_inputs[0].shape[-1], time_dim=self.time_dim)
@@ -429,7 +430,7 @@ class TimeVaryingGP(AgingGP):
 
         Args:
             training_data: Inputs and observations, optionally with noise variances.
-            options: Other arguments of the class.
+            options: Further arguments of the constructor.
         """
         return {**super().construct_inputs(training_data), **options}
 

@@ -1,21 +1,22 @@
 """[ET] Figure 3 (d): tune four gains that balance a pole on a cart while friction increases.
 
 [ET] gives the box of gains, the lengthscale prior and the noise, but neither the machine nor the
-unit of the cost. It cites the policy search of [B22] (Brunzema, von Rohr, Trimpe, "On Controller
-Tuning with Time-Varying Bayesian Optimization", CDC 2022). The published code of [B22] has the
-machine and the unit: the machine is :data:`MACHINE`, and costs are standardised by the costs of
-random gains. Other choices are ours:
+unit of the cost. [ET] refers to the policy search of [B22] (Brunzema, von Rohr, Trimpe, "On
+Controller Tuning with Time-Varying Bayesian Optimization", CDC 2022). The published code of [B22]
+defines the machine, :data:`MACHINE`, and standardises costs by the costs of random gains. Other
+choices are ours:
 
 - The cost of gains is the exact cost of coming to rest from the initial state of [B22], plus the
-  noise of the study. [B22] uses the cost of a simulated run with little noise instead.
-- The unit and the prior mean are computed from T costs before the change, of gains spread evenly
-  over the box; T is the number of rounds of a trial. The unit is the standard deviation of the T
-  costs. The prior mean is the generalised least squares estimate for a kernel of variance 1. All T
-  costs lie within four standard deviations of the prior mean, as a prior of variance 1 expects.
+  noise of the study. In [B22], the cost is computed from a simulated run with little noise.
+- The unit of cost and the prior mean are computed from the costs of evenly spread gains before the
+  change of friction; the number of these gains is the number of rounds of a trial. The unit of cost
+  is the standard deviation of the costs of the evenly spread gains. The prior mean is the
+  generalised least squares estimate for a kernel of variance 1. The costs of all evenly spread
+  gains lie within four standard deviations of the prior mean, as a prior of variance 1 suggests.
   Some costs lie six standard deviations above the average, because the cost is a bowl with a high
   rim.
-- A run is stopped once it costs as much as the highest cost before the change, :data:`LIMIT`. After
-  the change, 1 in 300 runs with random gains is stopped.
+- A run is stopped as soon as its cost reaches :data:`LIMIT`, the highest cost before the change of
+  friction. After the change of friction, 1 in 300 runs with random gains is stopped.
 - All strategies of a trial start at the same random gains, and learn their four lengthscales every
   five rounds.
 """
@@ -78,8 +79,8 @@ def cart_pole() -> CartPole:
 def unit() -> tuple[float, float]:
     """Prior mean and standard deviation, as multiples of the lowest cost before the change.
 
-    The mean and the standard deviation are computed from the costs of gains spread evenly over the
-    box.
+    The prior mean and the standard deviation are computed from the costs of gains that are spread
+    evenly over the box.
     """
     problem = cart_pole()
     lower, upper = problem.spatial_bounds
@@ -142,7 +143,7 @@ def recovery(results: Results) -> Outcome:
 
 
 def stale_regret() -> float:
-    """Regret per round, after the change, of the gains that were best before the change."""
+    """Regret per round of the formerly best gains, after the change of friction."""
     problem = cart_pole()
     best = problem.optimizers_at(0.0)
     X = torch.cat([best, torch.full_like(best[:, :1], CHANGE)], dim=-1)

@@ -183,7 +183,7 @@ TEST_ROWS = 192
 
 @cache
 def standardised(problem: BaseTestProblem) -> tuple[Grid, Tensor]:
-    """Fixed random points in the unit cube, 100 per dimension, and their standardised values."""
+    """Fixed random points in the unit cube, 100 per dimension, and standardised function values."""
     shape = (POINTS_PER_DIMENSION * problem.dim, problem.dim)
     grid = Grid(torch.from_numpy(np.random.default_rng(2017).random(shape)))
     found: Tensor = problem(grid.X, noise=False)
@@ -257,9 +257,9 @@ FUNCTIONS = Experiment(
 class SensorWorld(StaticWorld):
     """The objective of each trial is a row of a record, and does not change during the trial.
 
-    As in [C17] §6, the kernel is the empirical covariance of the sensors, each about its own mean,
-    and the noise is 5 % of their mean variance. Readings are standardised by the mean and the
-    standard deviation of all training readings.
+    As in [C17] §6, the kernel is the empirical covariance of the sensors (each sensor's mean is
+    subtracted), and the noise variance is 5 % of the mean variance of the sensors. Readings are
+    standardised by the mean and the standard deviation of all training readings.
 
     Args:
         panel: The record.
@@ -297,7 +297,7 @@ def temperature(records: Recordings) -> SensorWorld:
 
 
 def light(records: Recordings) -> SensorWorld:
-    """41 light sensors of the paper's record; trials play all test rows, as in the paper.
+    """41 light sensors of the paper's record; every test row is played, as in the paper.
 
     If the paper's record is missing, speeds on 41 roads are played instead. A row every 15 minutes
     of the first five days is for training, and trials play rows of the next two days.

@@ -44,7 +44,7 @@ def below(
         required: Number of standard errors that the paired difference must exceed, by default
             :data:`REQUIRED`. If ``required`` is -:data:`REQUIRED`, the claim is only that `lower`
             is not worse.
-        ours: Whether the claim is ours and not the paper's; it is then reported, but does not
+        ours: Whether the claim is ours and not the paper's. Our claims are reported, but do not
             affect the verdict.
     """
 
@@ -63,7 +63,7 @@ def compared(
     required: float = REQUIRED,
     ours: bool = False,
 ) -> Row:
-    """The row of :func:`below`; ``gap`` is the paired difference of `higher` minus `lower`."""
+    """The row of :func:`below`; ``gap`` is the regret of `higher` minus the regret of `lower`."""
     identical = gap.mean == 0 and gap.standard_error == 0
     t_ratio = 0.0 if identical else gap.t_ratio
     return {
@@ -94,7 +94,7 @@ def order_answer(t_ratio: float, required: float = REQUIRED) -> str:
 
 
 def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> Paired:
-    """The share of trials whose total regrets have all given orders.
+    """The share of trials that satisfy all given orders of total regret.
 
     Args:
         result: The study.
@@ -106,7 +106,7 @@ def share_of_trials(result: StudyResult, orders: Iterable[tuple[str, str]]) -> P
 
 
 def decided(answers: Iterable[str]) -> bool | None:
-    """True if every answer is yes, False if any is no, else None: some are level, none is no."""
+    """True if all answers are "yes", False if an answer is "no", and None otherwise."""
     given = set(answers)
     return False if "no" in given else None if "level" in given else True
 
@@ -173,8 +173,8 @@ def similar(case: str, first: str, second: str) -> Claim:
 
     Args:
         case: Name of the study.
-        first: Label of a strategy.
-        second: Label of the other strategy.
+        first: Label of the first strategy.
+        second: Label of the second strategy.
     """
 
     def measure(result: StudyResult) -> float:
@@ -213,7 +213,8 @@ def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) ->
     lists the verdicts under all interpretations.
 
     Args:
-        readings: The claims under each interpretation, by its name, such as "B = 1".
+        readings: The claims under each interpretation, by the name of the interpretation, such as
+            "B = 1".
         results: The studies of all interpretations.
     """
     outcomes = {name: judge(claims, results) for name, claims in readings.items()}

@@ -1,16 +1,16 @@
 """Experiments of [W22] on functions of an RKHS that change abruptly or slowly, and on stock prices.
 
-[W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] Table 1 repeats the comparison with
-ET-GP-UCB added and with less noise. Functions are drawn anew for every trial. The papers' numbers
-depend on the functions that the papers drew, so only the orders of strategies can be compared. In
-another interpretation of the papers, all trials have the functions of the first trial. The reason
-is that some standard deviations in [ET] are as small as if all trials had the same functions.
+[W22] compares WGP-UCB with IGP-UCB, BR-GP-UCB and SW-GP-UCB. [ET] Table 1 repeats the comparison
+with less noise, and adds ET-GP-UCB. Functions are drawn anew for every trial. The papers' numbers
+depend on the functions that the papers drew, so only the orders of strategies can be compared. Some
+standard deviations in [ET] are as small as if all trials had the same functions. Therefore a second
+interpretation of the papers is played too: all trials have the functions of the first trial.
 
-Theory derives some settings from the functions; here each has one value for a whole study. B_T is
-the mean over trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper does not
-give B, so two values are tried: the largest norm of any function of the study, as theory requires,
-and 1, which is far smaller. [W22] measures the change f_{t+1} - f_t by its norm and not by its
-maximum. However, the rule of [W22] for the window holds only up to a constant factor.
+Theory derives some settings from the functions; here each setting has one value for a whole study.
+B_T is the mean over trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper
+does not give B, so two values are tried: the largest norm of any function of the study, as theory
+requires, and 1, which is far smaller. [W22] measures the change f_{t+1} - f_t by its norm and not
+by its maximum. However, the rule of [W22] for the window holds only up to a constant factor.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ def slow(noise: float, terms: int = 20, legs: int = 1) -> DriftWorld:
 
 
 def forgetting(budget: float, horizon: int = HORIZON) -> tuple[int, float]:
-    """H = W = ⌈γ̇^¼ (T / B_T)^½⌉ and γ = 1 - γ̇^-¼ (B_T / T)^½ with γ̇ = ln² T, [W22] Corollary 5.
+    """The period, the window and the discount of [W22] Corollary 5.
+
+    The period H and the window W are both ⌈γ̇^¼ (T / B_T)^½⌉, and the discount γ is 1 - γ̇^-¼ (B_T
+    / T)^½, with γ̇ = ln² T.
 
     Args:
         budget: Variation budget B_T, positive.

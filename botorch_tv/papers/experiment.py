@@ -90,8 +90,8 @@ class Recorded(Case):
         world: Function that makes the world from the records.
         strategies: Function that makes the strategies from the world's covariance, noise and rate
             of change.
-        instead: Name of the data that replaces the paper's data if these are missing; the paper is
-            not judged on the replacement.
+        instead: Name of the data that replaces the paper's data if the paper's data are missing.
+            The paper is not judged on replacement data.
         record: File name of the paper's record in the user's folder; None if this record is not
             available.
         trials: Number of distinct trials; by default the number of arms, because trials differ in
@@ -149,15 +149,17 @@ class Experiment:
         title: One line about the experiment.
         paper: What the paper reports, in a sentence or two.
         horizon: Rounds T; a shorter record is played to its end.
-        trials: Default number of trials; if a record has fewer distinct trials, each is played
-            once.
+        trials: Default number of trials. If a record has fewer distinct trials than this number,
+            each distinct trial is played once.
         cases: The studies of the experiment, by names that are valid in file names.
         score: Function that judges the results.
         picture: Function that draws the results and writes the figure to a path; by default it
             draws regret curves, in a panel per case.
-        record: Recorders, which record further variables during a study.
-        remark: Settings that the paper does not give, and reasons why results may differ from it.
-        quick: The largest numbers of trials and of rounds of a quick run.
+        record: Recorders that record additional variables during a study.
+        remark: Settings that the paper does not give, and reasons why results may differ from the
+            paper.
+        quick: Two numbers for a quick run: the largest number of trials, and the largest number of
+            rounds.
     """
 
     id: str
@@ -192,8 +194,8 @@ class Experiment:
                 experiment's id.
             trials: Trials per study.
             noise: Variance of the noise in the world and in the models; None for the default.
-            data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it records
-                are synthetic, and nothing is judged.
+            data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without a folder,
+                records are synthetic and nothing is judged.
             quick: Whether to run a few trials of a few rounds, :attr:`quick`, without a verdict.
             lasting: Whether to store finished trials in :meth:`chunk_folders`; the same call then
                 resumes after an interruption.
@@ -201,8 +203,8 @@ class Experiment:
                 ``seed``, ``device``, ``dtype``, ``chunk`` and ``progress``.
 
         Raises:
-            ValueError: If ``noise`` is given, but cases differ in noise variance or a case uses a
-                record.
+            ValueError: If ``noise`` is given although cases differ in noise variance, or although a
+                case uses a record.
             FileNotFoundError: If ``data`` lacks a record.
         """
         self.check_noise(noise)
@@ -307,14 +309,14 @@ def draw_totals(
     marked: str,
     color: str,
 ) -> None:
-    """Draw the total regret of strategies over a parameter, and mark a value of the parameter.
+    """Plot the total regret of strategies against a parameter, and mark a parameter value.
 
     Args:
         axes: Where to draw.
         result: The study.
         places: For each strategy, by its label, the value of the parameter.
         mark: The value to mark; None to mark nothing.
-        marked: Meaning of the marked value.
+        marked: Label of the marked value in the figure.
         color: Colour of the strategy.
     """
     from botorch_tv.drawing import GRAY, lighten

@@ -99,7 +99,8 @@ def line_up(
         width: The confidence width of all strategies.
         alpha: Exponent α of W-SparQ-GP-UCB.
         c_Q: Factor c_Q in the number of side queries.
-        memory: Number of rounds of R-GP-UCB's period and of SW-GP-UCB's window.
+        memory: Number of rounds, used both as the period of R-GP-UCB and as the window of
+            SW-GP-UCB.
         gamma: Discount of WGP-UCB.
         epsilon: Rate of change assumed by TV-GP-UCB.
     """
@@ -264,7 +265,7 @@ WEST = 1 / math.cos(math.radians(54))
 
 
 def anomalies(records: Recordings) -> PanelWorld:
-    """Temperatures on a coarse grid: the last 264 hours are played, the others are for training."""
+    """Temperatures on a coarse grid: the last 264 hours are played, the others train the model."""
     panel = records.temperature(every=4)
     return PanelWorld(
         panel, train=len(panel.values) - TEMPERATURE_HORIZON, center="arm", first_arm="each"

@@ -3,19 +3,19 @@
 The records are read from a folder of the user, under these names:
 
 - ``era5_uk_t2m_2019_03.npz``: air temperature over the United Kingdom, March 2019, hourly, 744
-  rows of 33 x 49 cells in 1/100 K, from the ERA5 reanalysis. It replaces the sensors of Intel's
-  laboratory in Berkeley ([B16], [ET], [C17]) and the grid of Berkeley Earth ([M]).
+  rows of 33 x 49 cells in 1/100 K, from the ERA5 reanalysis. The temperatures replace the sensors
+  of Intel's laboratory in Berkeley ([B16], [ET], [C17]) and the grid of Berkeley Earth ([M]).
 - ``traffic_la_speed.npz``: speeds at 207 sensors on the roads of Los Angeles, in 1/100 mph, every
-  five minutes for a week that starts on a Thursday, 2016 rows. It replaces the speeds on
-  interstate 880 ([B16]).
-- ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days. It
-  replaces the 29 stocks of [W22].
+  five minutes for a week that starts on a Thursday, 2016 rows. The record of Los Angeles replaces
+  the speeds on interstate 880 ([B16]).
+- ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days. The
+  record of 20 stocks replaces the 29 stocks of [W22].
 
 Two records of the papers may be in the folder too. The two records are files of the public
 repository ``sayakrc/Bayesian-Optimization-under-Heavy-tailed-Payoffs``, which states no licence:
 
-- ``fin.csv``: the prices of [W22], 29 stocks, 823 days of 2016 to 2019, in dollars; played instead
-  of the 20 stocks.
+- ``fin.csv``: the prices of [W22], 29 stocks, 823 days of 2016 to 2019, in dollars. If ``fin.csv``
+  exists, it replaces ``sp500_20_prices.csv.gz``.
 - ``iw_data_all.mat``: the light sensors of [C17], 41 sensors in lux in an office of Carnegie Mellon
   University, November 2005, 601 rows for training and 192 for testing.
 
@@ -95,8 +95,8 @@ class Recordings:
         """Light in lux at sensors with their coordinates, and the number of training rows.
 
         Returns:
-            A panel of the training rows followed by the test rows, and the number of training rows;
-            None if the folder has no record of light.
+            Two values: the training rows followed by the test rows, as a :class:`Panel`; and the
+            number of training rows. None if the folder has no record of light.
         """
         if not self.has(LIGHT):
             return None

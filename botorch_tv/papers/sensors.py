@@ -1,15 +1,16 @@
 """[B16] Figure 3 and [ET] Figure 3 (a) to (c): find the sensor with the highest reading.
 
 The kernel is the covariance of the training rows. Regret is the highest reading minus the reading
-of the chosen sensor, in units of the readings for [B16], in standard deviations for [ET]. Each
-trial has a different first sensor, which is the same for all strategies. Standard errors of a
-single case therefore reflect only the choice of the first sensor. On temperatures, strategies are
-compared over several windows of days; the standard error then comes from the spread of the windows.
+of the chosen sensor. For [B16], regret is in the unit of the readings. For [ET], regret is in
+standard deviations of the training rows. Each trial has a different first sensor, which is the same
+for all strategies. Standard errors of a single case therefore reflect only the choice of the first
+sensor. On temperatures, strategies are compared over several windows of days; the standard error
+then comes from the spread of the windows.
 
 [B16] has 46 sensors and three days for training. The grid of the reanalysis has many more cells,
-but a covariance of more cells than independent rows is poorly determined. Therefore 46 cells are
-spread over the grid. Hourly values are interpolated linearly to one value every ten minutes, as in
-the papers.
+but the covariance is poorly determined if there are more cells than independent rows. Therefore 46
+cells are spread over the grid. Hourly values are interpolated linearly to one value every ten
+minutes, as in the papers.
 """
 
 from __future__ import annotations
@@ -67,12 +68,16 @@ def ten_minutes(hourly: np.ndarray) -> np.ndarray:
 def mornings(
     values: np.ndarray, day: int, training: Sequence[int] = TRAINING_DAYS
 ) -> tuple[np.ndarray, int]:
-    """The mornings of the training days, then of ``day``, and the number of rows per morning.
+    """The rows of the mornings of several days.
 
     Args:
         values: Readings of all days, `rows x arms`.
-        day: The other day.
+        day: The day that comes last.
         training: The training days.
+
+    Returns:
+        Two values: the rows of the mornings of the training days, followed by the rows of the
+        morning of ``day``; and the number of rows per morning.
     """
     each = values.reshape(DAYS, STEPS_PER_DAY, -1)[:, MORNING]
     return np.concatenate([each[number] for number in (*training, day)]), each.shape[1]
@@ -81,11 +86,11 @@ def mornings(
 def temperature(
     records: Recordings, *, start: int, train: int, standardize: bool, noise: float
 ) -> PanelWorld:
-    """A world of temperatures: the first days are for training, the next two days are played.
+    """A world of temperatures: the first days are for training, and the next two days are played.
 
     Args:
         records: The records.
-        start: The first day, from 0.
+        start: Index of the first day, counted from 0.
         train: Number of days for training.
         standardize: As for :class:`PanelWorld`.
         noise: Noise variance relative to the variance of the training rows.
@@ -102,7 +107,7 @@ def temperature(
 
 
 def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
-    """A world of speeds: the morning of ``day`` is played, the other mornings are for training."""
+    """A world of speeds: the morning of ``day`` is played, and other mornings are for training."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
     others = [number for number in WORKING_DAYS if number != day]
@@ -126,9 +131,9 @@ def cross_validated_period(
 ) -> int:
     """The period N of R-GP-UCB, by cross-validation on the training rows as in [B16] §5.2.
 
-    [B16] gives no details. Here each fold of rows, such as a day, is played from every arm with the
-    covariance and the noise of the other folds. The period N with the least total regret over all
-    folds is returned.
+    [B16] gives no details. Here R-GP-UCB plays each fold of rows, such as a day, once with every
+    arm as first arm. The covariance and the noise variance are estimated from the other folds. The
+    period N with the least total regret over all folds is returned.
 
     Args:
         world: The world, whose training rows are used.
@@ -160,7 +165,7 @@ def cross_validated_period(
 
 
 def model_free(world: PanelWorld) -> Strategy:
-    """The strategy RExp3, with the training rows' range of rewards and variation per round."""
+    """The strategy RExp3, with range and variation of the rewards computed from training rows."""
     rows = world.training
     low, high = float(rows.min()), float(rows.max())
     change = float(np.abs(np.diff(rows, axis=0)).max(1).mean()) / (high - low)

@@ -1,11 +1,11 @@
 """Worlds (simulated objectives) of several papers, and numbers that determine study settings.
 
-[B16] and [ET] play Markov objectives on a 50 x 50 grid. The widths of [C17] and [W22] depend on a
+[B16] and [ET] use Markov objectives on a 50 x 50 grid. The widths of [C17] and [W22] depend on a
 bound on the norms of the objectives, and the windows of [W22] depend on the variation budget. The
-noise of [C17] depends on the range of the objectives. The bound, the budget and the range have a
-single value for a whole study. The values are computed from the functions of the default study on a
-CPU, with seed 0 and the paper's number of trials. The values do not depend on the requested seed,
-device or number of trials, so a study can be resumed and extended.
+noise of [C17] depends on the range of the objectives. The norm bound, the variation budget and the
+range are computed once for a whole study, from the functions of the default study on a CPU, with
+seed 0 and the paper's number of trials. Therefore the three numbers do not depend on the requested
+seed, device or number of trials, and a study can be resumed and extended.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def largest_norm(world: DrawnWorld, trials: int) -> float:
     The norm of a linear interpolation between two functions is at most the larger of their norms.
 
     Args:
-        world: A world whose functions have norms.
+        world: A world that draws functions together with their norms.
         trials: Number of trials of the default study.
     """
     squared = [drawn.squared_norm for drawn in world.draw(_stream(trials))]
