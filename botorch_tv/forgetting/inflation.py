@@ -66,8 +66,8 @@ class UncertaintyInjection(Inflation):
     """Noise variance σ² (1 + κ lag^α), with 0^0 := 0, [M] eq. (8)-(10).
 
     Args:
-        alpha: Exponent α of the growth, at least 0.
-        kappa: Factor κ of the growth, in units of time^(-α), at least 0.
+        alpha: Exponent α of the growth of noise with age, at least 0.
+        kappa: Factor κ of the growth of noise with age, in units of time^(-α), at least 0.
 
     Raises:
         ValueError: If ``alpha`` or ``kappa`` is negative or not finite.

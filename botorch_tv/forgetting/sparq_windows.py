@@ -1,8 +1,8 @@
 """Window starts of W-SparQ-GP-UCB, [M] §3.3. The module defines no retention.
 
-Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1. These integers t_j
-are the only solution of [M] eq. (32). Starts depend only on α~/α and are computed exactly. α~ and α
-are read as their printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
+Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1; no other integers
+solve [M] eq. (32). Starts depend only on α~/α and are computed exactly. α~ and α are read as their
+printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def require_alpha_tilde(alpha_tilde: float) -> None:
 
 @lru_cache(maxsize=64)
 def window_exponent(alpha: float, alpha_tilde: float) -> Fraction:
-    """The exponent α~/α of t_j in the length of a window.
+    """The exponent α~/α: the length of the window that starts in round t_j grows as t_j^(α~/α).
 
     Raises:
         ValueError: If an argument is out of range.
