@@ -54,7 +54,7 @@ def et_gp_ucb_regret(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -104,7 +104,7 @@ def r_gp_ucb_regret_improved(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -144,7 +144,7 @@ def model_mismatch(
         parts: Number of equal parts into which δ is divided: 4 in eq. (13), 2 in eq. (47).
 
     Returns:
-        The values, in the shape of ``beta``.
+        The values of φ_T, in the shape of ``beta``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -172,7 +172,7 @@ def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
         noise: Noise variance σ², positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -190,15 +190,15 @@ def _change(T: Tensor, epsilon: float) -> Tensor:
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     """A reset comes within τ̄ = ⌈min(T, E[τ]/δ)⌉ rounds with probability 1 - δ, [ET] Lemma 4.
 
-    The bound τ̄ follows from Markov's inequality. It is rounded up because Theorem 1 uses τ̄ as a
-    number of observations.
+    The bound τ̄ follows from Markov's inequality. The bound is rounded up because Theorem 1 uses τ̄
+    as a number of observations.
 
     Args:
         horizon: Number of rounds T, at least 1.
         mean: E[τ], the mean time to the first reset in rounds, positive. Measure E[τ], since no
             formula gives it.
-        delta: Probability δ that a reset takes longer than τ̄, in (0, 1); for Theorem 1, a quarter
-            of the δ of this theorem.
+        delta: Probability δ that a reset takes longer than τ̄ rounds, in (0, 1). For Theorem 1,
+            pass a quarter of the ``delta`` of :func:`et_gp_ucb_regret`.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -34,7 +34,7 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
         eta: Regularisation η, at least 0; it may be 0 only if K is positive definite.
 
     Returns:
-        Values, `batch_shape`.
+        The norms, `batch_shape`.
 
     Raises:
         ValueError: If ``eta`` is negative or not finite.
@@ -60,7 +60,7 @@ def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) 
         eta: Regularisation η, at least 0; it may be 0 only if K is positive definite.
 
     Returns:
-        Values, `batch_shape`.
+        The bounds, `batch_shape`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -88,7 +88,7 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
         delta: Probability δ that the bound fails, in (0, 1).
 
     Returns:
-        The values, in the shape to which ``T`` and ``gain`` broadcast.
+        The bounds, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -102,17 +102,17 @@ def igp_ucb_order(
 ) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
-    The regret of IGP-UCB is of this order, up to ``constant``, which includes R.
+    This formula gives the order of the regret of IGP-UCB; the factor ``constant`` includes R.
 
     Args:
         T: Number of rounds, at least 1; any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0.
         delta: Probability δ that the bound fails, in (0, 1).
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape to which ``T`` and ``gain`` broadcast.
+        The orders, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -134,10 +134,10 @@ def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Te
         dim: Dimension d of the domain, at least 1.
 
     Returns:
-        The values, in the shape of ``T``.
+        The logarithms, in the shape of ``T``.
 
     Raises:
-        ValueError: If an argument is out of range, or the set has less than 1 point.
+        ValueError: If an argument is out of range, or the decision set has less than 1 point.
     """
     cells = B * L * r * dim
     least = float(T.min())
@@ -169,7 +169,7 @@ def gp_ts_regret(
             :func:`log_decision_set`.
 
     Returns:
-        The values, in the shape to which ``T``, ``gain`` and ``log_decisions`` broadcast.
+        The bounds, in the shape to which ``T``, ``gain`` and ``log_decisions`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -194,7 +194,8 @@ def gp_ts_order(
 ) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
-    The regret of GP-TS is of this order, up to ``constant``, which includes R, L and r.
+    This formula gives the order of the regret of GP-TS; the factor ``constant`` includes R, L and
+    r.
 
     Args:
         T: Number of rounds, at least 1, with B d T at least 1; any shape.
@@ -202,10 +203,10 @@ def gp_ts_order(
         B: Bound on the norm of f, positive.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the bound fails, in (0, 1).
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape to which ``T`` and ``gain`` broadcast.
+        The orders, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.

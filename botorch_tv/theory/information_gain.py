@@ -4,9 +4,10 @@ For noise variances N, the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M]
 twice this gain. Every regret bound contains γ_n, the maximum gain over all sets of n observations.
 Computing γ_n is hard; a greedy choice of observations gives a lower and an upper bound on γ_n.
 
-[W22] §6 derives bounds on weighted gains from the decay of a kernel's eigenvalues. The kernel is
-Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1
-of [W22]). The bounds retain the first N terms; the tail is δ_N = Σ_{m > N} c_m ψ².
+[W22] §6 derives bounds on weighted gains from the decay of a kernel's eigenvalues. The kernel is Σ
+c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1 of
+[W22]). The proofs of the bounds retain the first N terms of the kernel's series. The tail δ_N =
+Σ_{m > N} c_m ψ² bounds the omitted terms.
 """
 
 from __future__ import annotations
@@ -214,10 +215,10 @@ def closed_form_information_gain(
         dim: Dimension d of the domain, at least 1.
         kernel: ``"se"`` or ``"matern"``.
         nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -243,7 +244,7 @@ def matern_exponent(nu: float, dim: int) -> float:
 
 @checked
 def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) -> Tensor:
-    """γ_T <= d/2 ln(1 + k̄T/(λd)) for the linear kernel xᵀx', of order O(d ln T) in [C17] §4.
+    """γ_T <= d/2 ln(1 + k̄T/(λd)) for the linear kernel xᵀx'; [C17] §4 gives only O(d ln T).
 
     By Sylvester's identity, the gain is ½ ln det(I + Σ xxᵀ/λ). The d x d matrix I + Σ xxᵀ/λ has a
     trace of at most d + k̄T/λ, and its determinant is largest if its eigenvalues are equal.
@@ -257,7 +258,7 @@ def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) 
         k_bar: The largest squared norm k̄ of a point, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -280,12 +281,12 @@ def universal_gain_bound(
     Args:
         T: Number of observations, at least 1; any shape.
         noise: Noise variance λ, positive.
-        terms: Number N of retained terms of the kernel, at least 1.
-        tail: Bound δ_N on the omitted terms of the kernel, at least 0.
+        terms: Number N of terms that the proof retains from the kernel's series, at least 1.
+        tail: Bound δ_N on the terms that the proof omits from the kernel's series, at least 0.
         k_bar: Bound k̄ on |k|, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -305,8 +306,8 @@ def discounted_gain_bound(
     Args:
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
-        terms: Number N of retained terms of the kernel, at least 1.
-        tail: Bound δ_N on the omitted terms of the kernel, at least 0.
+        terms: Number N of terms that the proof retains from the kernel's series, at least 1.
+        tail: Bound δ_N on the terms that the proof omits from the kernel's series, at least 0.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
 
@@ -363,9 +364,9 @@ def exponential_gain_bound(
 ) -> float:
     """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
 
-    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms of the kernel,
-    where N is (ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2, rounded up. The number N must be
-    positive, and the bound on the gain must be at least 1 nat.
+    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms of the kernel's
+    series, where N is (ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2, rounded up. The number N of
+    terms must be positive, and the bound on the gain must be at least 1 nat.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
