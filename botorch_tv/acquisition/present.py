@@ -3,8 +3,9 @@
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
 when they are constructed, so this module has classes for them. Noisy expected improvement needs the
 present because its incumbents are current values. The knowledge gradient needs the present because
-its search includes the best points of fantasies. Importing this module registers the classes for
-these two acquisition functions with ``get_acqf_input_constructor``, for BoTorch and Ax.
+its search includes the best points of fantasies. Importing this module registers
+``qLogNoisyExpectedImprovementAtPresent`` and ``qKnowledgeGradientAtPresent`` with
+``get_acqf_input_constructor``, for BoTorch and Ax.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Placement:
     Args:
         now: The present, `batch_shape`.
         time_dim: Index of the column of time among all columns, from 0.
-        columns: Number d of columns, including the column of time.
+        columns: Number d of columns of the points, including the column of time.
     """
 
     now: Tensor
@@ -69,8 +70,8 @@ class Placement:
         """Points at the present, `... x q x d`.
 
         Args:
-            X: Points without time, `... x q x (d - 1)`, or with a time that is replaced,
-                `... x q x d`.
+            X: Points without a time column, `... x q x (d - 1)`, or with a time column,
+                `... x q x d`. The present replaces the times in a time column.
 
         Raises:
             BotorchTensorDimensionError: If the number of columns is neither d nor d - 1.
@@ -94,8 +95,8 @@ class Placement:
         if self.has_time(X) and not torch.equal(moved, X.expand_as(moved)):
             warnings.warn(
                 f"candidates have times other than now, {self.now.tolist()}. The candidates "
-                "are evaluated at now, but the search returns them with the times given. Search "
-                "only the columns other than time, or pass "
+                "are evaluated at now, but the search returns them with their original times. "
+                "Search only the columns other than time, or pass "
                 f"fixed_features={{{self.time_dim}: now}} to optimize_acqf.",
                 InputDataWarning,
                 stacklevel=3,
@@ -316,7 +317,8 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         """The acquisition value, `b`.
 
         Args:
-            X: Candidates, `b x q x (d - 1)`, or `b x q x d` with a time that is replaced.
+            X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
+                `b x q x d`. The present replaces the times in a time column.
         """
         value: Tensor = self.acq_function(self.place.candidates(X))
         return value
@@ -335,7 +337,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         return X if X is None or self._has_times else self.place.without_time(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet.
+        """Set the pending points: points that are chosen but not measured yet.
 
         Args:
             X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
@@ -378,8 +380,9 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         """The one-shot value, `b`.
 
         Args:
-            X: Candidates, followed by the best point of each fantasy,
-                `b x (q + num_fantasies) x (d - 1)`, or with a column of time that is replaced.
+            X: Candidates, followed by the best point of each fantasy: without a time column,
+                `b x (q + num_fantasies) x (d - 1)`, or with a time column,
+                `b x (q + num_fantasies) x d`. The present replaces the times in a time column.
         """
         value: Tensor = super().forward(self.project.candidates(X))
         return value
@@ -388,7 +391,8 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         """The knowledge gradient: the one-shot value, maximised over the points of fantasies, `b`.
 
         Args:
-            X: Candidates, `b x q x (d - 1)`, or with a column of time that is replaced.
+            X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
+                `b x q x d`. The present replaces the times in a time column.
             bounds: Bounds of the search, `2 x (d - 1)`, or `2 x d`, where the bounds of time are
                 ignored.
             kwargs: Options of the search, as in ``qKnowledgeGradient``.
@@ -397,7 +401,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         return value
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet.
+        """Set the pending points: points that are chosen but not measured yet.
 
         Args:
             X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
@@ -406,7 +410,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
 
 
 class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # type: ignore[misc]
-    """Log noisy expected improvement at the present, relative to current values of earlier points.
+    """Log noisy expected improvement over the objective's present values at earlier points.
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
@@ -448,7 +452,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         """The acquisition value, `b`.
 
         Args:
-            X: Candidates, `b x q x (d - 1)`, or `b x q x d` with a time that is replaced.
+            X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
+                `b x q x d`. The present replaces the times in a time column.
         """
         X = self.place.candidates(X)
         if self._joined is not None:
@@ -470,7 +475,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         self._joined = X
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet.
+        """Set the pending points: points that are chosen but not measured yet.
 
         Args:
             X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
@@ -497,7 +502,7 @@ def upper_confidence_bound(
     Args:
         model: A model with one output.
         width: The confidence schedule.
-        t: The round being decided, counted from 1.
+        t: Number of the round for which a point is chosen, counted from 1.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         posterior_transform: As in ``UpperConfidenceBound``.
         maximize: Whether larger is better.

@@ -368,8 +368,8 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
 
     if memory is None and before is not None:
         raise InputDataError(
-            f"{name}.update returned None, which drops its memory; return log.memory if nothing "
-            "changes."
+            f"{name}.update returned None, so the memory would be lost; return log.memory if "
+            "nothing changes."
         )
     return tree_map(settled, memory)
 
