@@ -94,8 +94,8 @@ class Candidates(ABC):
             n: Number of samples.
 
         Raises:
-            InputDataError: If the domain is a box, and the call is neither in a score function nor
-                on a result of :meth:`at`.
+            InputDataError: If the domain is a box, and the method is called neither in a score
+                function nor on a result of :meth:`at`.
         """
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """``first`` where a condition holds, and ``second`` in other trials, `batch_shape [x d]`.
+        """Take ``first`` in trials where a condition holds, else ``second``; `batch_shape [x d]`.
 
         Args:
             condition: The condition, `batch_shape`, bool.

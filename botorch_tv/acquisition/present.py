@@ -325,7 +325,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times.
+        """Pending points (not measured yet), `p x (d - 1)`, or `p x d` with their times.
 
         BoTorch appends sequential candidates to the pending points. If BoTorch searches only the
         columns other than time, the candidates have no times.
@@ -393,8 +393,8 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         Args:
             X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
                 `b x q x d`. The present replaces the times in a time column.
-            bounds: Bounds of the search, `2 x (d - 1)`, or `2 x d`, where the bounds of time are
-                ignored.
+            bounds: Bounds of the search, `2 x (d - 1)`, or `2 x d`; in the second case, the bounds
+                of time are ignored.
             kwargs: Options of the search, as in ``qKnowledgeGradient``.
         """
         value: Tensor = super().evaluate(self.project(X), bounds=bounds, **kwargs)
@@ -418,7 +418,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
             are moved to the present, where repeated points count once.
         positional: Sampler, objective and posterior transform, in the order of
             ``qLogNoisyExpectedImprovement``.
-        X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
+        X_pending: Points that are chosen but not measured yet, `p x (d - 1)` or `p x d`.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         time_dim: Index of the time column; the model's ``time_dim`` if None.
         options: Other keyword arguments of BoTorch's class, such as ``constraints``.
@@ -465,7 +465,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times."""
+        """Pending points (not measured yet), `p x (d - 1)`, or `p x d` with their times."""
         X = _pending_in_baseline(self) if self.incremental else self._joined
         return X if X is None or self._has_times else self.place.without_time(X)
 

@@ -186,7 +186,7 @@ class Greedy(InformationGain):
         float64, at a cost of O(M²).
 
         Args:
-            covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
+            covariance: Kernel matrix of all arms, symmetric positive semi-definite, `M x M`.
             noise: Noise variance σ² (λ in [C17]), positive.
             horizon: Largest number of observations, at least 1. The result covers rounds 1 to
                 horizon + 1.
@@ -208,7 +208,7 @@ def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float =
     """Gains after 1, 2, ... observations, `horizon`; each observation is at the most uncertain arm.
 
     Args:
-        covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
+        covariance: Kernel matrix of all arms, symmetric positive semi-definite, `M x M`.
         noise: Noise variance σ².
         horizon: Number of observations.
         epsilon: Rate of change ε of the objective between observations; 0 if it is static.

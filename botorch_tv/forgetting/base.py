@@ -330,7 +330,7 @@ class Part:
         A subclass that overrides this method must also override :meth:`init`.
 
         Args:
-            log: The log after the observation.
+            log: The log, including the newest observation.
         """
         return log.memory
 
@@ -375,7 +375,7 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
 
 
 class Decay:
-    """How the covariance of the objective at two times falls with the time between them.
+    """How the covariance between objective values at two times falls with the elapsed time.
 
     Attributes:
         markovian: Whether the objective's future is independent of its past, given its present.
@@ -463,7 +463,7 @@ class Decay:
 
 
 class Inflation(ABC):
-    """How the noise variance of an observation grows with its lag (age).
+    """How the noise variance of an observation grows with the observation's lag (age).
 
     The lag is the reference time minus the time of the observation, at least 0. The newest
     observation has lag 0 and its original noise.

@@ -267,7 +267,7 @@ class GLRTrigger(Retention):
         """The residuals and their number; the new observation adds its residual unless it failed.
 
         Args:
-            log: The log after an observation.
+            log: The log, including the newest observation.
             before: Number of rounds since the last reset, without the round of this observation,
                 `batch_shape`, int64.
         """

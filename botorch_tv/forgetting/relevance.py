@@ -52,8 +52,8 @@ class WassersteinRemoval(Retention):
     unbounded space, as in the paper's closed forms; the authors' package limits each integral to 1,
     the volume of their domain.
 
-    The memory holds Σ ln(1 + worth) of all removed rows, `batch_shape`, and the rows to remove
-    before the next choice, `batch_shape x n`, bool.
+    The memory consists of two tensors: the sum of ln(1 + worth) over all removed rows,
+    `batch_shape`, and a mask of the rows to remove before the next choice, `batch_shape x n`, bool.
 
     Args:
         epsilon: Rate of change ε per unit of time, in (0, 1).
@@ -122,7 +122,7 @@ class WassersteinRemoval(Retention):
         """The worth of each row, `batch_shape x n`; infinite where a row failed or was dropped.
 
         Args:
-            log: The log after an observation.
+            log: The log, including the newest observation.
         """
         return _worth(*self._regression(log), self.overlap(log))
 
@@ -133,7 +133,7 @@ class WassersteinRemoval(Retention):
         to exp(-r (now - t_i) - r (now - t_j)), with r = 1 / l_T.
 
         Args:
-            log: The log after an observation.
+            log: The log, including the newest observation.
         """
         faded = torch.exp(-self._decay * (log.now.unsqueeze(-1) - log.time)).to(log.y)
         in_space = self._space(log.X, convolved=True)

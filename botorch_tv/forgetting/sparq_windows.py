@@ -30,7 +30,7 @@ def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
     Args:
         start: Round t_j in which window j starts, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
             A larger α~ gives longer windows.
 
     Raises:
@@ -46,7 +46,7 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
     Args:
         horizon: Last round T, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
 
     Returns:
         Rounds in increasing order.
@@ -64,7 +64,7 @@ def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
     Args:
         t: Round, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -79,7 +79,7 @@ def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:
     Args:
         horizon: Last round T, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -129,8 +129,9 @@ class DriftSampler(BaseSampler):
             default, times are Optuna's time stamps: for a completed trial its end, and for a new
             trial its start.
         unit: Unit of time stamps.
-        n_startup_trials: Number of ended trials before the model is used; four of them must have a
-            value. Before the model is used, the sampler suggests space-filling points.
+        n_startup_trials: Number of ended trials before the model is used; at least four of these
+            trials must have a value. Before the model is used, the sampler suggests space-filling
+            points.
         seed: Seed of all random numbers; random by default.
         independent_sampler: Sampler for the first trial, and for parameters that are not in all
             trials; by default a random sampler.

@@ -53,7 +53,7 @@ def r_gp_ucb_regret(
     :class:`BayesResetting`, and ψ is from :func:`resetting_mismatch`.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         period: Period N in rounds, at least 1.
         gain: γ_N, the maximum information gain of N observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
@@ -98,7 +98,7 @@ def resetting_mismatch(
     twice as large. The bound on |y_t| assumes σ² <= 1.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         beta: β_T, the squared width of the confidence band, at least 0; a number, or a tensor in
             the shape of ``T``.
         period: Period N in rounds, at least 1.
@@ -129,7 +129,7 @@ def tv_gp_ucb_regret(
     This formula bounds the regret of TV-GP-UCB over T rounds.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: γ~_T, the maximum gain under the Markov model for every ``T``, at least 0. If ``T`` is
             1, 2, ..., pass ``markov_information_gain(...)[1:]`` or the result of
             :func:`time_varying_gain`.
@@ -169,7 +169,7 @@ def tv_gp_ucb_regret_by_blocks(
     the gain of :func:`time_varying_gain`.
 
     Args:
-        T: Number of rounds, at least Ñ; any shape.
+        T: Number T of rounds, at least Ñ; a scalar or a tensor of any shape.
         block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
             paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
@@ -200,7 +200,7 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
     example for σ² >= 0.04 if Ñ = 26. :func:`markov_information_gain` has no such restriction.
 
     Args:
-        T: Number of rounds, at least Ñ; any shape.
+        T: Number T of rounds, at least Ñ; a scalar or a tensor of any shape.
         block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
             paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
@@ -235,7 +235,7 @@ def r_gp_ucb_order(
     holds up to ``constant`` and logarithms if the period N is from :func:`reset_period`.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
@@ -266,7 +266,7 @@ def tv_gp_ucb_order(
     holds up to ``constant`` and logarithms.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
@@ -288,7 +288,7 @@ def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> T
     For every strategy, the expected regret is at least of the order T ε, up to ``constant``.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         constant: Factor by which the order is multiplied, positive.
 

@@ -39,7 +39,7 @@ def et_gp_ucb_regret(
     rounds apart.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         block: τ̄, the largest number of rounds before a reset, at least 1; :func:`reset_time_bound`
             with δ/4 returns the value of the theorem.
         gain: γ_τ̄, the maximum information gain of τ̄ observations, at least 0.
@@ -90,7 +90,7 @@ def r_gp_ucb_regret_improved(
     1 - δ/2.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         period: Period N in rounds, at least 1.
         gain: γ_N, the maximum information gain of N observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
@@ -167,7 +167,7 @@ def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
     Figure 7. The trivial bound holds for any rate of change.
 
     Args:
-        T: Number of rounds since a reset, at least 1; any shape.
+        T: Number T of rounds since a reset, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
 

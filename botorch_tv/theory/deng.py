@@ -44,7 +44,7 @@ def w_gp_ucb_regret(
     since Lemma 15 of the paper gives the factor of √ε_m/(1-γ) only as an order.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: γˇ_T for every ``T``, the maximum of :func:`weighted_information_gain` with
             ``double=False``.
         double_gain: γ̄_T for every ``T``, the maximum of :func:`weighted_information_gain` with
@@ -92,7 +92,7 @@ def w_gp_ucb_order(
     discount is from :func:`botorch_tv.theory.discount`.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: γ̇_T for every ``T``, the larger of the maximum gains γˇ_T and γ̄_T of
             :func:`w_gp_ucb_regret`.
         budget: Variation budget B_T for every ``T``, positive.

@@ -33,7 +33,7 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
     variances n_i plus the posterior variances.
 
     Args:
-        covariance: Kernel on all pairs of the points observed, in their order,
+        covariance: Kernel matrix of the observed points, in the order of observation,
             `batch_shape x n x n`; if the covariance includes a temporal decay, the gain is that of
             [B16] (14).
         noise: Noise variances of the observations, a positive number or `batch_shape x n`.
@@ -71,7 +71,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
     """Gain of all n observations, [B16] (12) and [C17] (10)-(11).
 
     Args:
-        covariance: Kernel on all pairs of the points observed, `batch_shape x n x n`; see
+        covariance: Kernel matrix of the observed points, `batch_shape x n x n`; see
             :func:`running_information_gain`.
         noise: Noise variances of the observations, a positive number or `batch_shape x n`.
 
@@ -94,7 +94,7 @@ def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation
     With :class:`UncertaintyInjection` the gain is half of the logarithm in [M] (12).
 
     Args:
-        covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
+        covariance: Kernel matrix of the observed points, oldest first, `batch_shape x n x n`.
         noise: Noise variance of the newest observation, positive.
         inflation: Growth of the noise with the lag; the lags are n - 1, ..., 1, 0 rounds.
 
@@ -117,7 +117,7 @@ def weighted_information_gain(
     False.
 
     Args:
-        covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
+        covariance: Kernel matrix of the observed points, oldest first, `batch_shape x n x n`.
         noise: Noise variance λ, positive.
         gamma: Discount γ in (0, 1].
         double: True to weight the kernel by the squares of the weights, as in the confidence width;
@@ -146,7 +146,7 @@ def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> T
     Markov model see :func:`markov_information_gain`.
 
     Args:
-        covariance: Kernel on all pairs of arms, `M x M`.
+        covariance: Kernel matrix of all arms, `M x M`.
         noise: Noise variance σ² (λ in [C17]), positive.
         horizon: Number of rounds T, at least 1.
 
@@ -175,7 +175,7 @@ def markov_information_gain(
     bound of :func:`greedy_information_gain`.
 
     Args:
-        covariance: Kernel on all pairs of arms, `M x M`.
+        covariance: Kernel matrix of all arms, `M x M`.
         noise: Noise variance σ², positive.
         epsilon: Rate of change ε in [0, 1].
         horizon: Number of rounds T, at least 1.
@@ -211,7 +211,7 @@ def closed_form_information_gain(
     lengthscale and noise.
 
     Args:
-        T: Number of observations, at least 1; any shape.
+        T: Number T of observations, at least 1; a scalar or a tensor of any shape.
         dim: Dimension d of the domain, at least 1.
         kernel: ``"se"`` or ``"matern"``.
         nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
@@ -252,7 +252,7 @@ def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) 
     played T/d times.
 
     Args:
-        T: Number of observations, at least 1; any shape.
+        T: Number T of observations, at least 1; a scalar or a tensor of any shape.
         dim: Dimension d of the domain, at least 1.
         noise: Noise variance λ, positive.
         k_bar: The largest squared norm k̄ of a point, positive.
@@ -279,7 +279,7 @@ def universal_gain_bound(
     the kernel is weighted by the weights or by their squares.
 
     Args:
-        T: Number of observations, at least 1; any shape.
+        T: Number T of observations, at least 1; a scalar or a tensor of any shape.
         noise: Noise variance λ, positive.
         terms: Number N of terms that the proof retains from the kernel's series, at least 1.
         tail: Bound δ_N on the terms that the proof omits from the kernel's series, at least 0.
@@ -337,8 +337,8 @@ def polynomial_gain_bound(
     Args:
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
-        C_p: Scale of the eigenvalues, positive.
-        beta_p: Power β_p with which the eigenvalues decay, at least 2.
+        C_p: Factor C_p in the bound on the eigenvalues, positive.
+        beta_p: Exponent β_p in the bound on the eigenvalues, at least 2.
         psi: Bound ψ on the eigenfunctions |φ_m|, positive.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
@@ -371,8 +371,8 @@ def exponential_gain_bound(
     Args:
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
-        C_e1: Scale of the eigenvalues, positive.
-        C_e2: Rate at which the eigenvalues decay, positive.
+        C_e1: Factor C_e1 in the bound on the eigenvalues, positive.
+        C_e2: Rate C_e2 in the bound on the eigenvalues, positive.
         psi: Bound ψ on the eigenfunctions |φ_m|, positive.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.

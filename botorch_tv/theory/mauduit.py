@@ -27,7 +27,7 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
     < 1/3.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
         dim: Dimension d of the domain, at least 1.
         constant: Factor by which the order is multiplied, positive.
@@ -49,7 +49,8 @@ def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1
     any α, up to ``constant``.
 
     Args:
-        T: Number of rounds, at least e^(1/d), so that d ln T >= 1; any shape.
+        T: Number T of rounds, at least e^(1/d), so that d ln T >= 1; a scalar or a tensor of any
+            shape.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
         constant: Factor by which the order is multiplied, positive.
@@ -77,7 +78,7 @@ def w_sparq_gp_ucb_order(
     and Table 2 contain the root.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`, in (0, 1/3).
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
@@ -103,7 +104,7 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
     operations of exact GP-UCB has the order T³.
 
     Args:
-        T: Number of rounds, at least 2; any shape.
+        T: Number T of rounds, at least 2; a scalar or a tensor of any shape.
         dim: Dimension d of the domain, at least 1.
         constant: Factor by which the order is multiplied, positive.
 
@@ -125,7 +126,7 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
     to ``constant``.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
         constant: Factor by which the order is multiplied, positive.
 
@@ -182,7 +183,7 @@ def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) ->
     The order holds up to ``constant``, for α > 1.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, above 1.
         constant: Factor by which the order is multiplied, positive.
 
@@ -205,7 +206,7 @@ def sufficient_side_queries(
     T^((4α-1)/(4α)) ln^d T.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α as in :func:`botorch_tv.theory.next_window_start`.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`.
         dim: Dimension d of the domain, at least 1.

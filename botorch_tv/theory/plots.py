@@ -56,7 +56,7 @@ def plot_bounds(
         bounds: The bounds to draw: a mapping from labels to functions, with at least 1 entry.
         strategy: Label of the strategy; None for the first strategy of the study.
         path: File for the picture; the extension of the file name selects the format.
-        ax: Axes to draw on; their figure is returned. None for a new figure.
+        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
         ValueError: If there is no bound to draw, if the strategy is not in the study, or if both
@@ -110,7 +110,7 @@ def plot_orders(
         path: File for the picture; the extension of the file name selects the format.
         lower: The lower orders with constant 1, for example :func:`markov_lower_bound`: a mapping
             from labels to functions.
-        ax: Axes to draw on; their figure is returned. None for a new figure.
+        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
         ValueError: If there is no order to draw, if the strategy is not in the study, or if both
@@ -154,7 +154,7 @@ def plot_mismatch(
     longest: int = 100,
     ax: Axes | None = None,
 ) -> Figure:
-    """Bounds on the error of the standard deviation of a static model, [ET] Figure 7.
+    """Bounds on the error in the standard deviation that a static model predicts, [ET] Figure 7.
 
     Solid lines are the bounds of [ET], :func:`botorch_tv.theory.sd_mismatch`; dashed lines are the
     bounds of [B16] (82), √((3σ^-2 + σ^-4) N³ ε); the black line is the trivial bound.
@@ -164,7 +164,7 @@ def plot_mismatch(
         epsilons: Rates of change ε.
         noise: Noise variance σ², positive.
         longest: Largest number of rounds N since a reset.
-        ax: Axes to draw on; their figure is returned. None for a new figure.
+        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
         ValueError: If an argument is out of range, or both ``path`` and ``ax`` are given.
