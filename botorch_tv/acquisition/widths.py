@@ -205,7 +205,7 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """Gains after 1, 2, ... observations, `horizon`; each observation is at the most uncertain arm.
+    """Gains after 1, 2, ... observations, made greedily at the most uncertain arms, `horizon`.
 
     Args:
         covariance: Kernel matrix of all arms, symmetric positive semi-definite, `M x M`.

@@ -46,11 +46,11 @@ class Parameter:
         fastest: Value of the parameter for the fastest change that
             :class:`~botorch_tv.learning.Refit` considers. For a retained fraction, ``fastest``
             replaces the bound ``lower``; for any other parameter, ``fastest`` replaces the bound
-            ``upper``. If ``fastest`` is None, the search uses ``lower`` and ``upper`` unchanged.
+            ``upper``. If ``fastest`` is None, ``Refit`` searches between ``lower`` and ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
-        fast_start: Value of the parameter at the start of a strategy's second search, and of any
-            search that would otherwise start beyond ``uncorrelated_beyond``.
+        fast_start: Value of the parameter at the start of a strategy's second search, and at the
+            start of any search that would otherwise start beyond ``uncorrelated_beyond``.
 
     Example:
         >>> class Seasonal(Decay):
@@ -118,7 +118,7 @@ class Parameter:
         return self.number(low), self.number(high)
 
     def presumed(self, value: Tensor) -> Tensor:
-        """The quantity with the prior: 1 - γ for a retained fraction γ, otherwise the value itself.
+        """The quantity that has the prior: 1 - γ for a retained fraction γ, otherwise the value.
 
         If the method is applied twice, the result is the original value.
 
@@ -561,8 +561,8 @@ class Retention(Part, ABC):
             since: Number t' of rounds since the last reset, `batch_shape`, int64.
 
         Returns:
-            The threshold on |y - mean|, `batch_shape`. The default is None, for rules without this
-            threshold.
+            The threshold on |y - mean|, `batch_shape`. The default None means that the rule has no
+            threshold on |y - mean|.
         """
         return None
 

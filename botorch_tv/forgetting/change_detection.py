@@ -110,7 +110,7 @@ class ConfirmedTrigger(EventTrigger):
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
     contradictions so far, and the number of all rounds before the first of these contradictions. If
-    the number of contradictions is 0, the other number in the memory is arbitrary.
+    the number of contradictions is 0, the number of rounds in the memory is arbitrary.
 
     Args:
         delta: Bound δ_B, in (0, 1), on the probability that a static objective ever causes a

@@ -1,9 +1,9 @@
 """Numerical checks of a custom decay or inflation and of the parameters it declares.
 
-Wrong formulas or declarations would silently give wrong numbers. Three examples are a formula that
-is not a covariance function, a wrong declaration that a decay is Markovian, and an undeclared
-dependence on the unit of time. The constructors of strategies, kernels and likelihoods therefore
-evaluate each formula once, at a few times.
+Wrong formulas or declarations would silently give wrong numbers. Three examples of mistakes are a
+formula that is not a covariance function, a wrong declaration that a decay is Markovian, and an
+undeclared dependence on the unit of time. The constructors of strategies, kernels and likelihoods
+therefore evaluate each formula once, at a few times.
 """
 
 from __future__ import annotations

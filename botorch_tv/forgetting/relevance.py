@@ -43,9 +43,9 @@ class WassersteinRemoval(Retention):
 
     The budget b starts at 1. During every time interval of length l_T = -2 / ln(1 - ε), the budget
     grows by the factor 1 + alpha. If the least worth of all observations is below b - 1 after a
-    round, the observation with this worth is removed, and b is divided by 1 + worth. Such removals
-    are repeated until the least worth is at least b - 1. At most 8 rows are removed per round, and
-    at least 2 rows remain.
+    round, the observation with this worth is removed, and b is divided by 1 + worth. Removals are
+    repeated until the least worth is at least b - 1. At most 8 rows are removed per round, and at
+    least 2 rows remain.
 
     The objective is assumed to be a Markov process with rate of change ε. The paper describes the
     Markov process by a Matérn-1/2 kernel of time with lengthscale l_T. The integrals are over

@@ -202,7 +202,7 @@ def _has_value(trial: FrozenTrial) -> bool:
 
 
 def failures(trial: FrozenTrial) -> int:
-    """The weight of a failed trial: ``CERTAIN`` if a constraint is violated, otherwise 1."""
+    """The weight of a failed trial, ``CERTAIN`` if a constraint is violated and 1 otherwise."""
     return CERTAIN if _infeasible(trial) else 1
 
 

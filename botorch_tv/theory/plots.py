@@ -98,9 +98,9 @@ def plot_orders(
 
     No constant is published for an order, so each constant is fitted to the second half of the
     rounds. The constant of an upper order is the smallest number for which the order lies above the
-    mean regret in the second half. The constant of a lower order is the largest number for which
-    the order lies below the mean regret in the second half. Since the constants are fitted, the
-    plot compares shapes, not levels.
+    mean regret in the second half of the rounds. The constant of a lower order is the largest
+    number for which the order lies below the mean regret in the second half of the rounds. Since
+    the constants are fitted, the plot compares shapes, not levels.
 
     Args:
         result: The study.

@@ -45,7 +45,8 @@ def reset_period(
 def analysis_block(
     epsilon: float, horizon: int, *, nu: float | None = None, dim: int | None = None
 ) -> int:
-    """The block length Ñ for which the bound (21) has the order of Corollary 4.1, [B16] App. E.
+    """The block length Ñ for which the bound [B16] (21) has the order of Corollary 4.1 (Appendix
+    E).
 
     Ñ is the integer in 1, ..., T closest to ε^(-1/3) or, for a Matérn kernel, to ε^(-1/(3 - c))
     with c of :func:`matern_exponent`. Only the regret bound uses the block length; the strategy
