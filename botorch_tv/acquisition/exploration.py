@@ -129,8 +129,8 @@ class Candidates(ABC):
             `batch_shape x d`.
 
         Raises:
-            InputDataError: If ``ties`` is ``"random"`` on a box, or a score is NaN or has a wrong
-                shape.
+            InputDataError: If ``ties`` is ``"random"`` on a box, if a score is NaN, or if the
+                scores have a wrong shape.
         """
 
     @abstractmethod
@@ -342,7 +342,7 @@ class ExpectedImprovement(_Improves):
             points observed; like the posterior, this incumbent forgets old data. ``"observed"`` is
             the best observation in use. Textbooks use this incumbent for exact observations of a
             static objective. With noise, the best observation is usually better than the objective
-            at its point, and this difference increases exploration.
+            at the same point, and this difference increases exploration.
 
     Raises:
         ValueError: If ``ties`` or ``incumbent`` is not an allowed value.

@@ -90,7 +90,7 @@ class Placement:
         return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
 
     def candidates(self, X: Tensor) -> Tensor:
-        """Candidates moved to the present; warns if a time in ``X`` is not the present."""
+        """Move candidates to the present, and warn if a time in ``X`` is not the present."""
         moved = self(X)
         if self.has_time(X) and not torch.equal(moved, X.expand_as(moved)):
             warnings.warn(
@@ -127,7 +127,7 @@ class Placement:
             InputDataError: If ``now`` lies before an observation, or the model's noise is aged to
                 another time.
             ValueError: If an argument is None and the model has no value for it, or ``time_dim``
-                differs from that of the model.
+                differs from the model's ``time_dim``.
         """
         parts = list(model.models) if isinstance(model, ModelList) else [model]
         timed = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
@@ -414,8 +414,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
-        X_baseline: Points observed, `r x (d - 1)`, or `... x r x d` with their times. The points
-            are moved to the present, where repeated points count once.
+        X_baseline: The observed points, `r x (d - 1)`, or `... x r x d` with their times. The
+            points are moved to the present, where repeated points count once.
         positional: Sampler, objective and posterior transform, in the order of
             ``qLogNoisyExpectedImprovement``.
         X_pending: Points that are chosen but not measured yet, `p x (d - 1)` or `p x d`.
@@ -509,7 +509,7 @@ def upper_confidence_bound(
 
     Raises:
         InputDataError: See :func:`botorch_tv.acquisition.present.at_present`.
-        ValueError: If ``t`` is below 1 or the width has no value in that round.
+        ValueError: If ``t`` is below 1, or the width has no value in round ``t``.
 
     Example:
         >>> ucb = upper_confidence_bound(model, Logarithmic(c1=0.4, c2=4.0), t=len(train_Y) + 1)

@@ -153,10 +153,10 @@ class Fixed(InformationGain):
 class Greedy(InformationGain):
     """An upper bound on the maximum gain γ of [C17] §3.1: the greedy gain divided by 1 - 1/e.
 
-    By Nemhauser, Wolsey and Fisher (1978), a greedy choice of arms attains at least the
-    fraction 1 - 1/e of the maximum gain. Windows, resets, and noise that grows with age can only
-    lower the gain, so the bound also holds with them. Decay of covariance (Markov, Wiener) can
-    raise the gain, so the bound does not hold with decay.
+    By Nemhauser, Wolsey and Fisher (1978), a greedy choice of arms attains at least 1 - 1/e of the
+    maximum gain. Windows, resets, and noise that grows with age can only lower the gain, so the
+    bound also holds in these cases. Decay of covariance (Markov, Wiener) can raise the gain, so the
+    bound does not hold with decay.
 
     Args:
         values: Upper bounds on the gain after 0, 1, 2, ... rounds; see :meth:`of`.
@@ -205,13 +205,16 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """Gains after 1, 2, ... observations, made greedily at the most uncertain arms, `horizon`.
+    """Information gain after 1, 2, ... greedy observations, `horizon`.
+
+    Each observation is made at the arm with the largest posterior variance.
 
     Args:
         covariance: Kernel matrix of all arms, symmetric positive semi-definite, `M x M`.
         noise: Noise variance σ².
         horizon: Number of observations.
-        epsilon: Rate of change ε of the objective between observations; 0 if it is static.
+        epsilon: Rate of change ε of the objective between observations; 0 if the objective is
+            static.
 
     Raises:
         InputDataError: If ``covariance`` is not a covariance matrix.

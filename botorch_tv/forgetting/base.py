@@ -233,8 +233,9 @@ class Observation(NamedTuple):
 class Log:
     """The n retained observations, oldest first; retentions and explorations read them.
 
-    Every trial has all n rows. Where a trial has dropped a row, this row looks like a failed
-    measurement, so rules that compare observations should skip rows with infinite ``noise``.
+    The number n of rows is the same in all trials. Where a trial has dropped a row, this row looks
+    like a failed measurement, so rules that compare observations should skip rows with infinite
+    ``noise``.
 
     Args:
         rows: An object that stores the rows as tensors ``time``, ``y``, ``noise``, ``X`` and
@@ -416,9 +417,9 @@ class Decay:
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         """Factor ``v`` on the prior variance at a time after the origin.
 
-        Time counts from the last reset or, if there was none, from the first observation. By
-        default the factor is 1 or, if a subclass overrides ``covariance``, the covariance of each
-        time with itself.
+        Time counts from the last reset. If there was no reset, time counts from the first
+        observation. The factor is 1 by default. If a subclass overrides ``covariance``, the default
+        is the covariance of each time with itself.
 
         Args:
             elapsed: Time since the origin, at least 0, any shape.

@@ -15,8 +15,8 @@ three ways to define a custom decay: by ``attenuation`` alone (for a stationary 
             return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
 
 The class attribute ``parameters`` declares the learnable parameters. In each call, the formula must
-read the values of the parameters from the attributes of the same names. During learning the values
-are tensors, otherwise numbers.
+read the values of the parameters from the attributes of the same names. During learning, the values
+are tensors; otherwise they are numbers.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         return constraints.interval(0.0, self._upper)  # type: ignore[no-untyped-call]
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density, of the shape of ``value``."""
+        """Logarithm of the density, in the shape of ``value``."""
         loc, scale, offset = self.loc.to(value), self.scale.to(value), self.offset.to(value)
         log = torch.log(value + offset)
         low, high = self._cut(loc, scale, offset)
@@ -216,9 +216,9 @@ class PeriodicMarkov(Decay):
     """A periodic objective that changes slowly from cycle to cycle.
 
     The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²). The
-    first factor is that of :class:`Markov`, the second factor is the periodic covariance of MacKay
-    (1998). TV-BayesOpt of Fleming et al., PLOS Comput. Biol. 19 (2023), also combines "a gradual
-    forgetting and periodic covariance functions".
+    first factor is the attenuation of :class:`Markov`; the second factor is the periodic covariance
+    of MacKay (1998). TV-BayesOpt of Fleming et al., PLOS Comput. Biol. 19 (2023), also combines "a
+    gradual forgetting and periodic covariance functions".
 
     Args:
         epsilon: Rate of change ε per unit of time, in [0, 1].

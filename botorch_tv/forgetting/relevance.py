@@ -1,4 +1,4 @@
-"""Removal of observations that hardly affect future predictions, judged by Wasserstein distance."""
+"""Removal of observations whose effect on future predictions is small in Wasserstein distance."""
 
 from __future__ import annotations
 

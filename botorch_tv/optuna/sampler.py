@@ -1,4 +1,4 @@
-"""A sampler for Optuna that discounts old trials, and a function for the best parameters now."""
+"""An Optuna sampler that discounts old trials, and a function for the currently best parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def default_strategy(columns: int) -> Strategy:
 
 
 def learning_strategy() -> Strategy:
-    """A strategy that learns lengthscale, noise and rate of change, for standardised values."""
+    """A strategy for standardised values that learns lengthscale, noise and rate of change."""
     with torch.device("cpu"):
         kernel = MaternKernel(nu=2.5).double()
         kernel.lengthscale = 0.3
@@ -65,7 +65,7 @@ _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 class StudyData(NamedTuple):
-    """The data for choosing a trial's point: the log, and the trials by kind; see :func:`sort`."""
+    """The data from which a trial's point is chosen: the log, and the lists of :func:`sort`."""
 
     log: MeasurementLog
     space: StudySpace
@@ -91,8 +91,8 @@ class StudyData(NamedTuple):
 class DriftSampler(BaseSampler):
     """An Optuna sampler with a strategy that discounts old trials.
 
-    Each trial has a time, and suggestions are for the start of the new trial. Storages, dashboards,
-    command line and plots of Optuna work as usual.
+    Each trial has a time. The sampler suggests parameters for the time at which a new trial starts.
+    Storages, dashboards, command line and plots of Optuna work as usual.
 
     **Workers.** The sampler reads all data from the study, so several processes may share a
     storage, and a restarted process continues where it stopped. With ``seed``, the same trials lead
@@ -392,8 +392,8 @@ def best_now(
             trial is replaced by the time of that trial.
 
     Returns:
-        The best parameters, even if no trial has tried them; the posterior mean of the objective at
-        these parameters; and its posterior standard deviation.
+        The best parameters, even if no trial has tried them, and the posterior mean and standard
+        deviation of the objective at these parameters.
 
     Raises:
         ValueError: If the study has several objectives, if the complete trials share no parameter,

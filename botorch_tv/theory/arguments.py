@@ -47,8 +47,8 @@ SERIES = ("budget", "double_gain", "gain", "log_decisions")
 def checked(function: Callable[..., R]) -> Callable[..., R]:
     """Check the arguments of a function against ``RANGES`` and ``SERIES``.
 
-    Numbers become Python numbers, which never overflow silently. Horizons and series become
-    tensors.
+    Numbers become Python numbers, which never overflow silently. Horizons, and values at every
+    horizon, become tensors.
     """
     signature = inspect.signature(function)
 
@@ -91,7 +91,7 @@ def rounds(T: Number, least: int = 1) -> Tensor:
     """Convert horizons to a tensor in the shape of ``T``.
 
     Args:
-        T: Horizons, whole numbers of rounds; any shape.
+        T: Horizons in whole rounds; a scalar or a tensor of any shape.
         least: The smallest horizon allowed.
 
     Raises:
@@ -136,12 +136,12 @@ def block_regret(
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, for strategies that forget at least every N rounds.
 
     Args:
-        T: Numbers of rounds, any shape.
+        T: Numbers of rounds, a tensor of any shape.
         beta: β_T at each horizon ``T``.
         block: N, the largest number of rounds between resets.
         gain: γ_N, the maximum information gain of N observations.
         noise: Noise variance σ².
-        mismatch: ψ, the regret per round from ignoring change within a block, any shape.
+        mismatch: ψ, the regret per round from ignoring changes within a block, any shape.
     """
     scale = information_constant(noise) * T * beta
     return (scale * (T / block + 1) * gain).sqrt() + 2 + T * mismatch

@@ -91,7 +91,7 @@ def resetting_mismatch(
     a0: float,
     b0: float,
 ) -> Tensor:
-    """ψ_T(N, ε): regret per round from ignoring change between resets, [B16] eq. (18).
+    """ψ_T(N, ε): regret per round from ignoring changes between resets, [B16] eq. (18).
 
     √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. In
     the last step of the paper's proof, (72), and in [ET] (47), each of the two terms of ψ_T is

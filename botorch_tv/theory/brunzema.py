@@ -134,7 +134,8 @@ def model_mismatch(
     p(ε) = -½ ln(1 - ε) and ȳ = (b0 + √2 σ) √ln(parts (a0 + 1) π² N² / (3δ)).
 
     Args:
-        beta: β_T, the squared width of the confidence band, at least 0; any shape.
+        beta: β_T, the squared width of the confidence band, at least 0; a scalar or a tensor of any
+            shape.
         block: N or τ̄, the largest number of rounds between resets, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
@@ -195,8 +196,8 @@ def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
 
     Args:
         horizon: Number of rounds T, at least 1.
-        mean: E[τ], the mean time to the first reset in rounds, positive. Measure E[τ], since no
-            formula gives it.
+        mean: E[τ], the mean number of rounds until the first reset, positive. Measure E[τ], since
+            no formula gives it.
         delta: Probability δ that a reset takes longer than τ̄ rounds, in (0, 1). For Theorem 1,
             pass a quarter of the ``delta`` of :func:`et_gp_ucb_regret`.
 

@@ -45,8 +45,7 @@ def reset_period(
 def analysis_block(
     epsilon: float, horizon: int, *, nu: float | None = None, dim: int | None = None
 ) -> int:
-    """The block length Ñ for which the bound [B16] (21) has the order of Corollary 4.1 (Appendix
-    E).
+    """The block length Ñ for which the bound [B16] (21) has the order of Corollary 4.1 (App. E).
 
     Ñ is the integer in 1, ..., T closest to ε^(-1/3) or, for a Matérn kernel, to ε^(-1/(3 - c))
     with c of :func:`matern_exponent`. Only the regret bound uses the block length; the strategy
@@ -137,7 +136,7 @@ def exponent(name: str, nu: float | None, dim: int | None) -> float:
     fix = "as [B16] Corollary 4.1 requires; give nu=None for the squared exponential."
     nu = require_number(f"{name}: nu", nu, "(2, inf)", fix)
     if dim is None:
-        raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c needs it.")
+        raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c depends on dim.")
     return matern_exponent(nu, dim)
 
 
