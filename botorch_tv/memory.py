@@ -1,4 +1,4 @@
-"""Free memory of devices, and the number of PyTorch's threads."""
+"""The free memory of a device, and the number of PyTorch's threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def free_bytes(device: torch.device) -> int:
-    """Free memory of a device in bytes, including caches that can be released."""
+    """The free memory of a device in bytes, including caches that can be released."""
     if device.type == "cuda":
         # PyTorch retains the memory of deleted tensors, and can use or release it.
         retained = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

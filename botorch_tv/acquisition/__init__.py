@@ -1,4 +1,4 @@
-"""How a posterior becomes a choice: explorations, confidence widths and information gains."""
+"""How a strategy chooses the next point: explorations, confidence widths and information gains."""
 
 from botorch_tv.acquisition.exploration import (
     Candidates,

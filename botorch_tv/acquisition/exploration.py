@@ -1,4 +1,4 @@
-"""How a posterior becomes a choice: confidence bounds, samples, improvements, or chance.
+"""How a strategy chooses the next point: confidence bounds, samples, improvements, or chance.
 
 An exploration usually scores every candidate, and plays the candidate with the highest score. The
 posterior comes from :class:`Candidates`, which works on grids and on boxes.
@@ -94,8 +94,8 @@ class Candidates(ABC):
             n: Number of samples.
 
         Raises:
-            InputDataError: If the domain is a box, and the call is neither in a score function nor
-                on a result of :meth:`at`.
+            InputDataError: If the domain is a box, and the method is called neither in a score
+                function nor on a result of :meth:`at`.
         """
 
     @abstractmethod
@@ -116,8 +116,8 @@ class Candidates(ABC):
         Args:
             score: A function from candidates to their scores, `batch_shape x M`; on a box it must
                 be differentiable with respect to the points.
-            unit: Scores tie if they differ by less than 1e-7 times this number; ``scale`` by
-                default.
+            unit: The unit of scores; ``scale`` by default. Scores tie if they differ by less than
+                1e-7 units.
             first_without_data: Whether a trial without data ignores the scores and takes the first
                 arm of a grid, or the centre of a box. With ``ties="random"``, a trial without data
                 takes a random arm.
@@ -129,8 +129,8 @@ class Candidates(ABC):
             `batch_shape x d`.
 
         Raises:
-            InputDataError: If ``ties`` is ``"random"`` on a box, or a score is NaN or has a wrong
-                shape.
+            InputDataError: If ``ties`` is ``"random"`` on a box, if a score is NaN, or if the
+                scores have a wrong shape.
         """
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """``first`` where a condition holds, and ``second`` in other trials, `batch_shape [x d]`.
+        """Take ``first`` in trials where a condition holds, else ``second``; `batch_shape [x d]`.
 
         Args:
             condition: The condition, `batch_shape`, bool.
@@ -165,14 +165,14 @@ SMALLEST_VARIANCE = 1e-12
 
 
 class Exploration(Part):
-    """A rule that turns a posterior into a choice.
+    """A rule that uses a posterior to choose the next point.
 
     Override :meth:`score` to score candidates, or :meth:`choose` to choose directly. An exploration
     may have a memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
         samples: Whether the exploration draws posterior samples in every round. If True, the
-            strategy uses a method that draws samples faster.
+            strategy stores the posterior in a form from which samples are drawn quickly.
         ties: Which arm of a grid :meth:`choose` takes if several arms tie.
 
     Example:
@@ -216,8 +216,8 @@ class Exploration(Part):
             candidates: The candidates.
 
         Returns:
-            As :meth:`Candidates.argmax`: the index of an arm, `batch_shape`, int64, or a
-            point of a box, `batch_shape x d`.
+            The choice: the index of an arm, `batch_shape`, int64, or a point of a box,
+            `batch_shape x d`.
         """
         unit = self.unit(candidates.scale)
         return candidates.argmax(self.score, unit=unit, first_without_data=True, ties=self.ties)
@@ -340,9 +340,9 @@ class ExpectedImprovement(_Improves):
         ties: See :class:`UpperConfidence`.
         incumbent: Which incumbent m to use. ``"posterior"`` is the best posterior mean among the
             points observed; like the posterior, this incumbent forgets old data. ``"observed"`` is
-            the best observation in use; textbooks use it for exact observations of a static
-            objective. With noise, the best observation is usually better than the objective at its
-            point, and this difference increases exploration.
+            the best observation in use. Textbooks use this incumbent for exact observations of a
+            static objective. With noise, the best observation is usually better than the objective
+            at the same point, and this difference increases exploration.
 
     Raises:
         ValueError: If ``ties`` or ``incumbent`` is not an allowed value.
@@ -471,8 +471,8 @@ class Forced(Exploration):
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].
-        otherwise: The exploration that chooses in the other rounds; its memory is updated in all
-            rounds.
+        otherwise: The exploration for rounds without a random choice. The memory of this
+            exploration is updated in all rounds.
 
     Raises:
         ValueError: If ``chance`` lies outside [0, 1].
@@ -486,7 +486,7 @@ class Forced(Exploration):
 
     @property
     def samples(self) -> bool:  # type: ignore[override]
-        """Whether the other exploration draws samples."""
+        """Whether the exploration ``otherwise`` draws samples."""
         return self.otherwise.samples
 
     def init(self, batch_shape: Size) -> Any:

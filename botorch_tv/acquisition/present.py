@@ -3,8 +3,9 @@
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
 when they are constructed, so this module has classes for them. Noisy expected improvement needs the
 present because its incumbents are current values. The knowledge gradient needs the present because
-its search includes the best points of fantasies. Importing this module registers the classes for
-these two acquisition functions with ``get_acqf_input_constructor``, for BoTorch and Ax.
+its search includes the best points of fantasies. Importing this module registers
+``qLogNoisyExpectedImprovementAtPresent`` and ``qKnowledgeGradientAtPresent`` with
+``get_acqf_input_constructor``, for BoTorch and Ax.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Placement:
     Args:
         now: The present, `batch_shape`.
         time_dim: Index of the column of time among all columns, from 0.
-        columns: Number d of columns, including the column of time.
+        columns: Number d of columns of the points, including the column of time.
     """
 
     now: Tensor
@@ -69,8 +70,8 @@ class Placement:
         """Points at the present, `... x q x d`.
 
         Args:
-            X: Points without time, `... x q x (d - 1)`, or with a time that is replaced,
-                `... x q x d`.
+            X: Points without a time column, `... x q x (d - 1)`, or with a time column,
+                `... x q x d`. The present replaces the times in a time column.
 
         Raises:
             BotorchTensorDimensionError: If the number of columns is neither d nor d - 1.
@@ -89,13 +90,13 @@ class Placement:
         return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
 
     def candidates(self, X: Tensor) -> Tensor:
-        """Candidates moved to the present; warns if a time in ``X`` is not the present."""
+        """Move candidates to the present, and warn if a time in ``X`` is not the present."""
         moved = self(X)
         if self.has_time(X) and not torch.equal(moved, X.expand_as(moved)):
             warnings.warn(
                 f"candidates have times other than now, {self.now.tolist()}. The candidates "
-                "are evaluated at now, but the search returns them with the times given. Search "
-                "only the columns other than time, or pass "
+                "are evaluated at now, but the search returns them with their original times. "
+                "Search only the columns other than time, or pass "
                 f"fixed_features={{{self.time_dim}: now}} to optimize_acqf.",
                 InputDataWarning,
                 stacklevel=3,
@@ -126,7 +127,7 @@ class Placement:
             InputDataError: If ``now`` lies before an observation, or the model's noise is aged to
                 another time.
             ValueError: If an argument is None and the model has no value for it, or ``time_dim``
-                differs from that of the model.
+                differs from the model's ``time_dim``.
         """
         parts = list(model.models) if isinstance(model, ModelList) else [model]
         timed = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
@@ -316,14 +317,15 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         """The acquisition value, `b`.
 
         Args:
-            X: Candidates, `b x q x (d - 1)`, or `b x q x d` with a time that is replaced.
+            X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
+                `b x q x d`. The present replaces the times in a time column.
         """
         value: Tensor = self.acq_function(self.place.candidates(X))
         return value
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times.
+        """Pending points (not measured yet), `p x (d - 1)`, or `p x d` with their times.
 
         BoTorch appends sequential candidates to the pending points. If BoTorch searches only the
         columns other than time, the candidates have no times.
@@ -335,7 +337,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         return X if X is None or self._has_times else self.place.without_time(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet.
+        """Set the pending points: points that are chosen but not measured yet.
 
         Args:
             X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
@@ -378,8 +380,9 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         """The one-shot value, `b`.
 
         Args:
-            X: Candidates, followed by the best point of each fantasy,
-                `b x (q + num_fantasies) x (d - 1)`, or with a column of time that is replaced.
+            X: Candidates, followed by the best point of each fantasy: without a time column,
+                `b x (q + num_fantasies) x (d - 1)`, or with a time column,
+                `b x (q + num_fantasies) x d`. The present replaces the times in a time column.
         """
         value: Tensor = super().forward(self.project.candidates(X))
         return value
@@ -388,16 +391,17 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         """The knowledge gradient: the one-shot value, maximised over the points of fantasies, `b`.
 
         Args:
-            X: Candidates, `b x q x (d - 1)`, or with a column of time that is replaced.
-            bounds: Bounds of the search, `2 x (d - 1)`, or `2 x d`, where the bounds of time are
-                ignored.
+            X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
+                `b x q x d`. The present replaces the times in a time column.
+            bounds: Bounds of the search, `2 x (d - 1)`, or `2 x d`; in the second case, the bounds
+                of time are ignored.
             kwargs: Options of the search, as in ``qKnowledgeGradient``.
         """
         value: Tensor = super().evaluate(self.project(X), bounds=bounds, **kwargs)
         return value
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet.
+        """Set the pending points: points that are chosen but not measured yet.
 
         Args:
             X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
@@ -406,15 +410,15 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
 
 
 class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # type: ignore[misc]
-    """Log noisy expected improvement at the present, relative to current values of earlier points.
+    """Log noisy expected improvement over the objective's present values at earlier points.
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``.
-        X_baseline: Points observed, `r x (d - 1)`, or `... x r x d` with their times. The points
-            are moved to the present, where repeated points count once.
+        X_baseline: The observed points, `r x (d - 1)`, or `... x r x d` with their times. The
+            points are moved to the present, where repeated points count once.
         positional: Sampler, objective and posterior transform, in the order of
             ``qLogNoisyExpectedImprovement``.
-        X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
+        X_pending: Points that are chosen but not measured yet, `p x (d - 1)` or `p x d`.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         time_dim: Index of the time column; the model's ``time_dim`` if None.
         options: Other keyword arguments of BoTorch's class, such as ``constraints``.
@@ -448,7 +452,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         """The acquisition value, `b`.
 
         Args:
-            X: Candidates, `b x q x (d - 1)`, or `b x q x d` with a time that is replaced.
+            X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
+                `b x q x d`. The present replaces the times in a time column.
         """
         X = self.place.candidates(X)
         if self._joined is not None:
@@ -460,7 +465,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` with their times."""
+        """Pending points (not measured yet), `p x (d - 1)`, or `p x d` with their times."""
         X = _pending_in_baseline(self) if self.incremental else self._joined
         return X if X is None or self._has_times else self.place.without_time(X)
 
@@ -470,7 +475,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         self._joined = X
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Set the points chosen but not measured yet.
+        """Set the pending points: points that are chosen but not measured yet.
 
         Args:
             X_pending: The points, `p x (d - 1)` or `p x d`; None for no points.
@@ -497,14 +502,14 @@ def upper_confidence_bound(
     Args:
         model: A model with one output.
         width: The confidence schedule.
-        t: The round being decided, counted from 1.
+        t: Number of the round for which a point is chosen, counted from 1.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         posterior_transform: As in ``UpperConfidenceBound``.
         maximize: Whether larger is better.
 
     Raises:
         InputDataError: See :func:`botorch_tv.acquisition.present.at_present`.
-        ValueError: If ``t`` is below 1 or the width has no value in that round.
+        ValueError: If ``t`` is below 1, or the width has no value in round ``t``.
 
     Example:
         >>> ucb = upper_confidence_bound(model, Logarithmic(c1=0.4, c2=4.0), t=len(train_Y) + 1)

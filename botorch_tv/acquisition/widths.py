@@ -7,8 +7,8 @@ The papers write the multiplier of the standard deviation as β or as √β. In 
 The information gain of n observations is g = ½ ln det(I + N^(-½) K N^(-½)), in nats, where K is
 their covariance matrix and N the diagonal matrix of their noise variances. The choice of round t
 uses t - 1 observations, so an :class:`InformationGain` returns the gain *after t - 1 rounds*, which
-is 0 in the first round. [C17] Algorithm 1 uses γ_{t-1} and [W22] eq. (4) uses β_{t-1} in this
-sense.
+is 0 in the first round. Accordingly, round t uses γ_{t-1} in [C17] Algorithm 1 and β_{t-1} in [W22]
+eq. (4).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class WidthContext(NamedTuple):
     """The inputs of a confidence schedule in round t.
 
     Attributes:
-        t: The round being decided, counted from 1; resets do not restart the count.
+        t: Number of the round for which a point is chosen, counted from 1; resets do not restart
+            the count.
         dim: Dimension d of the domain.
         information_gain: Information gain g of the data in use, `batch_shape`; None if it is not
             computed.
@@ -74,14 +75,15 @@ class Realized(InformationGain):
         gain: Tensor | None = getattr(context, self.source)
         if gain is None:
             raise ValueError(
-                f"{self!r} reads {self.source} from the context, but it is None; have the strategy "
-                "compute it, or give the width another gain: ClosedForm(kernel) or Greedy.of(...)."
+                f"{self!r} reads {self.source} from the context, but this value is None; let the "
+                "strategy compute the value, or give the width another gain: ClosedForm(kernel) or "
+                "Greedy.of(...)."
             )
         return gain
 
 
 class DoublyWeighted(Realized):
-    """The gain ḡ of the data in use if the noise variances were λ γ^(-2 lag), [W22] eq. (5).
+    """The gain ḡ that the data in use would have with noise variances λ γ^(-2 lag), [W22] eq. (5).
 
     [W22] uses the maximum of ḡ over all sets of points; this class uses ḡ at the points played.
     """
@@ -93,9 +95,9 @@ class DoublyWeighted(Realized):
 class ClosedForm(InformationGain):
     """The asymptotic order of the maximum gain, with constant 1, [C17] §3.1.
 
-    After n = t - 1 rounds in dimension d, the value is (ln n)^(d+1) for the squared exponential
-    kernel. For a Matérn kernel the value is n^c ln n with c = d(d+1) / (2ν + d(d+1)). The value is
-    an order, not a bound: it is 0 after a single observation, and ignores lengthscale and noise.
+    After n = t - 1 rounds in dimension d, the order is (ln n)^(d+1) for the squared exponential
+    kernel. For a Matérn kernel the order is n^c ln n with c = d(d+1) / (2ν + d(d+1)). The order is
+    not a bound: it is 0 after a single observation, and ignores lengthscale and noise.
 
     Args:
         kernel: ``"se"`` or ``"matern"``.
@@ -151,10 +153,10 @@ class Fixed(InformationGain):
 class Greedy(InformationGain):
     """An upper bound on the maximum gain γ of [C17] §3.1: the greedy gain divided by 1 - 1/e.
 
-    By Nemhauser, Wolsey and Fisher (1978), a greedy choice of arms attains at least the
-    fraction 1 - 1/e of the maximum gain. Windows, resets, and noise that grows with age can only
-    lower the gain, so the bound also holds with them. Decay of covariance (Markov, Wiener) can
-    raise the gain, so the bound does not hold with decay.
+    By Nemhauser, Wolsey and Fisher (1978), a greedy choice of arms attains at least 1 - 1/e of the
+    maximum gain. Windows, resets, and noise that grows with age can only lower the gain, so the
+    bound also holds in these cases. Decay of covariance (Markov, Wiener) can raise the gain, so the
+    bound does not hold with decay.
 
     Args:
         values: Upper bounds on the gain after 0, 1, 2, ... rounds; see :meth:`of`.
@@ -184,7 +186,7 @@ class Greedy(InformationGain):
         float64, at a cost of O(M²).
 
         Args:
-            covariance: The kernel on all pairs of arms, symmetric positive semi-definite, `M x M`.
+            covariance: Kernel matrix of all arms, symmetric positive semi-definite, `M x M`.
             noise: Noise variance σ² (λ in [C17]), positive.
             horizon: Largest number of observations, at least 1. The result covers rounds 1 to
                 horizon + 1.
@@ -203,13 +205,16 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """Information gain after 1, 2, ... observations, each at the most uncertain arm, `horizon`.
+    """Information gain after 1, 2, ... greedy observations, `horizon`.
+
+    Each observation is made at the arm with the largest posterior variance.
 
     Args:
-        covariance: As in :meth:`Greedy.of`, `M x M`.
+        covariance: Kernel matrix of all arms, symmetric positive semi-definite, `M x M`.
         noise: Noise variance σ².
         horizon: Number of observations.
-        epsilon: Rate of change ε of the objective between observations; 0 if it is static.
+        epsilon: Rate of change ε of the objective between observations; 0 if the objective is
+            static.
 
     Raises:
         InputDataError: If ``covariance`` is not a covariance matrix.
@@ -405,7 +410,7 @@ Terms = tuple[float, float, float, float]
 
 
 class GainWidth(_Checked):
-    """A width of the form √beta = offset + scale √(constant + slope g), g the information gain."""
+    """A width √beta = offset + scale √(constant + slope g), where g is the information gain."""
 
     gain: InformationGain
 
@@ -511,8 +516,8 @@ class Heteroscedastic(_OfNorm):
 
     Args:
         B: Bound on the norm of f in the kernel's function space, at least 0.
-        delta: Failure probability δ, in (0, 1). The confidence band fails with a probability of at
-            most δ / 2.
+        delta: Parameter δ of the width, in (0, 1). The confidence band fails with a probability of
+            at most δ / 2.
         gain: Source of the information gain g.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Base classes of decays, inflations and retentions, with classes for parameters and the log.
+"""Base classes of decays, inflations and retentions; classes for parameters and observations.
 
 During learning, the unit of time is the median time between observations, so the same initial
 values, bounds and priors suit times in seconds and times in days. Each parameter declares how its
@@ -41,15 +41,16 @@ class Parameter:
             ``"retained"`` if it is a fraction retained, such as γ; None otherwise. For a fraction,
             ``power`` is the exponent for -ln(1 - ε) or -ln γ, not for the fraction itself.
         prior: Prior of the value; for a retained fraction γ, prior of 1 - γ. None for no prior.
-        beside_scale: Prior for models that standardise outcomes and also learn the variance; None
-            to use ``prior`` in these models, too.
-        fastest: Value of the fastest change that searches by :class:`~botorch_tv.learning.Refit`
-            consider. For a retained fraction it replaces the bound ``lower``, for any other
-            parameter the bound ``upper``. None if searches use ``lower`` and ``upper`` unchanged.
+        beside_scale: Prior for models that standardise outcomes and also learn the kernel's
+            variance; None to use ``prior`` in these models, too.
+        fastest: Value of the parameter for the fastest change that
+            :class:`~botorch_tv.learning.Refit` considers. For a retained fraction, ``fastest``
+            replaces the bound ``lower``; for any other parameter, ``fastest`` replaces the bound
+            ``upper``. If ``fastest`` is None, ``Refit`` searches between ``lower`` and ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
-        fast_start: Start of a strategy's second search, and of any search that would otherwise
-            start beyond ``uncorrelated_beyond``.
+        fast_start: Value of the parameter at the start of a strategy's second search, and at the
+            start of any search that would otherwise start beyond ``uncorrelated_beyond``.
 
     Example:
         >>> class Seasonal(Decay):
@@ -80,7 +81,7 @@ class Parameter:
             value: Value of the parameter, any shape.
 
         Returns:
-            The natural value, shape of ``value``.
+            The natural value, in the shape of ``value``.
         """
         if self.share is None:
             return value
@@ -93,7 +94,7 @@ class Parameter:
             natural: Natural value, any shape.
 
         Returns:
-            The value, shape of ``natural``.
+            The value of the parameter, in the shape of ``natural``.
         """
         if self.share is None:
             return natural
@@ -108,7 +109,7 @@ class Parameter:
         return float(self.natural(torch.tensor(value, dtype=torch.float64, device="cpu")))
 
     def natural_bounds(self) -> tuple[float, float]:
-        """Bounds of the natural value, taking ``fastest`` into account."""
+        """The lower and the upper bound of the natural value; ``fastest`` may replace a bound."""
         low, high = self.lower, self.upper
         if self.share == "retained":
             low = low if self.fastest is None else self.fastest
@@ -117,27 +118,27 @@ class Parameter:
         return self.number(low), self.number(high)
 
     def presumed(self, value: Tensor) -> Tensor:
-        """The quantity to which the prior applies: 1 - γ for a retained γ, else the value itself.
+        """The quantity that has the prior: 1 - γ for a retained fraction γ, otherwise the value.
 
-        The method is its own inverse.
+        If the method is applied twice, the result is the original value.
 
         Args:
             value: Value of the parameter, any shape.
 
         Returns:
-            The quantity, shape of ``value``.
+            The quantity to which the prior applies, in the shape of ``value``.
         """
         return 1 - value if self.share == "retained" else value
 
     def stretch(self, factor: Tensor, others: Values) -> Tensor:
-        """The factor by which the natural value changes when the unit of time grows.
+        """The factor on the natural value if the unit of time becomes ``factor`` times as long.
 
         Args:
-            factor: Factor by which the unit grows, positive, any shape.
+            factor: New unit of time divided by the current unit of time, positive, any shape.
             others: Values of all parameters, in any unit; used only if ``power`` is a function.
 
         Returns:
-            The factor on the natural value, shape of ``factor``.
+            The factor on the natural value, in the shape of ``factor``.
         """
         power = self.power(others) if callable(self.power) else self.power
         return factor**-power
@@ -147,8 +148,8 @@ class Parameter:
 
         Args:
             value: Value in the current unit of time, any shape.
-            factor: Factor by which the unit grows, positive, any shape.
-            others: Values of all parameters, as for :meth:`stretch`.
+            factor: New unit of time divided by the current unit of time, positive, any shape.
+            others: Values of all parameters, in any unit; used only if ``power`` is a function.
 
         Returns:
             The natural value, with the shape to which the arguments broadcast.
@@ -160,8 +161,8 @@ class Parameter:
 
         Args:
             value: Value in the current unit of time, any shape.
-            factor: Factor by which the unit grows, positive, any shape.
-            others: Values of all parameters, as for :meth:`stretch`.
+            factor: New unit of time divided by the current unit of time, positive, any shape.
+            others: Values of all parameters, in any unit; used only if ``power`` is a function.
 
         Returns:
             The value, with the shape to which the arguments broadcast.
@@ -188,15 +189,15 @@ NEGLIGIBLE = 1e-9
 def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
     """The median time between successive observations, in the unit of ``times``.
 
-    Learning uses the median as the unit of time, so initial values, step sizes and priors scale
-    with the data. Therefore learning finds the same rates for any unit of ``times``.
+    Learning uses this median time as the unit of time, so initial values, step sizes and priors
+    scale with the data. Therefore learning finds the same rates for any unit of ``times``.
 
     Args:
         times: Times of observations, `... x n`, in any order; equal times count once.
         live: For each time, whether to use it, `... x n`, bool; True by default.
 
     Returns:
-        The median, positive, `...`; 1 for rows with fewer than two different times.
+        The median time, positive, `...`; 1 for rows with fewer than two different times.
     """
     if times.shape[-1] < 2:
         return times.new_ones(times.shape[:-1])
@@ -232,8 +233,9 @@ class Observation(NamedTuple):
 class Log:
     """The n retained observations, oldest first; retentions and explorations read them.
 
-    Every trial has all n rows. Where a trial has dropped a row, this row looks like a failed
-    measurement, so rules that compare observations should skip rows with infinite ``noise``.
+    The number n of rows is the same in all trials. Where a trial has dropped a row, this row looks
+    like a failed measurement, so rules that compare observations should skip rows with infinite
+    ``noise``.
 
     Args:
         rows: An object that stores the rows as tensors ``time``, ``y``, ``noise``, ``X`` and
@@ -308,8 +310,8 @@ class Log:
 class Part:
     """A component of a strategy, such as a retention or an exploration; it may have a memory.
 
-    The memory consists of tensors whose shape starts with `batch_shape`. The memory is stored in
-    the state of the strategy; the part itself never changes.
+    The memory consists of tensors whose shape starts with `batch_shape`. The state of the strategy
+    stores the memory; the component itself never changes.
     """
 
     def init(self, batch_shape: Size) -> Any:
@@ -329,19 +331,19 @@ class Part:
         A subclass that overrides this method must also override :meth:`init`.
 
         Args:
-            log: The log after the observation.
+            log: The log, including the newest observation.
         """
         return log.memory
 
 
 def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
-    """A part's memory, moved to the device and the dtype of the state.
+    """The memory of a component, moved to the device and the dtype of the strategy's state.
 
     Args:
-        part: The part.
-        memory: The result of the part's ``init`` or ``update``.
-        before: The part's previous memory.
-        like: A tensor with the device and the floating-point dtype of the state.
+        part: The component.
+        memory: The result of the component's ``init`` or ``update``.
+        before: The component's previous memory.
+        like: A tensor with the device and the floating-point dtype of the strategy's state.
         shape: The `batch_shape`.
 
     Raises:
@@ -367,14 +369,14 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
 
     if memory is None and before is not None:
         raise InputDataError(
-            f"{name}.update returned None, which drops its memory; return log.memory if nothing "
-            "changes."
+            f"{name}.update returned None, so the memory would be lost; return log.memory if "
+            "nothing changes."
         )
     return tree_map(settled, memory)
 
 
 class Decay:
-    """How the covariance of the objective at two times falls with the time between them.
+    """How the covariance between objective values at two times falls with the elapsed time.
 
     Attributes:
         markovian: Whether the objective's future is independent of its past, given its present.
@@ -405,7 +407,7 @@ class Decay:
             elapsed: Differences between two times, at least 0, any shape.
 
         Returns:
-            The factor, shape of ``elapsed``.
+            The attenuation, in the shape of ``elapsed``.
         """
         raise NotImplementedError(
             f"{type(self).__name__} defines no covariance in time; define attenuation(elapsed), "
@@ -415,15 +417,15 @@ class Decay:
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         """Factor ``v`` on the prior variance at a time after the origin.
 
-        Time counts from the last reset or, if there was none, from the first observation. By
-        default the factor is 1 or, if a subclass overrides ``covariance``, the covariance of each
-        time with itself.
+        Time counts from the last reset. If there was no reset, time counts from the first
+        observation. The factor is 1 by default. If a subclass overrides ``covariance``, the default
+        is the covariance of each time with itself.
 
         Args:
             elapsed: Time since the origin, at least 0, any shape.
 
         Returns:
-            The factor, shape of ``elapsed``.
+            The factor on the prior variance, in the shape of ``elapsed``.
         """
         if type(self).covariance is Decay.covariance:
             return torch.ones_like(elapsed)
@@ -437,7 +439,8 @@ class Decay:
             second: Other times since the origin, any shape.
 
         Returns:
-            The factor, of the broadcast shape; by default ``v(min) * a(|difference|)``.
+            The temporal factor, in the shape to which ``first`` and ``second`` broadcast; by
+            default ``v(min) * a(|difference|)``.
         """
         retained = self.attenuation((first - second).abs())
         if type(self).prior_variance is Decay.prior_variance:
@@ -452,7 +455,8 @@ class Decay:
             second: Later times, of any shape that broadcasts with ``first``.
 
         Returns:
-            The factor, of the broadcast shape.
+            The factor on the posterior mean, in the shape to which ``first`` and ``second``
+            broadcast.
         """
         if type(self).attenuation is Decay.attenuation:
             return self.covariance(first, second) / self.prior_variance(first)
@@ -460,7 +464,7 @@ class Decay:
 
 
 class Inflation(ABC):
-    """How the noise variance of an observation grows with its lag (age).
+    """How the noise variance of an observation grows with the observation's lag (age).
 
     The lag is the reference time minus the time of the observation, at least 0. The newest
     observation has lag 0 and its original noise.
@@ -480,7 +484,7 @@ class Inflation(ABC):
             lag: Lags, at least 0, any shape.
 
         Returns:
-            The logarithm, shape of ``lag``; 0 at lag 0.
+            The logarithm of the factor, in the shape of ``lag``; 0 at lag 0.
         """
 
 
@@ -499,7 +503,7 @@ class Retained(NamedTuple):
         reset: For each trial, whether to reset it, `batch_shape`, bool; or a single bool for all
             trials.
         aside: For each row, whether to ignore it for now, `batch_shape x n`, bool; None to ignore
-            none. An ignored row is used again as soon as ``aside`` is False for it.
+            no row. An ignored row is used again as soon as ``aside`` is False for it.
     """
 
     newest: int | None = None
@@ -539,7 +543,8 @@ class Retention(Part, ABC):
         """Which rows to retain.
 
         This method is called after each observation, with this observation in ``log.newest``, and
-        before each choice, with None in ``log.newest``. The log is never empty.
+        before each choice, with None in ``log.newest``. The log always contains at least 1
+        observation.
 
         Args:
             log: The n retained rows, oldest first.
@@ -557,7 +562,8 @@ class Retention(Part, ABC):
             since: Number t' of rounds since the last reset, `batch_shape`, int64.
 
         Returns:
-            The threshold, `batch_shape`; None (the default) if the rule has no such threshold.
+            The threshold on |y - mean|, `batch_shape`. The default None means that the rule has no
+            threshold on |y - mean|.
         """
         return None
 
@@ -576,5 +582,5 @@ class Static(Decay, Inflation):
 
 
 def is_static(part: Decay | Inflation) -> bool:
-    """Whether a part's class is exactly ``Static``; a subclass may define another formula."""
+    """Whether an object is exactly a ``Static``; subclasses may define other formulas."""
     return type(part) is Static

@@ -109,8 +109,8 @@ class ConfirmedTrigger(EventTrigger):
     that a static objective ever causes a reset is at most δ_B for a ``ConfirmedTrigger``, too.
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
-    contradictions so far, and the number of all rounds before the first of these contradictions.
-    If there is no contradiction, the number of rounds before the first contradiction is arbitrary.
+    contradictions so far, and the number of all rounds before the first of these contradictions. If
+    the number of contradictions is 0, the number of rounds in the memory is arbitrary.
 
     Args:
         delta: Bound δ_B, in (0, 1), on the probability that a static objective ever causes a
@@ -193,15 +193,17 @@ class GLRTrigger(Retention):
     Gerogiannis, Huang, Bose and Veeravalli (arXiv:2501.19401) restart bandit algorithms when a
     generalised likelihood ratio detects a change. Besson, Kaufmann, Maillard and Seznec (JMLR 2022)
     apply a generalised likelihood ratio to the rewards of every arm. A ``GLRTrigger`` tests the
-    residuals of predictions, with a threshold that differs from the thresholds in these papers.
+    residuals of predictions, with a threshold that differs from the thresholds of Gerogiannis et
+    al. and Besson et al.
 
-    The memory holds the standardised residuals since the last reset, newest first, `batch_shape x
-    longest`, and their number, `batch_shape`. Entries beyond the number of residuals are arbitrary.
+    The memory consists of two tensors: the standardised residuals since the last reset, newest
+    first, `batch_shape x longest`, and the number of these residuals, `batch_shape`. If a trial has
+    fewer than ``longest`` residuals, the unused entries are arbitrary.
 
     Args:
         delta: Bound δ, in (0, 1), on the probability of any trigger on a static objective.
-        longest: Largest number w of newest residuals that is tested. Memory and computation per
-            round grow with ``longest``.
+        longest: Largest number w of newest residuals in a test. Memory and computation per round
+            grow with ``longest``.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.
@@ -265,7 +267,7 @@ class GLRTrigger(Retention):
         """The residuals and their number; the new observation adds its residual unless it failed.
 
         Args:
-            log: The log after an observation.
+            log: The log, including the newest observation.
             before: Number of rounds since the last reset, without the round of this observation,
                 `batch_shape`, int64.
         """

@@ -1,9 +1,9 @@
 """Numerical checks of a custom decay or inflation and of the parameters it declares.
 
-Wrong formulas or declarations would silently give wrong numbers: a formula may not be a covariance,
-may be declared Markovian by mistake, or may depend on the unit of time in an undeclared way. The
-constructors of strategies, kernels and likelihoods therefore evaluate each formula once, at a few
-times.
+Wrong formulas or declarations would silently give wrong numbers. Three examples of mistakes are a
+formula that is not a covariance function, a wrong declaration that a decay is Markovian, and an
+undeclared dependence on the unit of time. The constructors of strategies, kernels and likelihoods
+therefore evaluate each formula once, at a few times.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ def require_learnable(part: Decay | Inflation) -> None:
         part: The decay or the inflation.
 
     Raises:
-        ValueError: If the formula rejects tensors, is independent of a declared parameter, uses
-            another value than the parameter's attribute, or depends on the unit of time in an
-            undeclared way.
+        ValueError: If the formula rejects tensors, if it is independent of a declared parameter, if
+            it uses another value than the parameter's attribute, or if it depends on the unit of
+            time in an undeclared way.
     """
     time = 10 * (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1)
     tried = {key: _tried(entry, getattr(part, key)) for key, entry in part.parameters.items()}

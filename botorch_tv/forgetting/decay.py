@@ -5,17 +5,18 @@ A decay is the temporal factor of the covariance,
     cov(f_s(x), f_t(x')) = D(s, t) * k(x, x'),
 
 where times are relative to an origin. Usually D(s, t) = v(min(s, t)) * a(|t - s|): ``v`` is the
-prior variance at the earlier time, and ``a`` is the attenuation since the earlier time. A custom
-decay defines ``attenuation`` alone (for a stationary decay of variance 1), ``attenuation`` and
-``prior_variance``, or ``covariance`` alone:
+prior variance at the earlier time, and ``a`` is the attenuation since the earlier time. There are
+three ways to define a custom decay: by ``attenuation`` alone (for a stationary decay of variance
+1), by ``attenuation`` together with ``prior_variance``, or by ``covariance`` alone. An example with
+``attenuation`` alone:
 
     class QuasiPeriodic(Decay):
         def attenuation(self, elapsed):
             return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
 
 The class attribute ``parameters`` declares the learnable parameters. In each call, the formula must
-read the values of the parameters from the attributes of the same names. During learning the values
-are tensors, otherwise numbers.
+read the values of the parameters from the attributes of the same names. During learning, the values
+are tensors; otherwise they are numbers.
 """
 
 from __future__ import annotations
@@ -58,9 +59,10 @@ class RatePrior(Prior):  # type: ignore[misc]
     lengthscale is wrong, a rate that is far too high.
 
     Args:
-        mode: The mode of the prior plus the offset: the m of the formula, positive.
-        spread: Standard deviation of ln(r + c) before truncation: the s of the formula, positive.
-        offset: A rate of change that is practically zero: the c of the formula, positive.
+        mode: The number m in the formula, positive: the mode of the prior plus the offset.
+        spread: The number s in the formula, positive: the standard deviation of ln(r + c) before
+            truncation.
+        offset: The number c in the formula, positive: a rate of change that is practically zero.
         upper: Upper end of the support; infinite by default.
     """
 
@@ -89,7 +91,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         return constraints.interval(0.0, self._upper)  # type: ignore[no-untyped-call]
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density, of the shape of ``value``."""
+        """Logarithm of the density, in the shape of ``value``."""
         loc, scale, offset = self.loc.to(value), self.scale.to(value), self.offset.to(value)
         log = torch.log(value + offset)
         low, high = self._cut(loc, scale, offset)
@@ -106,7 +108,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         return drawn.clamp(0.0, self._upper * (1 - torch.finfo(drawn.dtype).eps))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RatePrior:
-        """The prior itself, because it has no batch shape."""
+        """Return this prior unchanged, because the prior has no batch shape."""
         return self
 
     def _cut(self, loc: Tensor, scale: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
@@ -127,7 +129,7 @@ ENDLESS = 1e30
 
 @dataclass(frozen=True)
 class Markov(Decay):
-    """Each round mixes the objective with a draw: f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1}.
+    """Each round mixes the objective with a prior draw: f_{t+1} = √(1 - ε) f_t + √ε g_{t+1}.
 
     The functions g_t are independent draws from the prior of f_t. The covariance is multiplied by
     (1 - ε)^(|t - t'| / 2), [B16] eq. (7)-(8).
@@ -214,9 +216,9 @@ class PeriodicMarkov(Decay):
     """A periodic objective that changes slowly from cycle to cycle.
 
     The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²). The
-    first factor is that of :class:`Markov`, the second factor is the periodic covariance of MacKay
-    (1998). TV-BayesOpt of Fleming et al., PLOS Comput. Biol. 19 (2023), also combines "a gradual
-    forgetting and periodic covariance functions".
+    first factor is the attenuation of :class:`Markov`; the second factor is the periodic covariance
+    of MacKay (1998). TV-BayesOpt of Fleming et al., PLOS Comput. Biol. 19 (2023), also combines "a
+    gradual forgetting and periodic covariance functions".
 
     Args:
         epsilon: Rate of change ε per unit of time, in [0, 1].
@@ -249,13 +251,13 @@ class PeriodicMarkov(Decay):
 
 
 class PerTrial(Decay):
-    """A decay with learned parameter values for each trial.
+    """A decay whose parameters have separately learned values in each trial.
 
     Args:
         decay: The decay whose formula is evaluated with the learned values.
         values: Values of all parameters that the decay declares, `batch_shape` each, measured in
             each trial's ``unit``.
-        unit: Length of the unit of time of ``values``, in the unit of the data's times,
+        unit: Length of each trial's unit of time, measured in the data's unit of time,
             `batch_shape`.
     """
 

@@ -22,8 +22,8 @@ SMALLEST_GAMMA = 1e-6
 class ExponentialWeights(Inflation):
     """Noise variance λ γ^(-lag): an observation's weight falls by a factor γ per unit of time.
 
-    This noise has the same effect as the weights on the kernel and on y in [W22] eq. (2)-(3), but
-    it does not overflow.
+    This noise has the same effect as the weights that [W22] eq. (2)-(3) applies to the kernel and
+    to y, but the noise does not overflow.
 
     Args:
         gamma: Discount γ per unit of time, in (0, 1]; with γ = 1 nothing is forgotten.
@@ -66,8 +66,8 @@ class UncertaintyInjection(Inflation):
     """Noise variance σ² (1 + κ lag^α), with 0^0 := 0, [M] eq. (8)-(10).
 
     Args:
-        alpha: Exponent α of the growth, at least 0.
-        kappa: Factor κ of the growth, in units of time^(-α), at least 0.
+        alpha: Exponent α of the growth of noise with age, at least 0.
+        kappa: Factor κ of the growth of noise with age, in units of time^(-α), at least 0.
 
     Raises:
         ValueError: If ``alpha`` or ``kappa`` is negative or not finite.

@@ -1,4 +1,4 @@
-"""Removal of observations that hardly affect future predictions, judged by Wasserstein distance."""
+"""Removal of observations whose effect on future predictions is small in Wasserstein distance."""
 
 from __future__ import annotations
 
@@ -30,29 +30,30 @@ class WassersteinRemoval(Retention):
 
     The worth of an observation is a ratio of two distances: the distance between the posteriors
     with and without the observation, divided by the distance between the posterior and the prior.
-    The squared distance is (mean - mean')² + |var - var'|, integrated over the future t > now and
-    over space. This integral is an upper bound on the squared 2-Wasserstein distance between
-    predictions [Bardou, Thiran, Ranieri, NeurIPS 2024].
+    The squared distance between two Gaussian processes is (mean - mean')² + |var - var'|,
+    integrated over the future t > now and over space. This integral is an upper bound on the
+    squared 2-Wasserstein distance between predictions [Bardou, Thiran, Ranieri, NeurIPS 2024].
 
     Let K be the covariance matrix of the observations, N the diagonal matrix of their noise
     variances, P = (K + N)⁻¹, w = P (y - mean), and C_ij the integral of k(x, x_i) k(x, x_j) over
-    future and space. Let P_i be the i-th column of P. Removing row i changes w by P_i w_i / P_ii,
-    and P by P_i P_iᵀ / P_ii. Hence
+    future and space. Let P_i be the i-th column of P. If observation i is removed, the vector w
+    changes by P_i w_i / P_ii, and the matrix P changes by P_i P_iᵀ / P_ii. Hence
 
         worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ_ij P_ij C_ij).
 
-    The budget b starts at 1 and grows by the factor 1 + alpha per time l_T = -2 / ln(1 - ε). After
-    every round, if the least worth of all rows is less than b - 1, its row is removed and b is
-    divided by 1 + worth. This step is repeated until the least worth is at least b - 1. At most 8
-    rows are removed per round, and at least 2 rows remain.
+    The budget b starts at 1. During every time interval of length l_T = -2 / ln(1 - ε), the budget
+    grows by the factor 1 + alpha. If the least worth of all observations is below b - 1 after a
+    round, the observation with this worth is removed, and b is divided by 1 + worth. Removals are
+    repeated until the least worth is at least b - 1. At most 8 rows are removed per round, and at
+    least 2 rows remain.
 
     The objective is assumed to be a Markov process with rate of change ε. The paper describes the
     Markov process by a Matérn-1/2 kernel of time with lengthscale l_T. The integrals are over
     unbounded space, as in the paper's closed forms; the authors' package limits each integral to 1,
     the volume of their domain.
 
-    The memory holds Σ ln(1 + worth) of all removed rows, `batch_shape`, and the rows to remove
-    before the next choice, `batch_shape x n`, bool.
+    The memory consists of two tensors: the sum of ln(1 + worth) over all removed rows,
+    `batch_shape`, and a mask of the rows to remove before the next choice, `batch_shape x n`, bool.
 
     Args:
         epsilon: Rate of change ε per unit of time, in (0, 1).
@@ -60,8 +61,9 @@ class WassersteinRemoval(Retention):
             column.
         nu: Smoothness of a Matérn kernel, 0.5, 1.5 or 2.5; infinite for the squared exponential.
         variance: The kernel's variance.
-        alpha: Relative growth of the budget per time l_T = -2 / ln(1 - ε), at least 0; 0 removes
-            nothing. The default 0.25 is the value in the authors' package.
+        alpha: Relative growth of the budget during a time interval of length l_T = -2 / ln(1 - ε),
+            at least 0. With alpha = 0, no observation is removed. The default 0.25 is the value in
+            the authors' package.
         mean: Prior mean of the objective.
 
     Raises:
@@ -120,18 +122,18 @@ class WassersteinRemoval(Retention):
         """The worth of each row, `batch_shape x n`; infinite where a row failed or was dropped.
 
         Args:
-            log: The log after an observation.
+            log: The log, including the newest observation.
         """
         return _worth(*self._regression(log), self.overlap(log))
 
     def overlap(self, log: Log) -> Tensor:
-        """The matrix C up to a common factor, `batch_shape x n x n`.
+        """The matrix C of integrals, up to a common factor, `batch_shape x n x n`.
 
         The integral over time, ∫ exp(-r (t - t_i) - r (t - t_j)) dt over t > now, is proportional
         to exp(-r (now - t_i) - r (now - t_j)), with r = 1 / l_T.
 
         Args:
-            log: The log after an observation.
+            log: The log, including the newest observation.
         """
         faded = torch.exp(-self._decay * (log.now.unsqueeze(-1) - log.time)).to(log.y)
         in_space = self._space(log.X, convolved=True)

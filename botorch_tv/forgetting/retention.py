@@ -41,7 +41,7 @@ def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
 class PeriodicReset(Retention):
     """Forget all observations every N rounds: before each round t with (t - 1) mod N = 0.
 
-    R-GP-UCB resets in this way, [B16] Algorithm 1.
+    R-GP-UCB uses periodic resets, [B16] Algorithm 1.
 
     Args:
         period: Length N of a period: a number of rounds, at least 1, or a positive length of time.

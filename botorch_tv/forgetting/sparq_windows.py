@@ -1,8 +1,8 @@
 """Window starts of W-SparQ-GP-UCB, [M] §3.3. The module defines no retention.
 
-Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1. These integers t_j
-are the only solution of [M] eq. (32). Starts depend only on α~/α and are computed exactly. α~ and α
-are read as their printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
+Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1; no other integers
+solve [M] eq. (32). Starts depend only on α~/α and are computed exactly. α~ and α are read as their
+printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
     Args:
         start: Round t_j in which window j starts, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
             A larger α~ gives longer windows.
 
     Raises:
@@ -46,7 +46,7 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
     Args:
         horizon: Last round T, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
 
     Returns:
         Rounds in increasing order.
@@ -64,7 +64,7 @@ def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
     Args:
         t: Round, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -79,7 +79,7 @@ def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:
     Args:
         horizon: Last round T, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -98,7 +98,7 @@ def require_alpha_tilde(alpha_tilde: float) -> None:
 
 @lru_cache(maxsize=64)
 def window_exponent(alpha: float, alpha_tilde: float) -> Fraction:
-    """The exponent α~/α of t_j in the length of a window.
+    """The exponent α~/α: the length of the window that starts in round t_j grows as t_j^(α~/α).
 
     Raises:
         ValueError: If an argument is out of range.

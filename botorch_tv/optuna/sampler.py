@@ -1,4 +1,4 @@
-"""A sampler for Optuna that discounts old trials, and a function for the best parameters now."""
+"""An Optuna sampler that discounts old trials, and a function for the currently best parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def default_strategy(columns: int) -> Strategy:
 
 
 def learning_strategy() -> Strategy:
-    """A strategy that learns lengthscale, noise and rate of change, for standardised values."""
+    """A strategy for standardised values that learns lengthscale, noise and rate of change."""
     with torch.device("cpu"):
         kernel = MaternKernel(nu=2.5).double()
         kernel.lengthscale = 0.3
@@ -65,7 +65,7 @@ _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 class StudyData(NamedTuple):
-    """The data for choosing a trial's point: the log, and the trials by kind; see :func:`sort`."""
+    """The data from which a trial's point is chosen: the log, and the lists of :func:`sort`."""
 
     log: MeasurementLog
     space: StudySpace
@@ -79,20 +79,20 @@ class StudyData(NamedTuple):
     undecided: Trials
 
     def place(self, clock_time: float) -> float:
-        """Convert a time of the trials to a time of the model."""
+        """Convert a time in the trials' unit to a time in the model's unit."""
         _, _, origin, tempo = self.unit
         return (clock_time - origin) / tempo
 
     def time(self, clock_time: float) -> float:
-        """Convert a time of the trials to a time of the model, no earlier than the newest value."""
+        """Like :meth:`place`, but return no time before the newest measurement."""
         return max(self.place(clock_time), float(self.log.state.time))
 
 
 class DriftSampler(BaseSampler):
     """An Optuna sampler with a strategy that discounts old trials.
 
-    Each trial has a time, and suggestions are for the start of the new trial. Storages, dashboards,
-    command line and plots of Optuna work as usual.
+    Each trial has a time. The sampler suggests parameters for the time at which a new trial starts.
+    Storages, dashboards, command line and plots of Optuna work as usual.
 
     **Workers.** The sampler reads all data from the study, so several processes may share a
     storage, and a restarted process continues where it stopped. With ``seed``, the same trials lead
@@ -101,12 +101,12 @@ class DriftSampler(BaseSampler):
     marks them as failed.
 
     **Trials without a value.** A running trial counts as if its value were the predicted mean
-    (Desautels et al., 2014); if this trial has no parameters yet, its suggestion is computed first.
-    Failed trials, infeasible trials (with a constraint above 0) and infinite values lower the
-    probability that trials nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is
-    avoided if its probability of success is less than half of the highest probability of success.
-    The newest 16 pruned trials count as if their value were the median of all values or the
-    predicted mean, whichever is worse.
+    (Desautels et al., 2014). If a running trial has no parameters yet, the sampler first computes a
+    suggestion for this trial. Failed trials, infeasible trials (with a constraint above 0) and
+    infinite values lower the probability that trials nearby succeed; see
+    :mod:`botorch_tv.strategies.outcomes`. A point is avoided if its probability of success is less
+    than half of the highest probability of success. The newest 16 pruned trials count as if their
+    value were the median of all values or the predicted mean, whichever is worse.
 
     **Parameters.** Floats, integers and categorical parameters are modelled if all trials have them
     with the same range; other parameters are sampled independently. Lengthscales are fractions of a
@@ -119,18 +119,22 @@ class DriftSampler(BaseSampler):
 
     Args:
         strategy: The strategy; its ``maximize`` is taken from the study. The strategy receives the
-            values of the study with their times in ``unit``. The default is
-            :func:`~botorch_tv.strategies.adaptive_gp_ucb` or, with more than 20 columns,
-            :func:`~botorch_tv.optuna.sampler.learning_strategy` in units set by the first 8 trials.
-        time_key: Name of the user attribute with the time of a trial, a number in any unit. Every
-            trial must set the attribute before its first ``suggest_``. By default, times are
-            Optuna's time stamps: the end of a completed trial, the start of a new trial.
+            trials' values, and the trials' times in ``unit``. The default is
+            :func:`~botorch_tv.strategies.adaptive_gp_ucb` for up to 20 columns of parameters, and
+            :func:`~botorch_tv.optuna.sampler.learning_strategy` for more columns. If the default is
+            ``learning_strategy``, the first 8 trials with a value determine the units of values and
+            times.
+        time_key: Name of the user attribute that contains the time of a trial. The time is a number
+            in any unit. Every trial must set the attribute before its first ``suggest_``. By
+            default, times are Optuna's time stamps: for a completed trial its end, and for a new
+            trial its start.
         unit: Unit of time stamps.
-        n_startup_trials: Number of ended trials before the model is used; four of them must have a
-            value. Before the model is used, points fill the space.
+        n_startup_trials: Number of ended trials before the model is used; at least four of these
+            trials must have a value. Before the model is used, the sampler suggests space-filling
+            points.
         seed: Seed of all random numbers; random by default.
-        independent_sampler: Sampler of parameters that are not in all trials, and of the first
-            trial; by default a random sampler.
+        independent_sampler: Sampler for the first trial, and for parameters that are not in all
+            trials; by default a random sampler.
         warn_independent_sampling: Whether to log the use of ``independent_sampler``.
 
     Raises:
@@ -160,9 +164,9 @@ class DriftSampler(BaseSampler):
         )
         require(
             strategy is None or (strategy.remakes_suggestions and not strategy.consults),
-            f"DriftSampler: {strategy!r} consults an expert or needs the member of its committee "
-            "that made each suggestion. Optuna stores neither experts' answers nor members of "
-            "committees; use ask and tell of the strategy.",
+            f"DriftSampler: {strategy!r} needs an expert's answers or, for each suggestion, the "
+            "committee member that made the suggestion. Optuna stores neither experts' answers nor "
+            "committee members; use ask and tell of the strategy.",
         )
         self._strategy = strategy
         self._clock = TrialClock(time_key, unit)
@@ -187,7 +191,7 @@ class DriftSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The parameters to model: all complete trials have them, and they have several values.
+        """Parameters with several possible values and the same distribution in all complete trials.
 
         Args:
             study: The study.
@@ -203,7 +207,7 @@ class DriftSampler(BaseSampler):
         Args:
             study: The study.
             trial: The new trial.
-            search_space: Distributions of the parameters by name.
+            search_space: A mapping from parameter names to distributions.
 
         Raises:
             ValueError: If the study has several objectives, or the trial has no time.
@@ -268,7 +272,7 @@ class DriftSampler(BaseSampler):
             study: The study.
             trial: The trial.
             state: The state in which the trial ended.
-            values: The values of the trial; None without values.
+            values: The objective values of the trial; None if the trial has no values.
         """
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
@@ -359,7 +363,7 @@ class BestNow(NamedTuple):
     """The parameters that are predicted to be best now.
 
     Attributes:
-        params: The parameters in their units and categories.
+        params: A mapping from parameter names to values, as in the ``params`` of a trial.
         mean: Posterior mean of the objective.
         sd: Posterior standard deviation of the objective.
     """
@@ -376,8 +380,8 @@ def best_now(
     """The parameters at which the objective now has the highest lower bound, mean - sd / 2.
 
     When minimising, the result is the parameters with the lowest upper bound, mean + sd / 2.
-    Parameters more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift:
-    it compares values of different times.
+    Parameters more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift,
+    because it compares values that were measured at different times.
 
     Args:
         study: The study.
@@ -388,13 +392,13 @@ def best_now(
             trial is replaced by the time of that trial.
 
     Returns:
-        The best parameters, even if no trial has tried them; the posterior mean of the objective at
-        these parameters; and its posterior standard deviation.
+        The best parameters, even if no trial has tried them, and the posterior mean and standard
+        deviation of the objective at these parameters.
 
     Raises:
-        ValueError: If the study has several objectives or no common parameter, its sampler is not
-            a ``DriftSampler``, too few trials have a value, or every setting is more likely to fail
-            than to succeed.
+        ValueError: If the study has several objectives, if the complete trials share no parameter,
+            if the sampler is not a ``DriftSampler``, if too few trials have a value, or if every
+            setting is more likely to fail than to succeed.
     """
     sampler = study.sampler if sampler is None else sampler  # type: ignore[assignment]
     if not isinstance(sampler, DriftSampler):

@@ -28,7 +28,8 @@ class TrialClock:
     """The times of trials as numbers.
 
     Args:
-        key: Name of the user attribute with the time; None for Optuna's time stamps.
+        key: Name of the user attribute that contains the time of a trial; None to use Optuna's time
+            stamps.
         unit: Unit of time stamps.
 
     Raises:
@@ -68,7 +69,10 @@ class TrialClock:
         return self._attribute(trial)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
-        """``now`` as a number; by default the current time, with ``key`` the newest trial's time.
+        """Convert ``now`` to a number.
+
+        If ``now`` is None, the result is the newest trial's time if ``key`` is set, and otherwise
+        the current time.
 
         Raises:
             ValueError: If ``now`` is of another kind than the times of the trials.
@@ -101,10 +105,10 @@ def axis(distribution: BaseDistribution) -> Parameter:
 
 
 class StudySpace(Space):
-    """The parameters of a study as columns of points.
+    """The space of the parameters of a study, in which every trial is a point.
 
     Args:
-        distributions: The distributions by name.
+        distributions: A mapping from parameter names to distributions.
     """
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
@@ -113,7 +117,7 @@ class StudySpace(Space):
         self._points: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
 
     def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
-        """The point of a trial, `D`; None unless it has all parameters with these distributions.
+        """The point of a trial, `D`; None for a trial whose parameters do not fit this space.
 
         Points of finished trials are cached, because Optuna returns the same objects again.
         """
@@ -128,13 +132,13 @@ class StudySpace(Space):
         return found[1]
 
     def asks(self, trial: FrozenTrial) -> bool:
-        """Whether a trial has all parameters with these distributions."""
+        """Whether a trial has all parameters of this space, with the same distributions."""
         pairs = self.distributions.items()
         return all(trial.distributions.get(name) == own for name, own in pairs)
 
 
 CERTAIN = 4
-"""Number of failures that a violated constraint counts as."""
+"""Weight of a violated constraint, as a number of failures."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
@@ -148,15 +152,16 @@ def sort(
 
     Args:
         trials: All trials.
-        space: The modelled parameters. Trials that lack a parameter are dropped; trials with a
-            value out of range are dropped with a warning.
+        space: The modelled parameters. Ended trials that lack a parameter are dropped. Complete
+            trials with a parameter value out of range are dropped with a warning.
         clock: The times of trials. Complete trials without a time are dropped with a warning.
 
     Returns:
         Five lists of trials. First, complete and feasible trials with a finite value, each with the
         time of its measurement. Second, trials that failed, are infeasible or have an infinite
         value. Third, pruned trials among the newest ``RECENT`` ended trials. Fourth, the newest
-        ``RECENT`` running trials with all parameters. Fifth, running trials that lack a parameter.
+        ``RECENT`` of the running trials that have all parameters. Fifth, running trials that lack a
+        parameter.
     """
     valued, failed, pruned, running, undecided = [], [], [], [], []
     ended = [trial for trial in trials if trial.state.is_finished()]
@@ -197,7 +202,7 @@ def _has_value(trial: FrozenTrial) -> bool:
 
 
 def failures(trial: FrozenTrial) -> int:
-    """The number of failures that a trial counts as."""
+    """The weight of a failed trial, ``CERTAIN`` if a constraint is violated and 1 otherwise."""
     return CERTAIN if _infeasible(trial) else 1
 
 

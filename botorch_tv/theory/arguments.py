@@ -47,8 +47,8 @@ SERIES = ("budget", "double_gain", "gain", "log_decisions")
 def checked(function: Callable[..., R]) -> Callable[..., R]:
     """Check the arguments of a function against ``RANGES`` and ``SERIES``.
 
-    Numbers become Python numbers, which never overflow silently. Horizons and series become
-    tensors.
+    Numbers become Python numbers, which never overflow silently. Horizons, and values at every
+    horizon, become tensors.
     """
     signature = inspect.signature(function)
 
@@ -88,14 +88,14 @@ def _check_series(name: str, value: Tensor, T: object, fix: str) -> None:
 
 
 def rounds(T: Number, least: int = 1) -> Tensor:
-    """Horizons as a tensor of the same shape.
+    """Convert horizons to a tensor in the shape of ``T``.
 
     Args:
-        T: Horizons, whole numbers of rounds; any shape.
+        T: Horizons in whole rounds; a scalar or a tensor of any shape.
         least: The smallest horizon allowed.
 
     Raises:
-        ValueError: If a value is below ``least``, not whole or not finite.
+        ValueError: If a horizon is not a whole number, is not finite, or is below ``least``.
     """
     fix = f"a whole number of rounds of at least {least}"
     if not isinstance(T, Tensor):
@@ -109,7 +109,7 @@ def rounds(T: Number, least: int = 1) -> Tensor:
 
 
 def beside(value: Number | list[float], T: Tensor) -> Tensor:
-    """Numbers as a tensor of the dtype and device of ``T``."""
+    """Convert numbers to a tensor with the dtype and on the device of ``T``."""
     return torch.as_tensor(value, dtype=T.dtype, device=T.device)
 
 
@@ -136,25 +136,25 @@ def block_regret(
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, for strategies that forget at least every N rounds.
 
     Args:
-        T: Numbers of rounds, any shape.
+        T: Numbers of rounds, a tensor of any shape.
         beta: β_T at each horizon ``T``.
         block: N, the largest number of rounds between resets.
         gain: γ_N, the maximum information gain of N observations.
         noise: Noise variance σ².
-        mismatch: ψ, the regret per round from ignoring change within a block, any shape.
+        mismatch: ψ, the regret per round from ignoring changes within a block, any shape.
     """
     scale = information_constant(noise) * T * beta
     return (scale * (T / block + 1) * gain).sqrt() + 2 + T * mismatch
 
 
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
-    """The smallest factor for which an order lies above a measured curve everywhere.
+    """The smallest number c for which c times an order bounds a measured curve from above.
 
-    The factor replaces the constant of an order for which no constant is published. Since the
-    factor is fitted, a plot compares shapes, not levels.
+    If no constant is published for an order, the number c replaces the constant. Since c is fitted
+    to the curve, a plot compares shapes, not levels.
 
     Args:
-        order: The order of growth with constant 1, shape `rounds`; rounds where it is 0 are
+        order: The order of growth with constant 1, shape `rounds`. Rounds where the order is 0 are
             ignored.
         measured: The measured curve, shape `rounds`.
     """
@@ -162,10 +162,10 @@ def smallest_constant(order: Tensor, measured: Tensor) -> float:
 
 
 def largest_constant(order: Tensor, measured: Tensor) -> float:
-    """The largest factor for which a lower order lies below a measured curve everywhere.
+    """The largest number c for which c times an order bounds a measured curve from below.
 
     Args:
-        order: The order of growth with constant 1, shape `rounds`; rounds where it is 0 are
+        order: The order of growth with constant 1, shape `rounds`. Rounds where the order is 0 are
             ignored.
         measured: The measured curve, shape `rounds`.
     """

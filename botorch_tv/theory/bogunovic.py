@@ -3,10 +3,10 @@
 All functions assume the Markov model f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, where the g_t
 are independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a compact convex domain in
 [0, r]^d, the slopes of f satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian
-with variance σ². All bounds hold with probability 1 - δ. The docstring of a bound names its
-confidence width. The bounds are not sharp: on short horizons they exceed the regret of the worst
-choices. Orders have a ``constant``, which the paper does not specify. The lower bound assumes that
-f has two derivatives.
+with variance σ². All bounds hold with probability 1 - δ. The docstring of each regret bound names
+the confidence width of the strategy. The bounds are not sharp: on short horizons they exceed the
+regret of the worst choices. Orders have a ``constant``, which the paper does not specify. The lower
+bound assumes that f has two derivatives.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def r_gp_ucb_regret(
     :class:`BayesResetting`, and ψ is from :func:`resetting_mismatch`.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         period: Period N in rounds, at least 1.
         gain: γ_N, the maximum information gain of N observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
@@ -67,7 +67,7 @@ def r_gp_ucb_regret(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -91,16 +91,16 @@ def resetting_mismatch(
     a0: float,
     b0: float,
 ) -> Tensor:
-    """ψ_T(N, ε): regret per round from ignoring change between resets, [B16] eq. (18).
+    """ψ_T(N, ε): regret per round from ignoring changes between resets, [B16] eq. (18).
 
     √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. In
     the last step of the paper's proof, (72), and in [ET] (47), each of the two terms of ψ_T is
     twice as large. The bound on |y_t| assumes σ² <= 1.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
-        beta: β_T, the squared width of the confidence band, at least 0; a number or the shape of
-            ``T``.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
+        beta: β_T, the squared width of the confidence band, at least 0; a number, or a tensor in
+            the shape of ``T``.
         period: Period N in rounds, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², in (0, 1].
@@ -109,7 +109,7 @@ def resetting_mismatch(
         b0: Scale b0 in P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
 
     Returns:
-        The values, in the shape of ``T``.
+        The values of ψ_T, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -129,7 +129,7 @@ def tv_gp_ucb_regret(
     This formula bounds the regret of TV-GP-UCB over T rounds.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: γ~_T, the maximum gain under the Markov model for every ``T``, at least 0. If ``T`` is
             1, 2, ..., pass ``markov_information_gain(...)[1:]`` or the result of
             :func:`time_varying_gain`.
@@ -141,7 +141,7 @@ def tv_gp_ucb_regret(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -165,11 +165,11 @@ def tv_gp_ucb_regret_by_blocks(
 ) -> Tensor:
     """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
 
-    This formula bounds the regret of TV-GP-UCB over T rounds: it is eq. (20) with the gain of
-    :func:`time_varying_gain`.
+    This formula bounds the regret of TV-GP-UCB over T rounds. The formula is [B16] eq. (20) with
+    the gain of :func:`time_varying_gain`.
 
     Args:
-        T: Number of rounds, at least Ñ; any shape.
+        T: Number T of rounds, at least Ñ; a scalar or a tensor of any shape.
         block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
             paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
@@ -182,7 +182,7 @@ def tv_gp_ucb_regret_by_blocks(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -195,19 +195,19 @@ def tv_gp_ucb_regret_by_blocks(
 def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> Tensor:
     """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
 
-    The paper carries out the proof for σ² = 1. For other noise, the same proof gives Ñ^(5/2) ε /
+    The paper carries out the proof for σ² = 1. If σ² is not 1, the paper's proof gives Ñ^(5/2) ε /
     (2√6 σ²) instead of Ñ³ε. Therefore the bound with Ñ³ε is proved only for σ² >= 1/√(24 Ñ), for
     example for σ² >= 0.04 if Ñ = 26. :func:`markov_information_gain` has no such restriction.
 
     Args:
-        T: Number of rounds, at least Ñ; any shape.
+        T: Number T of rounds, at least Ñ; a scalar or a tensor of any shape.
         block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
             paper's choice.
         gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
         epsilon: Rate of change ε in [0, 1].
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -230,19 +230,19 @@ def r_gp_ucb_order(
 ) -> Tensor:
     """The order of the regret of R-GP-UCB on the Markov model, [B16] Corollary 4.1.
 
-    For the squared exponential kernel the order is max(√T, T ε^(1/8)). For a Matérn kernel it is
-    max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), with c of :func:`matern_exponent`. Both orders hold up to
-    ``constant`` and logarithms, with the period N of :func:`reset_period`.
+    For the squared exponential kernel the order is max(√T, T ε^(1/8)). For a Matérn kernel the
+    order is max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), with c of :func:`matern_exponent`. The order
+    holds up to ``constant`` and logarithms if the period N is from :func:`reset_period`.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -261,19 +261,19 @@ def tv_gp_ucb_order(
 ) -> Tensor:
     """The order of the regret of TV-GP-UCB on the Markov model, [B16] Corollary 4.1.
 
-    For the squared exponential kernel the order is max(√T, T ε^(1/6)). For a Matérn kernel it is
-    max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), with c of :func:`matern_exponent`. Both orders hold up to
-    ``constant`` and logarithms.
+    For the squared exponential kernel the order is max(√T, T ε^(1/6)). For a Matérn kernel the
+    order is max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), with c of :func:`matern_exponent`. The order
+    holds up to ``constant`` and logarithms.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -285,15 +285,15 @@ def tv_gp_ucb_order(
 def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
-    The expected regret is at least of this order, up to ``constant``.
+    For every strategy, the expected regret is at least of the order T ε, up to ``constant``.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The lower orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -326,9 +326,10 @@ class TailConstants(NamedTuple):
 def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) -> TailConstants:
     """Tail constants of the kernel exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
 
-    For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula, g
-    crosses u upwards (r/2π) s exp(-u²/2) times on average. Hence P(sup |g| > u) <= (1 + (r/π) s)
-    exp(-u²/2). This bound on sup |g| applies to g = f with s = 1/l, and to g = l f' with s = √3/l.
+    For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula, the
+    process g crosses a level u from below (r/2π) s exp(-u²/2) times on average. Hence P(sup |g| >
+    u) <= (1 + (r/π) s) exp(-u²/2). This bound on sup |g| applies to g = f with s = 1/l, and to g =
+    l f' with s = √3/l.
 
     For d > 1, let g_j be independent processes in one dimension. The variance of f(x) - f(x') is at
     most the sum over j of the variances of g_j(x_j) - g_j(x'_j). By Rice's formula, E sup g_j is at
@@ -340,7 +341,7 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) 
 
     Args:
         lengthscale: Lengthscale l, positive.
-        r: Side of the box, positive.
+        r: Side length r of the box [0, r]^d, positive.
         dim: Dimension d of the domain, at least 1.
 
     Raises:

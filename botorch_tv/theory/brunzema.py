@@ -39,7 +39,7 @@ def et_gp_ucb_regret(
     rounds apart.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         block: τ̄, the largest number of rounds before a reset, at least 1; :func:`reset_time_bound`
             with δ/4 returns the value of the theorem.
         gain: γ_τ̄, the maximum information gain of τ̄ observations, at least 0.
@@ -54,7 +54,7 @@ def et_gp_ucb_regret(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -90,7 +90,7 @@ def r_gp_ucb_regret_improved(
     1 - δ/2.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         period: Period N in rounds, at least 1.
         gain: γ_N, the maximum information gain of N observations, at least 0.
         epsilon: Rate of change ε in [0, 1].
@@ -104,7 +104,7 @@ def r_gp_ucb_regret_improved(
         b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -134,7 +134,8 @@ def model_mismatch(
     p(ε) = -½ ln(1 - ε) and ȳ = (b0 + √2 σ) √ln(parts (a0 + 1) π² N² / (3δ)).
 
     Args:
-        beta: β_T, the squared width of the confidence band, at least 0; any shape.
+        beta: β_T, the squared width of the confidence band, at least 0; a scalar or a tensor of any
+            shape.
         block: N or τ̄, the largest number of rounds between resets, at least 1.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
@@ -144,7 +145,7 @@ def model_mismatch(
         parts: Number of equal parts into which δ is divided: 4 in eq. (13), 2 in eq. (47).
 
     Returns:
-        The values, in the shape of ``beta``.
+        The values of φ_T, in the shape of ``beta``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -167,12 +168,12 @@ def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
     Figure 7. The trivial bound holds for any rate of change.
 
     Args:
-        T: Number of rounds since a reset, at least 1; any shape.
+        T: Number T of rounds since a reset, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         noise: Noise variance σ², positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -190,15 +191,15 @@ def _change(T: Tensor, epsilon: float) -> Tensor:
 def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     """A reset comes within τ̄ = ⌈min(T, E[τ]/δ)⌉ rounds with probability 1 - δ, [ET] Lemma 4.
 
-    The bound τ̄ follows from Markov's inequality. It is rounded up because Theorem 1 uses τ̄ as a
-    number of observations.
+    The bound τ̄ follows from Markov's inequality. The bound is rounded up because Theorem 1 uses τ̄
+    as a number of observations.
 
     Args:
         horizon: Number of rounds T, at least 1.
-        mean: E[τ], the mean time to the first reset in rounds, positive. Measure E[τ], since no
-            formula gives it.
-        delta: Probability δ that a reset takes longer than τ̄, in (0, 1); for Theorem 1, a quarter
-            of the δ of this theorem.
+        mean: E[τ], the mean number of rounds until the first reset, positive. Measure E[τ], since
+            no formula gives it.
+        delta: Probability δ that a reset takes longer than τ̄ rounds, in (0, 1). For Theorem 1,
+            pass a quarter of the ``delta`` of :func:`et_gp_ucb_regret`.
 
     Raises:
         ValueError: If an argument is out of range.

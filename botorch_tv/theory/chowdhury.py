@@ -1,4 +1,4 @@
-"""Bounds of [C17]: the regret of IGP-UCB and GP-TS on a static function (§4), and the noise.
+"""Bounds of [C17] on the regret of IGP-UCB and GP-TS for a static function (§4), and on the noise.
 
 The bounds on regret assume ‖f‖_k <= B, k(x, x) <= 1, R-sub-Gaussian noise, and regression with λ =
 1 + 2/T; γ_T is computed with the same λ. The bounds hold in all rounds of a run if λ is computed
@@ -29,12 +29,12 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
     The matrix between the two vectors ε equals I - ((1 + η)I + K)^(-1), so K may be singular.
 
     Args:
-        covariance: K, the kernel on the points played, `batch_shape x n x n`.
+        covariance: The kernel matrix K of the points played, `batch_shape x n x n`.
         errors: ε, the noise of the observations, `batch_shape x n`.
         eta: Regularisation η, at least 0; it may be 0 only if K is positive definite.
 
     Returns:
-        Values, `batch_shape`.
+        The norms, `batch_shape`.
 
     Raises:
         ValueError: If ``eta`` is negative or not finite.
@@ -54,13 +54,13 @@ def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) 
     at least 1 - δ.
 
     Args:
-        covariance: K, the kernel on the points played, `batch_shape x n x n`.
+        covariance: The kernel matrix K of the points played, `batch_shape x n x n`.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ that the bound fails, in (0, 1).
         eta: Regularisation η, at least 0; it may be 0 only if K is positive definite.
 
     Returns:
-        Values, `batch_shape`.
+        The bounds, `batch_shape`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -80,7 +80,7 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
     Lemma 4 of the paper give this explicit form.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0; if ``T`` is 1, 2, ..., pass
             ``greedy_information_gain(...)[1:]``.
         B: Bound on the norm of f, at least 0.
@@ -88,7 +88,7 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
         delta: Probability δ that the bound fails, in (0, 1).
 
     Returns:
-        The values, in the shape to which ``T`` and ``gain`` broadcast.
+        The bounds, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -102,17 +102,17 @@ def igp_ucb_order(
 ) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
-    The regret of IGP-UCB is of this order, up to ``constant``, which includes R.
+    This formula gives the order of the regret of IGP-UCB; the factor ``constant`` includes R.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0.
         delta: Probability δ that the bound fails, in (0, 1).
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape to which ``T`` and ``gain`` broadcast.
+        The orders, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -126,7 +126,7 @@ def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Te
     """Logarithm of the size of the decision set, ln |D_T| = d ln(B L r d T²), [C17] Theorem 4.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         B: Bound on the norm of f, positive.
         L: Bound on the slopes of the kernel, √(∂²k/∂p_j∂q_j) at p = q, positive; 1/l for a squared
             exponential of lengthscale l.
@@ -134,10 +134,10 @@ def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Te
         dim: Dimension d of the domain, at least 1.
 
     Returns:
-        The values, in the shape of ``T``.
+        The logarithms, in the shape of ``T``.
 
     Raises:
-        ValueError: If an argument is out of range, or the set has less than 1 point.
+        ValueError: If an argument is out of range, or the decision set has less than 1 point.
     """
     cells = B * L * r * dim
     least = float(T.min())
@@ -160,7 +160,7 @@ def gp_ts_regret(
     c~_T = √(2 ln(|D_T| T²)). The bound holds with probability 1 - δ.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0, with 2B + 1 <= 2B v_1/p, as the proof assumes.
         R: Sub-Gaussian constant of the noise, at least 0.
@@ -169,7 +169,7 @@ def gp_ts_regret(
             :func:`log_decision_set`.
 
     Returns:
-        The values, in the shape to which ``T``, ``gain`` and ``log_decisions`` broadcast.
+        The bounds, in the shape to which ``T``, ``gain`` and ``log_decisions`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -194,18 +194,19 @@ def gp_ts_order(
 ) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
-    The regret of GP-TS is of this order, up to ``constant``, which includes R, L and r.
+    This formula gives the order of the regret of GP-TS; the factor ``constant`` includes R, L and
+    r.
 
     Args:
-        T: Number of rounds, at least 1, with B d T at least 1; any shape.
+        T: Number T of rounds, at least 1, with B d T at least 1; a scalar or a tensor of any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, positive.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the bound fails, in (0, 1).
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape to which ``T`` and ``gain`` broadcast.
+        The orders, in the shape to which ``T`` and ``gain`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -40,11 +40,11 @@ def w_gp_ucb_regret(
     β_T = B + (R/√λ) √(2 ln(1/δ) + 2γ̄_T). The bound holds with probability 1 - δ.
 
     The kernel is approximated by m features with an error of at most ε_m. On finitely many arms,
-    ε_m is 0 if m is the rank of the kernel matrix. Otherwise the bound is not explicit, since Lemma
-    15 of the paper gives the factor of √ε_m/(1-γ) only as an order.
+    ε_m is 0 if m is the rank of the kernel matrix. If ε_m is positive, the bound is not explicit,
+    since Lemma 15 of the paper gives the factor of √ε_m/(1-γ) only as an order.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: γˇ_T for every ``T``, the maximum of :func:`weighted_information_gain` with
             ``double=False``.
         double_gain: γ̄_T for every ``T``, the maximum of :func:`weighted_information_gain` with
@@ -57,11 +57,10 @@ def w_gp_ucb_regret(
         delta: Probability δ that the bound fails, in (0, 1).
         memory: Largest age c in the analysis, at least 1; see :func:`analysis_memory`.
         features: Number m of features that approximate the kernel, at least 1.
-        feature_error: Largest error ε_m of the kernel's approximation by these features, at least
-            0.
+        feature_error: Largest error ε_m when m features approximate the kernel, at least 0.
 
     Returns:
-        The values, in the shape to which ``T``, the gains and ``budget`` broadcast.
+        The bounds, in the shape to which ``T``, the gains and ``budget`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -89,19 +88,19 @@ def w_gp_ucb_order(
 ) -> Tensor:
     """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is not given, [W22] Corollary 5.
 
-    The regret of WGP-UCB is of this order, up to ``constant`` and logarithms, with the discount of
-    :func:`botorch_tv.theory.discount`.
+    This formula gives the order of the regret of WGP-UCB, up to ``constant`` and logarithms, if the
+    discount is from :func:`botorch_tv.theory.discount`.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: γ̇_T for every ``T``, the larger of the maximum gains γˇ_T and γ̄_T of
             :func:`w_gp_ucb_regret`.
         budget: Variation budget B_T for every ``T``, positive.
         budget_given: Whether the discount was computed from B_T.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape to which ``T``, ``gain`` and ``budget`` broadcast.
+        The orders, in the shape to which ``T``, ``gain`` and ``budget`` broadcast.
 
     Raises:
         ValueError: If an argument is out of range.

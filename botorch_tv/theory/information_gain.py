@@ -4,9 +4,10 @@ For noise variances N, the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M]
 twice this gain. Every regret bound contains γ_n, the maximum gain over all sets of n observations.
 Computing γ_n is hard; a greedy choice of observations gives a lower and an upper bound on γ_n.
 
-[W22] §6 derives bounds on weighted gains from the decay of a kernel's eigenvalues. The kernel is
-Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1
-of [W22]). The bounds retain the first N terms; the tail is δ_N = Σ_{m > N} c_m ψ².
+[W22] §6 derives bounds on weighted gains from the decay of a kernel's eigenvalues. The kernel is Σ
+c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1 of
+[W22]). The proofs of the bounds retain the first N terms of the kernel's series. The tail δ_N =
+Σ_{m > N} c_m ψ² bounds the omitted terms.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
     variances n_i plus the posterior variances.
 
     Args:
-        covariance: Kernel on all pairs of the points observed, in their order,
+        covariance: Kernel matrix of the observed points, in the order of observation,
             `batch_shape x n x n`; if the covariance includes a temporal decay, the gain is that of
             [B16] (14).
         noise: Noise variances of the observations, a positive number or `batch_shape x n`.
@@ -70,7 +71,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
     """Gain of all n observations, [B16] (12) and [C17] (10)-(11).
 
     Args:
-        covariance: Kernel on all pairs of the points observed, `batch_shape x n x n`; see
+        covariance: Kernel matrix of the observed points, `batch_shape x n x n`; see
             :func:`running_information_gain`.
         noise: Noise variances of the observations, a positive number or `batch_shape x n`.
 
@@ -93,7 +94,7 @@ def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation
     With :class:`UncertaintyInjection` the gain is half of the logarithm in [M] (12).
 
     Args:
-        covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
+        covariance: Kernel matrix of the observed points, oldest first, `batch_shape x n x n`.
         noise: Noise variance of the newest observation, positive.
         inflation: Growth of the noise with the lag; the lags are n - 1, ..., 1, 0 rounds.
 
@@ -116,7 +117,7 @@ def weighted_information_gain(
     False.
 
     Args:
-        covariance: Kernel on the points observed, oldest first, `batch_shape x n x n`.
+        covariance: Kernel matrix of the observed points, oldest first, `batch_shape x n x n`.
         noise: Noise variance λ, positive.
         gamma: Discount γ in (0, 1].
         double: True to weight the kernel by the squares of the weights, as in the confidence width;
@@ -145,7 +146,7 @@ def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> T
     Markov model see :func:`markov_information_gain`.
 
     Args:
-        covariance: Kernel on all pairs of arms, `M x M`.
+        covariance: Kernel matrix of all arms, `M x M`.
         noise: Noise variance σ² (λ in [C17]), positive.
         horizon: Number of rounds T, at least 1.
 
@@ -174,7 +175,7 @@ def markov_information_gain(
     bound of :func:`greedy_information_gain`.
 
     Args:
-        covariance: Kernel on all pairs of arms, `M x M`.
+        covariance: Kernel matrix of all arms, `M x M`.
         noise: Noise variance σ², positive.
         epsilon: Rate of change ε in [0, 1].
         horizon: Number of rounds T, at least 1.
@@ -210,14 +211,14 @@ def closed_form_information_gain(
     lengthscale and noise.
 
     Args:
-        T: Number of observations, at least 1; any shape.
+        T: Number T of observations, at least 1; a scalar or a tensor of any shape.
         dim: Dimension d of the domain, at least 1.
         kernel: ``"se"`` or ``"matern"``.
         nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -243,7 +244,7 @@ def matern_exponent(nu: float, dim: int) -> float:
 
 @checked
 def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) -> Tensor:
-    """γ_T <= d/2 ln(1 + k̄T/(λd)) for the linear kernel xᵀx', of order O(d ln T) in [C17] §4.
+    """γ_T <= d/2 ln(1 + k̄T/(λd)) for the linear kernel xᵀx'; [C17] §4 gives only O(d ln T).
 
     By Sylvester's identity, the gain is ½ ln det(I + Σ xxᵀ/λ). The d x d matrix I + Σ xxᵀ/λ has a
     trace of at most d + k̄T/λ, and its determinant is largest if its eigenvalues are equal.
@@ -251,13 +252,13 @@ def linear_gain_bound(T: Rounds, *, dim: int, noise: float, k_bar: float = 1.0) 
     played T/d times.
 
     Args:
-        T: Number of observations, at least 1; any shape.
+        T: Number T of observations, at least 1; a scalar or a tensor of any shape.
         dim: Dimension d of the domain, at least 1.
         noise: Noise variance λ, positive.
         k_bar: The largest squared norm k̄ of a point, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -278,14 +279,14 @@ def universal_gain_bound(
     the kernel is weighted by the weights or by their squares.
 
     Args:
-        T: Number of observations, at least 1; any shape.
+        T: Number T of observations, at least 1; a scalar or a tensor of any shape.
         noise: Noise variance λ, positive.
-        terms: Number N of retained terms of the kernel, at least 1.
-        tail: Bound δ_N on the omitted terms of the kernel, at least 0.
+        terms: Number N of terms that the proof retains from the kernel's series, at least 1.
+        tail: Bound δ_N on the terms that the proof omits from the kernel's series, at least 0.
         k_bar: Bound k̄ on |k|, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The bounds, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -305,8 +306,8 @@ def discounted_gain_bound(
     Args:
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
-        terms: Number N of retained terms of the kernel, at least 1.
-        tail: Bound δ_N on the omitted terms of the kernel, at least 0.
+        terms: Number N of terms that the proof retains from the kernel's series, at least 1.
+        tail: Bound δ_N on the terms that the proof omits from the kernel's series, at least 0.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
 
@@ -336,8 +337,8 @@ def polynomial_gain_bound(
     Args:
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
-        C_p: Scale of the eigenvalues, positive.
-        beta_p: Power β_p with which the eigenvalues decay, at least 2.
+        C_p: Factor C_p in the bound on the eigenvalues, positive.
+        beta_p: Exponent β_p in the bound on the eigenvalues, at least 2.
         psi: Bound ψ on the eigenfunctions |φ_m|, positive.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.
@@ -363,15 +364,15 @@ def exponential_gain_bound(
 ) -> float:
     """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
 
-    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms of the kernel,
-    where N is (ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2, rounded up. The number N must be
-    positive, and the bound on the gain must be at least 1 nat.
+    The bound is for eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof retains N terms of the kernel's
+    series, where N is (ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2, rounded up. The number N of
+    terms must be positive, and the bound on the gain must be at least 1 nat.
 
     Args:
         gamma: Discount γ, strictly between 0 and 1.
         noise: Noise variance λ, positive.
-        C_e1: Scale of the eigenvalues, positive.
-        C_e2: Rate at which the eigenvalues decay, positive.
+        C_e1: Factor C_e1 in the bound on the eigenvalues, positive.
+        C_e2: Rate C_e2 in the bound on the eigenvalues, positive.
         psi: Bound ψ on the eigenfunctions |φ_m|, positive.
         k_bar: Bound k̄ on |k|, positive.
         double: As in :func:`weighted_information_gain`.

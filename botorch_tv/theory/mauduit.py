@@ -23,16 +23,17 @@ from botorch_tv.theory.arguments import Rounds, checked, rounds
 def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
     """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
 
-    The regret is of this order, up to ``constant``; it is sublinear only if α < 1/3.
+    This formula gives the order of the regret, up to ``constant``. The order is sublinear only if α
+    < 1/3.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
         dim: Dimension d of the domain, at least 1.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -44,17 +45,18 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
 def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
     """√((ln(1/δ) + d ln^(d+1)(d ln T)) T d ln^(d+1) T), [M] Theorem 3.3, eq. (23).
 
-    The regret of SparQ-GP-UCB, which queries an expert in every round, is of this order, up to
-    ``constant``, for any α.
+    SparQ-GP-UCB queries an expert in every round. This formula gives the order of the regret for
+    any α, up to ``constant``.
 
     Args:
-        T: Number of rounds, at least e^(1/d), so that d ln T >= 1; any shape.
+        T: Number T of rounds, at least e^(1/d), so that d ln T >= 1; a scalar or a tensor of any
+            shape.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -71,19 +73,19 @@ def w_sparq_gp_ucb_order(
 ) -> Tensor:
     """√(T^(2α~+1) d ln^(d+1) T (ln(1/δ) + d T^α~ ln^(d+1) T)), [M] Theorem 3.10, eq. (34).
 
-    The regret of W-SparQ-GP-UCB, which queries an expert at window starts, is of this order, up to
-    ``constant``, for any α. The printed equation lacks the square root, but its proof and Table 2
-    contain the root.
+    W-SparQ-GP-UCB queries an expert at window starts. This formula gives the order of the regret
+    for any α, up to ``constant``. The printed equation (34) lacks the square root, but the proof
+    and Table 2 contain the root.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`, in (0, 1/3).
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -98,15 +100,16 @@ def w_sparq_gp_ucb_order(
 def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Tensor:
     """T² ln T ln^(3d)(T / ln T) operations of SparQ-GP-UCB in round T, [M] Theorem 3.6.
 
-    The number of operations is of this order, up to ``constant``; exact GP-UCB needs T³.
+    This formula gives the order of the number of operations, up to ``constant``. The number of
+    operations of exact GP-UCB has the order T³.
 
     Args:
-        T: Number of rounds, at least 2; any shape.
+        T: Number T of rounds, at least 2; a scalar or a tensor of any shape.
         dim: Dimension d of the domain, at least 1.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -119,15 +122,16 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
 def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
     """√(T^(α+1)) for α < 1, else T: least order of regret without an expert, [M] (17)-(18).
 
-    For the worst functions, the expected regret is at least of this order, up to ``constant``.
+    For the worst functions, this formula is a lower bound on the order of the expected regret, up
+    to ``constant``.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The values, in the shape of ``T``.
+        The lower orders, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -143,7 +147,8 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     """⌈c_Q ln^d(t + 1)⌉, the maximum number of side queries in round t.
 
     [M] Proposition 3.2 gives the order O(ln^d t) without a constant. A strategy makes fewer queries
-    if it has played fewer distinct points or their kernel matrix has a lower rank.
+    than the maximum if the number of distinct points played, or the rank of their kernel matrix, is
+    below the maximum.
 
     Args:
         t: Round, at least 1.
@@ -160,8 +165,8 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
     """Bound Σ_t ⌈c_Q ln^d(t + 1)⌉ on the number N_T of side queries, over rounds t in ``asking``.
 
     Args:
-        asking: The rounds with side queries: ``range(1, T + 1)`` for SparQ-GP-UCB;
-            :func:`botorch_tv.theory.window_starts` for W-SparQ-GP-UCB.
+        asking: The rounds with side queries. For SparQ-GP-UCB, pass ``range(1, T + 1)``. For
+            W-SparQ-GP-UCB, pass the result of :func:`botorch_tv.theory.window_starts`.
         dim: Dimension d of the domain, at least 1.
         constant: Factor c_Q on the number of side queries, positive.
 
@@ -178,9 +183,9 @@ def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) ->
     The order holds up to ``constant``, for α > 1.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, above 1.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Numbers of side queries in all T rounds, in the shape of ``T``.
@@ -201,11 +206,11 @@ def sufficient_side_queries(
     T^((4α-1)/(4α)) ln^d T.
 
     Args:
-        T: Number of rounds, at least 1; any shape.
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α as in :func:`botorch_tv.theory.next_window_start`.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`.
         dim: Dimension d of the domain, at least 1.
-        constant: Positive factor on the order.
+        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Numbers of side queries in all T rounds, in the shape of ``T``.

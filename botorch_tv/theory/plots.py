@@ -53,14 +53,14 @@ def plot_bounds(
 
     Args:
         result: The study.
-        bounds: The bounds to draw, by label; at least one.
+        bounds: The bounds to draw: a mapping from labels to functions, with at least 1 entry.
         strategy: Label of the strategy; None for the first strategy of the study.
-        path: File for the picture; its ending selects the format.
-        ax: Axes to draw on; their figure is returned. None for a new figure.
+        path: File for the picture; the extension of the file name selects the format.
+        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
-        ValueError: If there is no bound, the strategy is not in the study, or both ``path`` and
-            ``ax`` are given.
+        ValueError: If there is no bound to draw, if the strategy is not in the study, or if both
+            ``path`` and ``ax`` are given.
     """
     label = result.strategies[0] if strategy is None else strategy
     result.require_strategy(label)
@@ -94,24 +94,27 @@ def plot_orders(
     lower: Mapping[str, Bound] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Normalised regret of one strategy, with orders scaled to touch the curve.
+    """Normalised regret of one strategy, and orders of growth scaled to touch the regret curve.
 
-    An order has no published constant, so its constant is fitted to the second half of the rounds.
-    There, an upper order has the smallest constant with which it lies above the mean regret, and a
-    lower order has the largest constant with which it lies below the mean regret. Since the
-    constants are fitted, the plot compares shapes, not levels.
+    No constant is published for an order, so each constant is fitted to the second half of the
+    rounds. The constant of an upper order is the smallest number for which the order lies above the
+    mean regret in the second half of the rounds. The constant of a lower order is the largest
+    number for which the order lies below the mean regret in the second half of the rounds. Since
+    the constants are fitted, the plot compares shapes, not levels.
 
     Args:
         result: The study.
-        orders: Upper orders with constant 1 by label; may be empty if there are lower orders.
+        orders: The upper orders with constant 1: a mapping from labels to functions. The mapping
+            may be empty if ``lower`` contains an order.
         strategy: Label of the strategy; None for the first strategy of the study.
-        path: File for the picture; its ending selects the format.
-        lower: Lower orders with constant 1 by label, such as :func:`markov_lower_bound`.
-        ax: Axes to draw on; their figure is returned. None for a new figure.
+        path: File for the picture; the extension of the file name selects the format.
+        lower: The lower orders with constant 1, for example :func:`markov_lower_bound`: a mapping
+            from labels to functions.
+        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
-        ValueError: If there is no order, the strategy is not in the study, or both ``path`` and
-            ``ax`` are given.
+        ValueError: If there is no order to draw, if the strategy is not in the study, or if both
+            ``path`` and ``ax`` are given.
     """
     label = result.strategies[0] if strategy is None else strategy
     result.require_strategy(label)
@@ -151,17 +154,17 @@ def plot_mismatch(
     longest: int = 100,
     ax: Axes | None = None,
 ) -> Figure:
-    """Bounds on the error of the standard deviation of a static model, [ET] Figure 7.
+    """Bounds on the error in the standard deviation that a static model predicts, [ET] Figure 7.
 
     Solid lines are the bounds of [ET], :func:`botorch_tv.theory.sd_mismatch`; dashed lines are the
     bounds of [B16] (82), √((3σ^-2 + σ^-4) N³ ε); the black line is the trivial bound.
 
     Args:
-        path: File for the picture; its ending selects the format.
+        path: File for the picture; the extension of the file name selects the format.
         epsilons: Rates of change ε.
         noise: Noise variance σ², positive.
         longest: Largest number of rounds N since a reset.
-        ax: Axes to draw on; their figure is returned. None for a new figure.
+        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
         ValueError: If an argument is out of range, or both ``path`` and ``ax`` are given.

@@ -30,7 +30,8 @@ def reset_period(
         horizon: Number of rounds T, at least 1.
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Factor that replaces 12 or 24, positive.
+        constant: Factor on the power of ε, positive. The default is 12 for the squared exponential
+            kernel and 24 for a Matérn kernel.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -44,7 +45,7 @@ def reset_period(
 def analysis_block(
     epsilon: float, horizon: int, *, nu: float | None = None, dim: int | None = None
 ) -> int:
-    """The block Ñ for which [B16] (21) has the order of Corollary 4.1, [B16] Appendix E.
+    """The block length Ñ for which the bound [B16] (21) has the order of Corollary 4.1 (App. E).
 
     Ñ is the integer in 1, ..., T closest to ε^(-1/3) or, for a Matérn kernel, to ε^(-1/(3 - c))
     with c of :func:`matern_exponent`. Only the regret bound uses the block length; the strategy
@@ -73,7 +74,7 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
     Args:
         horizon: Number of rounds T, at least 1.
         budget: Variation budget B_T >= Σ ‖f_{t+1} - f_t‖, positive.
-        gain: ĝ, a bound on the information gain such as (ln T)^(d+1), positive.
+        gain: ĝ, a bound on the information gain, for example (ln T)^(d+1); positive.
 
     Returns:
         The period in rounds, at least 1.
@@ -135,7 +136,7 @@ def exponent(name: str, nu: float | None, dim: int | None) -> float:
     fix = "as [B16] Corollary 4.1 requires; give nu=None for the squared exponential."
     nu = require_number(f"{name}: nu", nu, "(2, inf)", fix)
     if dim is None:
-        raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c needs it.")
+        raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c depends on dim.")
     return matern_exponent(nu, dim)
 
 

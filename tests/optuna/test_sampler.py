@@ -111,7 +111,7 @@ def test_parameters_that_not_all_trials_have_are_sampled_independently(given, lo
         ({"strategy": 3}, "must be a Strategy"),
         (
             {"strategy": sparq_gp_ucb(kernel=RBFKernel(), noise=0.02)},
-            "consults an expert or needs the member",
+            "needs an expert's answers",
         ),
         ({"strategy": "hour"}, "name the user attribute"),
         ({"unit": 3600}, "positive timedelta"),
