@@ -76,9 +76,10 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
         kernel: The kernel of the strategy.
 
     Raises:
-        InputDataError: If the kernel is a matrix, has a batch shape or cannot be evaluated; if its
-            covariance matrix is not finite, symmetric and positive semi-definite, or has no
-            positive variance; or if its values differ for a batch of trials or with ``diag=True``.
+        InputDataError: In three cases. First, the kernel is a matrix, has a batch shape or cannot
+            be evaluated. Second, the covariance matrix of the points is not finite, symmetric and
+            positive semi-definite, or has no positive variance. Third, the values of the kernel for
+            a batch of trials, or with ``diag=True``, differ from this covariance matrix.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(
@@ -105,10 +106,11 @@ def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
     for values, wanted in zip(found, (matrix.diagonal(), matrix[:, :1])):
         if values.shape != (2, *wanted.shape) or not bool((values - wanted).abs().max() <= limit):
             raise InputDataError(
-                f"the kernel {describe_kernel(kernel)} gives other covariances for a batch of "
-                "trials, or other variances with diag=True, than in its matrix of the same points. "
-                "Compute elementwise over x1 `... x n x d` and x2 `... x m x d`, return the "
-                "diagonal for diag=True, and do not change inputs or stored tensors."
+                f"the kernel {describe_kernel(kernel)} is inconsistent: at the same points, its "
+                "covariances for a batch of trials, or its variances with diag=True, differ from "
+                "its covariance matrix. Compute elementwise over x1 `... x n x d` and x2 "
+                "`... x m x d`, return the diagonal for diag=True, and do not change inputs or "
+                "stored tensors."
             )
 
 

@@ -62,7 +62,7 @@ def random_maximum(score: Tensor, tolerance: float, uniform: Tensor) -> Tensor:
 
 
 def at_index(values: Tensor, index: Tensor) -> Tensor:
-    """One entry per trial: `batch_shape x M` at `batch_shape` gives `batch_shape`."""
+    """For each trial, the entry of ``values``, `batch_shape x M`, at ``index``, `batch_shape`."""
     return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
 
