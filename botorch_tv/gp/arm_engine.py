@@ -99,7 +99,7 @@ class RunningPosterior(ABC):
 
         Args:
             basis: The basis of the kernel over the arms.
-            attenuation: Temporal factor a on the covariance between the time of this posterior and
+            attenuation: Factor a by which covariances fall between the time of this posterior and
                 now, `batch_shape`.
             square: a², `batch_shape`.
             grown: The prior variance now, minus a² times the prior variance at the time of this
@@ -191,7 +191,7 @@ class PlayedArms(RunningPosterior):
     For a static objective, P = (K_AA + N_A)⁻¹, where N_A contains the noise variances of the arms.
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm x in slot j changes P to P + z zᵀ / s, whether the arm is new or not.
-    Here z = v e_j - P k_A(x) with the unit vector e_j, v is the factor on the prior covariance, and
+    Here e_j is the unit vector, v is the factor on the prior covariance, z = v e_j - P k_A(x), and
     s = var(x) + noise (Sherman-Morrison, or bordering). This update of P is also valid after D has
     been attenuated.
 

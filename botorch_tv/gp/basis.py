@@ -42,7 +42,8 @@ class Basis(ABC):
 
     Attributes:
         arms: Number M of arms.
-        scale: Largest prior standard deviation; the tolerance for ties is a multiple of it.
+        scale: Largest prior standard deviation; the tolerance for ties is a multiple of this
+            number.
         size: Number r of coordinates.
         normals: Number p of normal variates that a draw takes, at most M.
         variance: Prior variance of every arm, `M`.

@@ -36,7 +36,7 @@ class BoxPrior:
         kernel: The spatial kernel. All trials share a given kernel; a learned kernel is a batch
             with one member per trial.
         variance: Largest prior variance among the centre, two corners and some other points of the
-            box, scalar. All computations use the dtype and device of this tensor.
+            box, scalar. All computations use the dtype and device of ``variance``.
         decay: Learned decay, which replaces the strategy's decay; None if the decay is given.
         noise_factor: Learned noise variance divided by the strategy's noise variance, `trials`;
             None for 1.
@@ -55,7 +55,7 @@ class BoxPrior:
 
     @cached_property
     def scale(self) -> float:
-        """Prior standard deviation; the tolerance for ties is a multiple of it."""
+        """Prior standard deviation; the tolerance for ties is a multiple of this number."""
         return math.sqrt(float(self.variance))
 
     def unlearned(self) -> BoxPrior:
@@ -133,8 +133,8 @@ class PointBasis(Basis):
         X: The nodes Z, `r x d`.
         inverse: L⁻¹, lower triangular, `r x r`, where L Lᵀ = k(Z, Z) and φ(x) = L⁻¹ k(Z, x).
         error: Largest measured k(x, x) - |φ(x)|², as a share of the largest k(x, x).
-        least_noise: Smallest noise variance of an observation that the basis supports; for smaller
-            noise variances, ``error`` is too large.
+        least_noise: Smallest noise variance that the basis supports; for smaller noise variances,
+            ``error`` is too large.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ def point_basis(
         box_prior: The prior with the exact kernel.
         corners: Corners of the box, `2 x d`.
         tolerance: Largest allowed error, as a share of the largest variance.
-        least_noise: Smallest noise variance of an observation that the basis must support.
+        least_noise: Smallest noise variance that the basis must support.
         most: Largest number of nodes.
 
     Returns:

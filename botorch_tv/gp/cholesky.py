@@ -5,8 +5,8 @@ covariance, and S = N^(-1/2). All eigenvalues of I + S (K ∘ D) S are at least 
 needed. An observation with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise grows with age or a row is
-dropped. Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of
-O(n³). A block is computed by the same operations for a growing log and for a long stored log. These
+dropped. Whole blocks of rows are cached, so a round on n observations costs O(n²) instead of O(n³).
+A block is computed by the same operations for a growing log and for a long stored log. These
 operations are forward substitutions in the factor; forward substitutions are backward stable. The
 factor L therefore depends only on the log, not on the rounds in which its rows were computed.
 """
@@ -155,7 +155,7 @@ class Factor(OfTrials):
 
 
 class GrowingFactor:
-    """A cache of the whole blocks of the newest factor, shared by the states of a history.
+    """A cache of the whole blocks of the newest factor; the successive states of a run share it.
 
     The cache never changes a result. If two states continue the same earlier state, they share the
     blocks of their common rows. A copied or loaded state starts with an empty cache. A lock

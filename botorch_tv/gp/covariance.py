@@ -41,9 +41,9 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         The covariances, `M x M`, float64, on the device of ``X``.
 
     Raises:
-        InputDataError: If the matrix does not fit the arms, the kernel cannot be evaluated on them,
-            memory is too small, or the matrix is not finite or not symmetric.
-            An indefinite matrix is not detected here, but in
+        InputDataError: In four cases: the matrix does not fit the arms; the kernel cannot be
+            evaluated on the arms; memory is too small; or the matrix is not finite or not
+            symmetric. An indefinite matrix is not detected here, but in
             :func:`~botorch_tv.gp.covariance.factor`.
     """
     arms = len(X)
@@ -401,7 +401,7 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
     Args:
         factor: F, `M x r`.
-        tolerance: Share of the largest eigenvalue of F Fᵀ; smaller eigenvalues are dropped.
+        tolerance: Eigenvalues of F Fᵀ up to this share of the largest eigenvalue are dropped.
 
     Returns:
         Two tensors: the new factor F V, `M x r'` with r' <= r; and the rotation V, `r x r'`, with

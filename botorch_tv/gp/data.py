@@ -256,8 +256,9 @@ class Data(NamedTuple):
                 a choice.
 
         Returns:
-            Three results: the data, in which the running posterior is not yet updated; the change;
-                and the trials that were reset, `batch_shape`, bool, or None for none.
+            Three results: the data, in which the running posterior is not yet updated; the change
+                of the retained rows; and the trials that were reset, `batch_shape`, bool, or None
+                for none.
         """
         looks, length = _looks(self), self.rounds - self.dropped
         newest, rule_mask, any_rows = length, self.rule_mask, False

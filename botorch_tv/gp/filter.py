@@ -53,7 +53,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> Filter:
-        """The posterior by one regression, in which rounding errors do not accumulate."""
+        """Compute the posterior by one regression, so that rounding errors do not accumulate."""
         posterior, root, prior = regress(basis, observations), observations.precision_root, None
         made = cls(basis, root.shape[:-1], basis.variance, trend=False)
         if posterior.is_posterior:

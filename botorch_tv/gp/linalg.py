@@ -101,7 +101,7 @@ def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
 
 
 def scaled(prior: Tensor, factor: Tensor | None) -> Tensor:
-    """Multiply a prior variance, `M`, or covariance, `* x q x q`, by factors (None: 1)."""
+    """Multiply a prior variance, `M`, or covariance, `* x q x q`, by factors; None means 1."""
     if factor is None:
         return prior
     return leading(factor, factor.dim() + min(prior.dim(), 2)) * prior

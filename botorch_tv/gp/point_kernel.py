@@ -2,7 +2,7 @@
 
 GPyTorch evaluates kernels through lazy operators. For a single bandit, lazy operators cost more
 than the arithmetic. This file implements squared exponential and Matérn kernels directly and calls
-GPyTorch for all others.
+GPyTorch for all other kernels.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def formula(kernel: Kernel) -> str | None:
     """A text that is equal for two kernels with the same formula and parameters, in float64.
 
     Returns:
-        The text, if the kernel is squared exponential or Matérn. None for any other kernel: compare
-        the covariances of such kernels instead.
+        A text with formula and parameters, if the kernel is squared exponential or Matérn. None for
+        any other kernel: compare the covariances of such kernels instead.
     """
     plain = _stationary(copy.deepcopy(kernel).double())
     if plain is None:

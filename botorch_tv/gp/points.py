@@ -98,7 +98,7 @@ class PointPosterior(OfTrials, ABC):
         return self.X.shape[-2]
 
     def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Observations from which a search starts, `trials x m x d`, and which of them are in use.
+        """Points from which a search starts, `trials x m x d`, and a mask of the points in use.
 
         Args:
             sign: 1 to maximise, -1 to minimise.

@@ -108,7 +108,7 @@ class Process:
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
-    """Rows ``first`` to ``last`` - 1 of the matrix of temporal factors among the rows of a log.
+    """Temporal factors among the rows of a log, as a matrix: only rows ``first`` to ``last`` - 1.
 
     Only the first ``last`` columns of these rows are returned,
     `batch_shape x (last - first) x last`.
@@ -156,7 +156,7 @@ class Inference(ABC):
     any points.
 
     Args:
-        process: The kernel, its noise and mean, and the rules of forgetting.
+        process: The kernel, the noise variance, the prior mean, and the rules for forgetting.
         samples: Whether every round draws samples; samples change the representation of the
             posterior, but not its values.
     """

@@ -201,9 +201,9 @@ def draws_for(
     """Random numbers for a batch of trials.
 
     Args:
-        generator: A generator for all trials, a list with a generator per trial, a
-            :class:`Draws`, or None for PyTorch's default generator. A generator on another device
-            draws there, and its numbers are copied.
+        generator: A generator for all trials, a list with a generator per trial, a :class:`Draws`,
+            or None for PyTorch's default generator. A generator on another device draws on that
+            device, and the numbers are then copied.
         batch_shape: Shape of the trials.
         like: A tensor of the dtype and device of the numbers; a :class:`Draws` ignores it.
 

@@ -39,7 +39,7 @@ def raw_points(number: int, dim: int, rounds: int, like: Tensor) -> Tensor:
     Args:
         number: Number of points.
         dim: Number of coordinates.
-        rounds: Number of past rounds; each number of rounds gives different points.
+        rounds: Number of past rounds; different numbers of rounds give different points.
         like: A tensor of the dtype and device of the result.
     """
     shift = torch.arange(1, dim + 1, dtype=like.dtype, device=like.device).sqrt()

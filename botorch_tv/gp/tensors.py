@@ -1,4 +1,4 @@
-"""Containers of tensors: buffers for reuse, one copy per device, growing rows, data of trials.
+"""Containers of tensors: reusable buffers, copies per device, growing sequences and trial data.
 
 A round reads and writes vectors over all arms a dozen times. If every pass allocated new memory,
 the operating system would zero its pages first. On a CPU, zeroing takes several times as long as
@@ -221,7 +221,7 @@ class OfTrials:
     """Names of the fields that all trials share; :meth:`select` does not change these fields."""
 
     def select(self, trials: Tensor) -> Self:
-        """The data of some trials.
+        """Select the data of the given trials.
 
         Args:
             trials: Indices of the trials, int64.

@@ -188,7 +188,7 @@ class Declared(Module):  # type: ignore[misc]
         self._set_over(name, torch.ones_like(self.unit), like(value, self.unit))
 
     def measure(self, unit: Tensor) -> None:
-        """Learn parameters in another unit of time; clip values outside their bounds in this unit.
+        """Change the unit of time in which parameters are learned, and clip values to their bounds.
 
         Args:
             unit: The new unit, in the input's unit of time, positive, `batch_shape`; see

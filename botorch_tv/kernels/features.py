@@ -102,9 +102,9 @@ def quadrature_fourier_features(
         X: Points, `batch_shape x d`.
         points: Number m̄ of nodes per dimension, at least 1.
         lengthscale: l, positive, in the units of ``X``.
-        dropped: Largest total weight of nodes to omit, in [0, 1); it bounds the additional error of
-            the kernel. In two or more dimensions most weights are tiny, so most nodes can be
-            omitted.
+        dropped: Largest total weight of nodes to omit, in [0, 1); this weight bounds the additional
+            error of the kernel. In two or more dimensions most weights are tiny, so most nodes can
+            be omitted.
 
     Returns:
         The features φ of X, `batch_shape x m`, with m = ``points`` to the power d unless nodes are

@@ -172,7 +172,7 @@ class SpatioTemporalKernel(BatchedKernel):
         Args:
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
-            diag: Whether to compute only pairs of the same index.
+            diag: Whether to compute only the pairs of inputs with the same index.
             last_dim_is_batch: Must be False, because the columns of the inputs have different
                 meanings.
 
@@ -247,7 +247,7 @@ class WeightedKernel(BatchedKernel):
         Args:
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
-            diag: Whether to compute only pairs of the same index.
+            diag: Whether to compute only the pairs of inputs with the same index.
             last_dim_is_batch: Passed to the base kernel. The weights use all columns, so they are
                 the same for each column.
         """

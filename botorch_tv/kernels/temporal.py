@@ -20,7 +20,7 @@ from botorch_tv.validation import require, require_number
 
 
 class DecayKernel(Declared, BatchedKernel):
-    """A decay as a kernel over time, with its declared parameters learnable.
+    """A decay as a kernel over time; the declared parameters of the decay can be learned.
 
     A ``TimeVaryingGP`` learns the parameters in a unit of time taken from the data, see
     :meth:`measure`; bounds and priors declared by a decay apply in that unit. If the
@@ -81,7 +81,7 @@ class DecayKernel(Declared, BatchedKernel):
         Args:
             x1: Times, `... x n x d`, d usually 1.
             x2: Times, `... x m x d`.
-            diag: Whether to compute only pairs of the same index.
+            diag: Whether to compute only the pairs of times with the same index.
             last_dim_is_batch: Whether each column is a separate time, `... x d x n x m`.
 
         Raises:

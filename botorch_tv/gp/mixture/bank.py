@@ -400,7 +400,7 @@ def units_now(
 ) -> tuple[MixtureUnits, bool, Tensor]:
     """Update the units of y, time and context after the newest measurement.
 
-    Once there are enough measurements, measurements at later times do not change the centres and
+    After enough measurements, further measurements at later times do not change the centres and
     spreads of y and of the context. The clock is later replaced by the median time between all
     measurements, if clock and median differ much. The correction of the clock matters if the first
     measurements follow each other much faster than the later measurements, for example in a short

@@ -25,11 +25,11 @@ rounding errors."""
 MOST_NODES = 1024
 """Largest number of quadrature nodes of an axis."""
 POINTS = 4096
-"""Number of points of the cube, half of them on its faces, at which missing variance is
-measured."""
+"""Number of points of the cube at which the error of the features is measured; half of the points
+are on faces of the cube."""
 BETWEEN = 0.25
-"""Share of the tolerance that the missing variance may reach at the measured points, because
-slightly more variance is missing between these points."""
+"""Share of the tolerance that the unrepresented variance may reach at the measured points, because
+the unrepresented variance is slightly larger between these points."""
 MANY = 8
 """Largest number of coordinates for which all corners of a cube are used."""
 JITTER = 2.0**-20

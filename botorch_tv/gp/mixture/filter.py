@@ -157,9 +157,9 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """Attenuation and probability of a jump over a time gap of each trial.
+    """For each trial and member, the attenuation and the jump probability over a time gap.
 
-    The gaps, `T`, are in units of the clock, and at least 0.
+    The time gaps, `T`, are in units of the clock, and at least 0.
 
     Returns:
         Two tensors, `T x K` each: for every member, the attenuation a, and the probability H of a

@@ -3,7 +3,7 @@
 Members with the same lengthscale share their features, so one mean and one covariance represent
 their mixture, and the cost of a point does not depend on the number of members. Lengthscale l has
 features φ_l, weight w_l, mean m_l and covariance C_l (with the constant). The features capture a
-part ‖φ_l‖² of the prior variance, which is 1; the rest is multiplied by s_l². Then
+part ‖φ_l‖² of the prior variance, which is 1; the remaining part is multiplied by s_l². Then
 
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
