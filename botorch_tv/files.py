@@ -109,7 +109,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Replace a file atomically at the end of the block, like :func:`write_whole`.
+    """Replace a file atomically at the end of the ``with`` block, like :func:`write_whole`.
 
     Use this function with libraries that accept only the name of a file.
 
@@ -117,7 +117,8 @@ def replacing(path: Path) -> Iterator[Path]:
         path: The file.
 
     Yields:
-        The path of an empty file in the same folder; this file is removed after an error.
+        The path of a new, empty file in the folder of ``path``; this new file is removed after an
+        error.
 
     Raises:
         OSError: If the file cannot be written; an existing file is then unchanged.
@@ -162,10 +163,10 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Lock a file during the block; only one process at a time can hold the lock.
+    """Lock a file during the ``with`` block; only one process at a time can hold the lock.
 
-    The lock is a hidden file in the same folder. The hidden file is never deleted. If the process
-    that holds the lock is killed, the system releases it.
+    The lock is a hidden file in the folder of ``path``. This hidden file is never deleted. If the
+    process that holds the lock is killed, the system releases the lock.
 
     Args:
         path: The file, which need not exist.
@@ -188,7 +189,7 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The path of a hidden file in the folder of another file, after resolving links.
+    """The path of a hidden file in the folder of another file; symbolic links are resolved.
 
     Args:
         path: The other file.

@@ -3,8 +3,8 @@
 The operations are: let time pass (:meth:`~RunningPosterior.move`), add an observation
 (``observe``), remove an observation (``observe`` with ``remove``), and reset trials to the prior
 (``clear``). All operations take tensors of fixed shape, copy no value to the host, and do the same
-work for every trial. Therefore three callers can share the operations: ``ask`` and ``tell``, the
-rounds of a study, and a recorded CUDA graph.
+work for every trial. The same operations can therefore be used by the methods ``ask`` and ``tell``,
+by studies, and in recorded CUDA graphs.
 
 Let D be the prior covariance minus the posterior covariance. The passage of time multiplies D by
 a², where a is the factor by which covariances fall. An observation adds to D the outer product of a
@@ -99,10 +99,11 @@ class RunningPosterior(ABC):
 
         Args:
             basis: The basis of the kernel over the arms.
-            attenuation: Factor a on covariances between the earlier time and now, `batch_shape`.
+            attenuation: Factor a by which covariances fall between the time of this posterior and
+                now, `batch_shape`.
             square: a², `batch_shape`.
-            grown: The present prior variance minus a² times the earlier prior variance, as a share
-                of the kernel's variance, `batch_shape`.
+            grown: The prior variance now, minus a² times the prior variance at the time of this
+                posterior, as a share of the kernel's variance, `batch_shape`.
         """
         each = attenuation.unsqueeze(-1)
         self.mean.mul_(each)
@@ -150,8 +151,8 @@ class RunningPosterior(ABC):
     def clear(self, variance: Tensor, trials: Tensor) -> None:
         """Reset trials to the prior; the mask ``trials``, `batch_shape`, selects them.
 
-        In these trials, the time since the origin restarts at 0, and the posterior variance becomes
-        ``variance``, the prior variance at the origin, `M`.
+        In the selected trials, the time since the origin restarts at 0, and the posterior variance
+        becomes ``variance``, the prior variance at the origin, `M`.
         """
         clear_(self.mean, trials)
         clear_(self.variance, trials, variance)
@@ -190,7 +191,7 @@ class PlayedArms(RunningPosterior):
     For a static objective, P = (K_AA + N_A)⁻¹, where N_A contains the noise variances of the arms.
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm x in slot j changes P to P + z zᵀ / s, whether the arm is new or not.
-    Here z = v e_j - P k_A(x) with the unit vector e_j, v is the factor on the prior covariance, and
+    Here e_j is the unit vector, v is the factor on the prior covariance, z = v e_j - P k_A(x), and
     s = var(x) + noise (Sherman-Morrison, or bordering). This update of P is also valid after D has
     been attenuated.
 
@@ -251,9 +252,9 @@ class PlayedArms(RunningPosterior):
     def reserve(self, most: int) -> None:
         """Make sure that every trial has a free slot for a new arm.
 
-        To read the counts of used slots from a GPU, the host must wait. On a GPU, the counts are
-        therefore not read unless ``used``, their upper bound, reaches the number of slots or
-        exceeds ``most``.
+        To read the counts of used slots from a GPU, the host must wait. On a GPU, the counts of
+        used slots are therefore read only if their upper bound ``used`` reaches the number of slots
+        or exceeds ``most``.
         """
         slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1

@@ -186,9 +186,9 @@ class Recursion(Inference):
         """Whether one rank-one step per round gives the exact posterior of a process.
 
         If noise grows with age, every row changes in every round. Only for a Markov process does
-        the newest posterior contain all information about the past. If a row is dropped by time, or
-        from a window over a moving prior, the posterior must be recomputed at the cost of a
-        regression.
+        the newest posterior contain all information about the past. The posterior must be
+        recomputed by a regression in two cases: if a rule drops rows by time, and if a window
+        slides while the prior changes with time.
         """
         slides_while_moving = process.slides and process.moves
         enough = not (process.expires or slides_while_moving)
@@ -434,8 +434,8 @@ def amplifies(least_noise: float, basis: Basis) -> bool:
 def precise_rounds(inference: Inference, prior: Prior) -> float:
     """Largest number of observations for which rounding errors are far below posterior variances.
 
-    The result is infinite for a regression, which recomputes the posterior in every round, and for
-    a moving prior, which forgets old rounding errors.
+    The number is infinite in two cases: for a regression, because it recomputes the posterior in
+    every round; and for a prior that changes with time, because old rounding errors decay.
     """
     if not isinstance(inference, Recursion) or inference.process.moves:
         return math.inf

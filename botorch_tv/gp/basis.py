@@ -1,9 +1,10 @@
 """Represent a kernel over finitely many arms without M x M matrices in inference.
 
 A posterior covariance over the arms is the prior covariance minus a few rank-one terms. A basis
-defines how the rank-one terms are stored. With features, K ≈ Φ Φᵀ, a term consists of r
-coordinates, and a product with Φ maps it to the arms. If K itself is the basis, a term consists of
-M values, one value per arm, and needs no product. Inference calls the same methods for every basis.
+defines how the rank-one terms are stored. With features, K ≈ Φ Φᵀ, every rank-one term is stored as
+r coordinates, which a product with Φ maps to the arms. If K itself is the basis, every rank-one
+term is stored as M values, one value per arm, and no product is needed. Inference calls the same
+methods for every basis.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Basis(ABC):
 
     Attributes:
         arms: Number M of arms.
-        scale: Largest prior standard deviation; the tolerance for ties is a multiple of it.
+        scale: Largest prior standard deviation; the tolerance for ties is a multiple of this
+            number.
         size: Number r of coordinates.
         normals: Number p of normal variates that a draw takes, at most M.
         variance: Prior variance of every arm, `M`.
@@ -66,7 +68,7 @@ class Basis(ABC):
         self.scale = math.sqrt(float(variance.max()))
 
     def unlearned(self) -> Basis:
-        """The prior before learning, which is this prior: a grid learns no hyperparameters."""
+        """The prior before learning: this prior, because a grid learns no hyperparameters."""
         return self
 
     @abstractmethod
@@ -84,7 +86,7 @@ class Basis(ABC):
 
     @abstractmethod
     def inner(self, rows: Tensor, index: Tensor) -> Tensor:
-        """Values at q arms of n covariance functions, which are given as rows of coordinates.
+        """Evaluate n covariance functions, given by their coordinates, at q arms.
 
         Args:
             rows: The rows of coordinates, `batch_shape x n x r`.
@@ -112,7 +114,11 @@ class Basis(ABC):
         """
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
-        """Evaluate functions over the arms, `batch_shape x M`, at one arm each, `batch_shape`."""
+        """The value of a function over the arms at one arm per trial, `batch_shape`.
+
+        The function is given by ``values``, `batch_shape x M`, the arm by ``index``,
+        `batch_shape`.
+        """
         return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
     def alone(self, index: Tensor) -> Tensor:
@@ -120,11 +126,11 @@ class Basis(ABC):
         return index.unsqueeze(-1)
 
     def between(self, index: Tensor, arms: Tensor) -> Tensor:
-        """Prior covariances between some arms and other arms.
+        """Prior covariances between the arms of two lists.
 
         Args:
-            index: The arms, `batch_shape x q`.
-            arms: The other arms, `batch_shape x n`.
+            index: The first list of arms, `batch_shape x q`.
+            arms: The second list of arms, `batch_shape x n`.
 
         Returns:
             The covariances, `batch_shape x q x n`.
@@ -164,7 +170,7 @@ class Basis(ABC):
 
 
 class ArmBasis(Basis):
-    """A basis with one coordinate per arm: exact for any kernel, with M numbers per term."""
+    """A basis with one coordinate for each of the M arms; it is exact for any kernel."""
 
     def __init__(self, covariance: Tensor) -> None:
         super().__init__(len(covariance), covariance.diagonal().contiguous())
@@ -278,8 +284,8 @@ class FeatureBasis(Basis):
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            The coordinates, `batch_shape x r`; equal to the result of :meth:`draw` if its
-            ``reduction`` is the prior minus this posterior covariance.
+            The coordinates, `batch_shape x r`. If the argument ``reduction`` of :meth:`draw` is I -
+            RᵀR, :meth:`draw` returns the same coordinates.
         """
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)
@@ -307,8 +313,8 @@ class FeatureBasis(Basis):
 class ProductBasis(FeatureBasis):
     """Features of a kernel that is a product over the dimensions of a regular grid.
 
-    Φ is a selection of columns of Φ_1 ⊗ ... ⊗ Φ_d. One small product per dimension, instead of a
-    product with Φ, maps a term to the arms.
+    Φ is a selection of columns of Φ_1 ⊗ ... ⊗ Φ_d. Coordinates are mapped to the arms by one small
+    product per dimension, instead of a product with Φ.
 
     Args:
         factors: Φ_i, one `n_i x r_i` per dimension.
@@ -374,9 +380,9 @@ class ProductBasis(FeatureBasis):
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² in two dimensions, with the coordinates of row i as the matrix Hᵢ.
 
-        The matrix Hᵢ is `r_1 x r_2`. With T_m = Σ_b Φ₂[m, b] H[:, :, b], `n x r_1`, the sum at arm
-        (l, m) is φ T_mᵀ T_m φᵀ for φ = Φ₁[l]. The rows are therefore summed before the product with
-        Φ₁.
+        The matrix Hᵢ is `r_1 x r_2`. At arm (l, m), the sum of squares is φ T_mᵀ T_m φᵀ, where φ =
+        Φ₁[l] and T_m = Σ_b Φ₂[m, b] H[:, :, b], `n x r_1`. The product T_mᵀ T_m, a sum over the n
+        rows, is computed before the product with Φ₁.
         """
         if len(self.factors) != 2:
             return super().sum_of_squares(rows)

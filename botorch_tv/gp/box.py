@@ -36,7 +36,7 @@ class BoxPrior:
         kernel: The spatial kernel. All trials share a given kernel; a learned kernel is a batch
             with one member per trial.
         variance: Largest prior variance among the centre, two corners and some other points of the
-            box, scalar. All computations use the dtype and device of this tensor.
+            box, scalar. All computations use the dtype and device of ``variance``.
         decay: Learned decay, which replaces the strategy's decay; None if the decay is given.
         noise_factor: Learned noise variance divided by the strategy's noise variance, `trials`;
             None for 1.
@@ -55,7 +55,7 @@ class BoxPrior:
 
     @cached_property
     def scale(self) -> float:
-        """Prior standard deviation; the tolerance for ties is a multiple of it."""
+        """Prior standard deviation; the tolerance for ties is a multiple of this number."""
         return math.sqrt(float(self.variance))
 
     def unlearned(self) -> BoxPrior:
@@ -76,9 +76,10 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
         kernel: The kernel of the strategy.
 
     Raises:
-        InputDataError: If the kernel is a matrix, has a batch shape or cannot be evaluated; if its
-            covariance matrix is not finite, symmetric and positive semi-definite, or has no
-            positive variance; or if its values differ for a batch of trials or with ``diag=True``.
+        InputDataError: In three cases. First, the kernel is a matrix, has a batch shape or cannot
+            be evaluated. Second, the covariance matrix of the points is not finite, symmetric and
+            positive semi-definite, or has no positive variance. Third, the values of the kernel for
+            a batch of trials, or with ``diag=True``, differ from this covariance matrix.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(
@@ -105,10 +106,11 @@ def _require_consistent(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
     for values, wanted in zip(found, (matrix.diagonal(), matrix[:, :1])):
         if values.shape != (2, *wanted.shape) or not bool((values - wanted).abs().max() <= limit):
             raise InputDataError(
-                f"the kernel {describe_kernel(kernel)} gives other covariances for a batch of "
-                "trials, or other variances with diag=True, than in its matrix of the same points. "
-                "Compute elementwise over x1 `... x n x d` and x2 `... x m x d`, return the "
-                "diagonal for diag=True, and do not change inputs or stored tensors."
+                f"the kernel {describe_kernel(kernel)} is inconsistent: at the same points, its "
+                "covariances for a batch of trials, or its variances with diag=True, differ from "
+                "its covariance matrix. Compute elementwise over x1 `... x n x d` and x2 "
+                "`... x m x d`, return the diagonal for diag=True, and do not change inputs or "
+                "stored tensors."
             )
 
 
@@ -131,8 +133,8 @@ class PointBasis(Basis):
         X: The nodes Z, `r x d`.
         inverse: L⁻¹, lower triangular, `r x r`, where L Lᵀ = k(Z, Z) and φ(x) = L⁻¹ k(Z, x).
         error: Largest measured k(x, x) - |φ(x)|², as a share of the largest k(x, x).
-        least_noise: Smallest noise variance of an observation that the basis supports; for smaller
-            noise variances, ``error`` is too large.
+        least_noise: Smallest noise variance that the basis supports; for smaller noise variances,
+            ``error`` is too large.
     """
 
     def __init__(
@@ -205,7 +207,7 @@ def point_basis(
         box_prior: The prior with the exact kernel.
         corners: Corners of the box, `2 x d`.
         tolerance: Largest allowed error, as a share of the largest variance.
-        least_noise: Smallest noise variance of an observation that the basis must support.
+        least_noise: Smallest noise variance that the basis must support.
         most: Largest number of nodes.
 
     Returns:

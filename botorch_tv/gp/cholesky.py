@@ -5,10 +5,10 @@ covariance, and S = N^(-1/2). All eigenvalues of I + S (K ∘ D) S are at least 
 needed. An observation with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise grows with age or a row is
-dropped. Whole blocks of rows are cached, and a round on n observations costs O(n²) instead of
-O(n³). A block is computed by the same operations for a growing log and for a long stored log. These
+dropped. Whole blocks of rows are cached, so a round on n observations costs O(n²) instead of O(n³).
+A block is computed by the same operations for a growing log and for a long stored log. These
 operations are forward substitutions in the factor; forward substitutions are backward stable. The
-factor therefore depends only on the log.
+factor L therefore depends only on the log, not on the rounds in which its rows were computed.
 """
 
 from __future__ import annotations
@@ -155,11 +155,11 @@ class Factor(OfTrials):
 
 
 class GrowingFactor:
-    """A cache of the whole blocks of the newest factor, shared by the states of a history.
+    """A cache of the whole blocks of the newest factor; the successive states of a run share it.
 
-    The cache never changes a result. Two states that follow the same state share the blocks of
-    their common rows; a copied or loaded state starts with an empty cache. A lock protects the
-    shared memory between threads.
+    The cache never changes a result. If two states continue the same earlier state, they share the
+    blocks of their common rows. A copied or loaded state starts with an empty cache. A lock
+    protects the shared memory between threads.
     """
 
     def __init__(self) -> None:
@@ -176,9 +176,11 @@ class GrowingFactor:
         """The factor for the observations of a log.
 
         Args:
-            prior: The prior, compared by identity.
+            prior: The prior. Cached rows are reused only if they were computed with the same prior
+                object.
             root: S, `trials x n`.
-            beside: The inputs of each row besides S, such as point and time, `trials x n x c`.
+            beside: For each row, the inputs other than S, such as the point and the time of the
+                row, `trials x n x c`.
             gram: A function that returns rows of S (K ∘ D) S.
         """
         trials, n = root.shape
@@ -235,7 +237,7 @@ def factor_of(gram: Gram, like: Tensor) -> Factor:
 
 
 def numbers_of_factor(rows: int) -> int:
-    """Upper bound of the number of values per trial in a factor, except for its last block."""
+    """Upper bound of the number of values per trial in memory for the whole blocks of a factor."""
     whole = rows - rows % FACTOR_BLOCK
     if not whole:
         return 0
@@ -289,7 +291,7 @@ def pivoted_cholesky(
         diagonal: Diagonal of a symmetric positive semi-definite matrix K, `M`.
         row: Computes a row of K, `M`; called only for the rows of pivots.
         max_rank: Largest number of columns.
-        tolerance: Largest diagonal entry of the residual at which the factorisation stops.
+        tolerance: The factorisation stops if no diagonal entry of the residual exceeds this number.
 
     Returns:
         Four results. First, C, `M x r`, with columns in the order of their pivots. Second, the

@@ -41,9 +41,9 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         The covariances, `M x M`, float64, on the device of ``X``.
 
     Raises:
-        InputDataError: If the matrix does not fit the arms, the kernel cannot be evaluated on them,
-            memory is too small, or the matrix is not finite or not symmetric.
-            An indefinite matrix is not detected here, but in
+        InputDataError: In four cases: the matrix does not fit the arms; the kernel cannot be
+            evaluated on the arms; memory is too small; or the matrix is not finite or not
+            symmetric. An indefinite matrix is not detected here, but in
             :func:`~botorch_tv.gp.covariance.factor`.
     """
     arms = len(X)
@@ -204,11 +204,11 @@ def require_symmetric(covariance: Tensor, tolerance: float = INDEFINITE_TOLERANC
 
 
 def require_semidefinite(covariance: Tensor) -> None:
-    """Raise if a symmetric matrix has an eigenvalue below zero by more than a tolerance.
+    """Raise an ``InputDataError`` if a symmetric matrix has a clearly negative eigenvalue.
 
     A matrix passes if its Cholesky factorisation succeeds after slightly less than the tolerance
-    was added to its diagonal. This test is four times as fast as an eigendecomposition. If the
-    factorisation fails, the eigenvalues are computed and checked.
+    was added to its diagonal. The Cholesky factorisation is four times as fast as an
+    eigendecomposition. If the factorisation fails, the eigenvalues are computed and checked.
 
     Args:
         covariance: The matrix, `M x M`, finite.
@@ -226,7 +226,7 @@ def require_semidefinite(covariance: Tensor) -> None:
 
 
 def require_spectrum(eigenvalues: Tensor) -> None:
-    """Raise unless eigenvalues belong to a covariance up to rounding.
+    """Raise an ``InputDataError`` if eigenvalues show that a matrix is not a covariance.
 
     Args:
         eigenvalues: The eigenvalues, `M`.
@@ -401,7 +401,7 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
     Args:
         factor: F, `M x r`.
-        tolerance: Share of the largest eigenvalue of F Fᵀ; smaller eigenvalues are dropped.
+        tolerance: Eigenvalues of F Fᵀ up to this share of the largest eigenvalue are dropped.
 
     Returns:
         Two tensors: the new factor F V, `M x r'` with r' <= r; and the rotation V, `r x r'`, with
@@ -413,7 +413,7 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues, and eigenvectors, which are even or odd if the matrix mirrors itself.
+    """Ascending eigenvalues, and eigenvectors, of a matrix that may be its own mirror image.
 
     A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
     points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately, so

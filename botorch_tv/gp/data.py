@@ -168,7 +168,10 @@ class Data(NamedTuple):
 
     @property
     def mask(self) -> Tensor | None:
-        """Which rows from row ``dropped`` on are in use, `batch_shape x n`, bool; None for all."""
+        """Mask of the rows in use, from row ``dropped`` on, `batch_shape x n`, bool.
+
+        None means that all these rows are in use.
+        """
         if self.aside is None:
             return self.rule_mask
         return ~self.aside if self.rule_mask is None else self.rule_mask & ~self.aside
@@ -189,7 +192,7 @@ class Data(NamedTuple):
 
     @property
     def good(self) -> Tensor:
-        """Which rows from row ``dropped`` on are retained and did not fail, `batch_shape x n`."""
+        """Mask of retained rows that did not fail, from row ``dropped`` on, `batch_shape x n`."""
         return self.retained & self.history.noise.tensor(self.dropped).isfinite()
 
     def observed(
@@ -240,11 +243,11 @@ class Data(NamedTuple):
     def keep(
         self, answers: Sequence[Retained], *, all_good: bool | None = None
     ) -> tuple[Data, Change, Tensor | None]:
-        """Apply answers of retention rules: retain rows that all rules retain, and reset trials.
+        """Drop the rows that any retention rule drops, and reset the trials that any rule resets.
 
         On a CPU, masks are read to detect that nothing changed. On another device, masks are not
-        read, because the CPU would wait for the device. If masks are not read, the reported change
-        may be larger than the true change, but the retained rows are the same.
+        read, because the CPU would wait for the device. If masks are not read, the returned change
+        may include drops that did not occur, but the retained rows are correct.
 
         Args:
             answers: The answer of each rule; answers of users' rules must have passed
@@ -253,8 +256,9 @@ class Data(NamedTuple):
                 a choice.
 
         Returns:
-            Three results: the data, in which the running posterior is not yet updated; the change;
-                and the trials that were reset, `batch_shape`, bool, or None for none.
+            Three results: the data, in which the running posterior is not yet updated; the change
+                of the retained rows; and the trials that were reset, `batch_shape`, bool, or None
+                for none.
         """
         looks, length = _looks(self), self.rounds - self.dropped
         newest, rule_mask, any_rows = length, self.rule_mask, False

@@ -53,7 +53,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_observations(cls, basis: Basis, observations: Observations) -> Filter:
-        """The posterior by one regression, in which rounding errors do not accumulate."""
+        """Compute the posterior by one regression, so that rounding errors do not accumulate."""
         posterior, root, prior = regress(basis, observations), observations.precision_root, None
         made = cls(basis, root.shape[:-1], basis.variance, trend=False)
         if posterior.is_posterior:
@@ -73,7 +73,7 @@ class Filter(RunningPosterior):
 
     @classmethod
     def of_arms(cls, basis: Basis, of: PlayedArms) -> Filter:
-        """Convert a posterior over the played arms, once the arms outnumber the coordinates."""
+        """Convert a :class:`PlayedArms` with more played arms than coordinates to a filter."""
         made = cls(basis, of.count.shape, basis.variance, trend=False)
         made.mean, made.variance, made.trend = of.mean, of.variance, of.trend
         made.information_gain = of.information_gain
@@ -206,9 +206,9 @@ class RootFilter(RunningPosterior):
 
 
 def most_rows(basis: Basis) -> int:
-    """Number of rows at which the matrix B first absorbs the rows.
+    """Number n of rows that are absorbed into the matrix B in its first absorption.
 
-    A step reads either n rows twice (2 n r numbers) or B once (r² numbers). From n = r / 2 on, B is
-    cheaper than the rows.
+    A step reads either all n rows twice (2 n r numbers) or the matrix B once (r² numbers). If n is
+    at least r / 2, it is therefore cheaper to read B than to read the rows.
     """
     return max(FEWEST_ROWS, basis.size // 2)

@@ -62,7 +62,7 @@ def random_maximum(score: Tensor, tolerance: float, uniform: Tensor) -> Tensor:
 
 
 def at_index(values: Tensor, index: Tensor) -> Tensor:
-    """One entry per trial: `batch_shape x M` at `batch_shape` gives `batch_shape`."""
+    """For each trial, the entry of ``values``, `batch_shape x M`, at ``index``, `batch_shape`."""
     return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
 
@@ -101,7 +101,7 @@ def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
 
 
 def scaled(prior: Tensor, factor: Tensor | None) -> Tensor:
-    """Multiply a prior variance, `M`, or covariance, `* x q x q`, by factors (None: 1)."""
+    """Multiply a prior variance, `M`, or covariance, `* x q x q`, by factors; None means 1."""
     if factor is None:
         return prior
     return leading(factor, factor.dim() + min(prior.dim(), 2)) * prior

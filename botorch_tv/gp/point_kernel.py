@@ -2,7 +2,7 @@
 
 GPyTorch evaluates kernels through lazy operators. For a single bandit, lazy operators cost more
 than the arithmetic. This file implements squared exponential and Matérn kernels directly and calls
-GPyTorch for all others.
+GPyTorch for all other kernels.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class Against:
     def slopes(self, X1: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Covariances, `trials x q x n`, and a function for their derivatives.
 
-        The function maps derivatives with respect to the covariances, `trials x q x n`, to
-        derivatives with respect to X1, `trials x q x d`. The function is faster than automatic
-        differentiation.
+        The returned function maps derivatives with respect to the covariances, `trials x q x n`, to
+        derivatives with respect to X1, `trials x q x d`. This explicit computation is faster than
+        automatic differentiation.
 
         Args:
             X1: Points, `trials x q x d`.
@@ -184,7 +184,7 @@ def point_kernel(kernel: Kernel) -> PointKernel:
         :class:`General` for others.
 
     Raises:
-        ValueError: If a kernel of another type has a batch shape.
+        ValueError: If a kernel that is neither squared exponential nor Matérn has a batch shape.
     """
     plain = _stationary(kernel)
     if plain is not None:
@@ -201,8 +201,8 @@ def formula(kernel: Kernel) -> str | None:
     """A text that is equal for two kernels with the same formula and parameters, in float64.
 
     Returns:
-        The formula with its parameters for a :class:`Stationary` kernel; None for others, which
-        must be compared by their values.
+        A text with formula and parameters, if the kernel is squared exponential or Matérn. None for
+        any other kernel: compare the covariances of such kernels instead.
     """
     plain = _stationary(copy.deepcopy(kernel).double())
     if plain is None:
@@ -242,7 +242,7 @@ sqrt(FREQUENCIES)."""
 
 
 def spectral_normals(kernel: PointKernel) -> int:
-    """Number of standard normal variates that a frequency needs beyond one per coordinate.
+    """Number of normal variates that a frequency requires in addition to one per coordinate.
 
     Raises:
         ValueError: If the spectrum of the kernel is not available.

@@ -55,7 +55,7 @@ class Features:
     Args:
         tolerance: Largest allowed error of a posterior mean or standard deviation on a box,
             relative to the largest prior standard deviation, in (0, 1). The tolerance is met for
-            observations within the range of the prior. For observations far outside this range, the
+            observations whose size is likely under the prior. For far larger observations, the
             error of the mean grows in proportion to the observations.
 
     Raises:
@@ -108,15 +108,15 @@ def in_features(
     )
     if share < LEAST_SHARE:
         return (
-            f"an error of {tolerance:g} of the prior standard deviation requires a kernel accurate "
-            f"to {share:.1g}, because the noise is so small; increase Features(tolerance=...)."
+            f"an error of {tolerance:g} prior standard deviations requires a kernel accurate to "
+            f"{share:.1g}, because the noise is so small; increase Features(tolerance=...)."
         )
     least = process.noise * NOISE_SHARE
     basis = point_basis(box_prior, corners, tolerance=share, least_noise=least, most=most)
     if isinstance(basis, PointBasis):
         return basis
     return (
-        f"an error of {tolerance:g} of the prior standard deviation requires more than {basis} "
+        f"an error of {tolerance:g} prior standard deviations requires more than {basis} "
         "basis functions; increase Features(tolerance=...)."
     )
 
@@ -190,7 +190,7 @@ class FeaturePosterior(GaussianPosterior):
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
         weights: L⁻ᵀ z, the weights of k(Z, x) in the mean, `trials x r`.
-        root: L⁻ᵀ R, `trials x r x r`; the squared norm of its product with k(x, Z) is the variance.
+        root: The matrix L⁻ᵀ R, `trials x r x r`; the posterior variance at x is ‖k(x, Z) L⁻ᵀ R‖².
         path: L⁻ᵀ w, the weights of k(Z, x) in a sample minus the mean, `trials x r x 1`; None if no
             sample was requested.
         offset: The estimated prior mean, `trials`; None if it was given.

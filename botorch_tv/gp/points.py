@@ -94,11 +94,11 @@ class PointPosterior(OfTrials, ABC):
 
     @property
     def compared(self) -> int:
-        """Number of points or basis functions with which covariances of a point are computed."""
+        """Number of points or basis functions whose covariances with a point are computed."""
         return self.X.shape[-2]
 
     def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Observations from which a search starts, `trials x m x d`, and which of them are in use.
+        """Points from which a search starts, `trials x m x d`, and a mask of the points in use.
 
         Args:
             sign: 1 to maximise, -1 to minimise.
@@ -107,7 +107,7 @@ class PointPosterior(OfTrials, ABC):
         return self.X, self.live
 
     def here(self, context: Tensor | None) -> Tensor:
-        """The measured points, with the present context in place of their own, `trials x n x d`."""
+        """The measured points, but with the present context, `trials x n x d`."""
         if context is None:
             return self.X
         return with_context(self.X[..., : self.X.shape[-1] - context.shape[-1]], context)
@@ -117,7 +117,7 @@ class PointPosterior(OfTrials, ABC):
         """Mean minus the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        """As :meth:`at`, with a function for derivatives, here by automatic differentiation."""
+        """The results of :meth:`at`, and a :data:`Pull` that uses automatic differentiation."""
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             mean, sd = self.at(X)
@@ -130,16 +130,20 @@ class PointPosterior(OfTrials, ABC):
         return mean.detach(), sd.detach(), pull
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`at`, but for predictions, whose moments may differ from those for choices."""
+        """Mean minus the prior mean, and standard deviation, for predictions.
+
+        The moments for predictions may differ from the moments for choices, which :meth:`at`
+        returns.
+        """
         return self.at(X)
 
     @abstractmethod
     def mean_at(self, X: Tensor) -> Tensor:
-        """The mean alone, `trials x q x d -> trials x q`."""
+        """Only the first result of :meth:`at`, the mean, `trials x q x d -> trials x q`."""
 
     @abstractmethod
     def sample_at(self, X: Tensor) -> Tensor:
-        """The sample minus the mean, `trials x q x d -> trials x q`."""
+        """At points, the drawn sample minus the mean, `trials x q x d -> trials x q`."""
 
 
 class GaussianPosterior(PointPosterior):
@@ -218,11 +222,11 @@ class RegressionPosterior(GaussianPosterior):
         kernel: The spatial covariance.
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
-        weights: Weights of the spatial covariances in the posterior mean, `trials x n`: S L⁻ᵀ L⁻¹ S
-            y, each entry times its temporal factor.
+        weights: Weights of the spatial covariances in the posterior mean, `trials x n`: the entries
+            of S L⁻ᵀ L⁻¹ S y, each times the temporal factor of its observation.
         factor: The Cholesky factor L.
-        scale: Factors on the spatial covariances in the posterior variance, `trials x n`: S times
-            the temporal factors.
+        scale: Factors on the spatial covariances in the posterior variance, `trials x n`. The
+            factor of an observation is the product of its entry of S and its temporal factor.
         prior_factor: Factor v on the prior variance, `trials`; None for 1.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
@@ -318,8 +322,8 @@ def point_posterior(
         kernel: The spatial covariance.
         observations: Retained observations, with one batch dimension.
         draw: Random numbers for a sample of the posterior; None for no sample.
-        factor: The Cholesky factor of the observations, if available. If it is given, temporal
-            factors among rows are required only for a sample.
+        factor: The Cholesky factor of the observations, if available. If this factor is given,
+            temporal factors among rows are required only for a sample.
     """
     X, root, decay = observations.choice, observations.precision_root, observations.decay
     if factor is None:
@@ -425,7 +429,7 @@ class PointInference(Inference):
             present: The time of the decision.
             normal: Random numbers for a sample; None for no sample.
             most: Number of rows of a trial that retains all rows. The count of random numbers
-                depends only on this number.
+                depends only on ``most``.
         """
 
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
@@ -449,9 +453,10 @@ class PointRegression(PointInference):
     As long as rows are only added to the log, a round on n observations costs O(n²) for any decay,
     because the factor is only extended; see :class:`GrowingFactor`. A change of old rows of the
     matrix requires a new factor from the first changed row on, which costs O(n³). Old rows of the
-    matrix change in every round if noise grows with age, or if observations are dropped by their
-    relevance or from a window. A reset or new hyperparameters change old rows of the matrix once. A
-    sample of a moving objective also costs O(n³).
+    matrix change in every round in three cases: if noise grows with age, if a rule drops
+    observations by their relevance, and if a sliding window drops the oldest observation. A reset,
+    or new hyperparameters, change old rows of the matrix in a single round. A sample of a moving
+    objective also costs O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:

@@ -1,4 +1,4 @@
-"""The process behind a posterior, its observations, and the interface of inference classes."""
+"""Gaussian processes with rules for forgetting, and the base class of inference classes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Process:
 
     @cached_property
     def returns(self) -> bool:
-        """Whether a rule may set rows aside and so require that the posterior is recomputed."""
+        """Whether a rule may set rows aside; the posterior must then be recomputed."""
         return any(isinstance(rule, ConfirmedTrigger) for rule in self.retention)
 
     @cached_property
@@ -108,9 +108,10 @@ class Process:
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
-    """Temporal factors between rows ``first`` to ``last`` - 1 of a log and its first ``last`` rows.
+    """Temporal factors among the rows of a log, as a matrix: only rows ``first`` to ``last`` - 1.
 
-    The result has the shape `batch_shape x (last - first) x last`.
+    Only the first ``last`` columns of these rows are returned,
+    `batch_shape x (last - first) x last`.
 
     Args:
         decay: The decay of a process.
@@ -139,7 +140,7 @@ class Looks(NamedTuple):
     familiar: int
     """Number of observations from which the search starts."""
     compared: int
-    """Number of observations, or basis functions, with which a point's covariances are computed."""
+    """Number of observations or basis functions whose covariances with a point are computed."""
     matrices: int = SCORING
     """Number of matrices in memory while a score is computed, each with a row per point and
     ``compared`` columns."""
@@ -155,7 +156,7 @@ class Inference(ABC):
     any points.
 
     Args:
-        process: The kernel, its noise and mean, and the rules of forgetting.
+        process: The kernel, the noise variance, the prior mean, and the rules for forgetting.
         samples: Whether every round draws samples; samples change the representation of the
             posterior, but not its values.
     """
@@ -174,19 +175,20 @@ class Inference(ABC):
 
         Args:
             before: The data before the observation.
-            after: The data with the observation and with the posterior of ``before``.
-            change: The rows that ``after`` has dropped.
+            after: The data that include the observation; their posterior is still the posterior of
+                ``before``.
+            change: The change of the retained rows from ``before`` to ``after``.
             consume: Whether the memory of ``before`` may be reused.
 
         Returns:
-            ``after`` with the updated posterior.
+            The data ``after``, now with the updated posterior.
         """
         return after
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         """Drop rows when time passes without an observation; arguments are as for :meth:`observe`.
 
-        The tensors of ``change`` may be read-only.
+        Do not write to the tensors in ``change``: they may be read-only.
         """
         return after
 
@@ -204,7 +206,7 @@ class Inference(ABC):
 
     @abstractmethod
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        """The information gain if the factor by which noise grows is squared, `batch_shape`."""
+        """Information gain if noise grew by the square of its usual factor, `batch_shape`."""
 
     @abstractmethod
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
@@ -218,7 +220,7 @@ class Inference(ABC):
         """
 
     def looks(self, data: Data, horizon: int) -> Looks:
-        """Upper bounds on the sizes of the search of a box, in all rounds up to ``horizon``."""
+        """The largest sizes that the search of a box reaches in the first ``horizon`` rounds."""
         retained = self.process.most_retained(horizon)
         return Looks(retained, retained)
 

@@ -71,8 +71,8 @@ class Descent:
     """A batch of descents: single problems, or groups of problems whose members may be dropped.
 
     Args:
-        function: Computes value and gradient, as for :func:`minimize`; the constructor
-            evaluates it once.
+        function: Computes value and gradient, as for :func:`minimize`; the constructor calls this
+            function once.
         start: Starting points, `n x p`, or `n x k x p` for groups of k; clamped to the bounds. A
             group is evaluated until all its members have ended.
         lower: Lower bounds, broadcastable with ``start``.
@@ -81,12 +81,13 @@ class Descent:
             tolerance, as for :func:`minimize`.
         gradient_tolerance: A problem also ends if its projected gradient does not exceed this
             tolerance, as for :func:`minimize`.
-        futile: Factor on the decrease that the next step of a member promises. A member also ends
-            if its value exceeds the best value of its group by more than this product.
+        futile: A member of a group also ends if its value is far above the best value of the group:
+            by more than ``futile`` times the decrease that the gradient predicts for the member's
+            next step.
 
     Attributes:
         x: The best points, of the shape of ``start``.
-        value: The function at ``x``, `n` or `n x k`.
+        value: Values of the function at ``x``, `n` or `n x k`.
         evaluations: Number of evaluations of the function.
     """
 
@@ -131,7 +132,7 @@ class Descent:
 
         Args:
             evaluations: Largest total number of evaluations.
-            blindly: Whether to skip checks for finished problems on a GPU.
+            blindly: On a GPU, whether to skip the checks that detect finished problems.
         """
         on_cpu, next_look = self.x.device.type == "cpu", _next_look(self.evaluations)
         while self.evaluations < evaluations and len(self._rows):
@@ -151,7 +152,7 @@ class Descent:
         self._write_down()
 
     def go_on_with(self, some: Tensor) -> None:
-        """Retain only the members ``some``, `n x j`, of every group, in this order."""
+        """Retain j members of every group, in the order in which ``some``, `n x j`, lists them."""
         self._write_down()
         self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
         own = some.index_select(0, self._rows)

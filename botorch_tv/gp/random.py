@@ -38,7 +38,7 @@ def mixed(word: Tensor) -> Tensor:
 
 
 def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]:
-    """A start and a step for each trial.
+    """For each trial, the start and the step of its sequence of random words.
 
     Args:
         first: The first 64 bits of the key that the trials share, signed.
@@ -57,7 +57,7 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
 
 
 def words(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
-    """Words from the sequences of some keys, int64.
+    """Random 64-bit words, int64, from sequences given by their starts and steps.
 
     Args:
         start: Starts from :func:`trial_keys`.
@@ -81,8 +81,8 @@ def normals(radius: Tensor, angle: Tensor) -> Tensor:
         angle: Words for the angle, of the shape of ``radius``.
 
     Returns:
-        The variates, float64, `... x 2`. They lie between -8.6 and 8.6; an exact normal variate
-        lies outside this interval with probability 10^-17.
+        The variates, float64, `... x 2`. All variates lie between -8.6 and 8.6; an exact normal
+        variate lies outside this interval with probability 10^-17.
     """
     # A uniform number in (0, 1]: the smallest value is 2^-53, and 1 + 2^-53 rounds to 1.
     length = radius.double().mul_(2.0**-64).add_(0.5 + 2.0**-53)
@@ -136,7 +136,9 @@ class NumberedDraws(Draws, Protocol):
     """A source of random numbers that can skip variates without drawing them."""
 
     def leading_normals(self, count: int, room: int) -> Tensor:
-        """The first ``count`` of the next ``room`` variates, `batch_shape x count`.
+        """Consume ``room`` standard normal variates, and return the first ``count``.
+
+        The returned variates are `batch_shape x count`.
 
         Args:
             count: Number of variates returned.
@@ -145,7 +147,7 @@ class NumberedDraws(Draws, Protocol):
 
 
 def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
-    """The first variates among a fixed number of standard normal variates.
+    """Consume a fixed number of standard normal variates, and return only the first variates.
 
     The number of required variates may differ by 1 between processors. A fixed number of variates
     is consumed, so all later draws are equal on all processors.
@@ -199,9 +201,9 @@ def draws_for(
     """Random numbers for a batch of trials.
 
     Args:
-        generator: A generator for all trials, a list with a generator per trial, a
-            :class:`Draws`, or None for PyTorch's default generator. A generator on another device
-            draws there, and its numbers are copied.
+        generator: A generator for all trials, a list with a generator per trial, a :class:`Draws`,
+            or None for PyTorch's default generator. A generator on another device draws on that
+            device, and the numbers are then copied.
         batch_shape: Shape of the trials.
         like: A tensor of the dtype and device of the numbers; a :class:`Draws` ignores it.
 

@@ -148,7 +148,7 @@ def _together(basis: Basis, rows: int) -> int:
 
 
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
-    """Upper bound of the number of values that :func:`regress_on_arms` holds, except results.
+    """Upper bound of the number of intermediate values in memory in :func:`regress_on_arms`.
 
     The upper bound is a maximum over numbers of observations up to ``rows``, because more
     observations can need less memory: they reduce the number of trials in a block, and regressions
@@ -243,8 +243,8 @@ def whitened(
             by factors, `batch_shape x n`.
 
     Returns:
-        Four results: L; L⁻¹ times the scaled matrix; L⁻¹ S y; and L⁻¹ S 1 if the mean is estimated,
-        else None.
+        Four results: L; L⁻¹ times the matrix that ``scale`` returns; L⁻¹ S y; and L⁻¹ S 1, or None
+        if the prior mean is given.
     """
     root, present = observations.precision_root, observations.present_decay
     columns = [

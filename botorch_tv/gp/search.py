@@ -39,7 +39,7 @@ def raw_points(number: int, dim: int, rounds: int, like: Tensor) -> Tensor:
     Args:
         number: Number of points.
         dim: Number of coordinates.
-        rounds: Number of past rounds, which selects the points.
+        rounds: Number of past rounds; different numbers of rounds give different points.
         like: A tensor of the dtype and device of the result.
     """
     shift = torch.arange(1, dim + 1, dtype=like.dtype, device=like.device).sqrt()
@@ -54,13 +54,13 @@ def spread(number: int, dim: int) -> DeviceCopies:
 
 
 def peaks_of(raw: Tensor, values: Tensor) -> Tensor:
-    """Values of raw points, `trials x M`; -infinity for points with a better neighbour.
+    """Scores of raw points, `trials x M`; -infinity for a point with a better neighbour.
 
     The neighbours of a point are the 2 d + 2 nearest raw points.
 
     Args:
         raw: Points from :func:`raw_points`, `M x d`.
-        values: Values of the raw points, `trials x M`.
+        values: Scores of the raw points, `trials x M`.
     """
     near = nearest(raw, min(2 * raw.shape[-1] + 2, len(raw) - 1))
     if not near.shape[-1]:
@@ -73,8 +73,9 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
 
     The candidates are the nearest neighbours on a torus. On the torus, the raw points of different
     rounds are translations of each other, so all rounds have the same candidates. Points that are
-    close in the cube are also close on the torus. All points are searched if it is uncertain that
-    the candidates contain all neighbours of a point, or if the device is not a CPU.
+    close in the cube are also close on the torus. Instead of the candidates, all points are
+    searched if the candidates may lack a neighbour of a point, if there are few points or more than
+    :data:`MOST_COLUMNS` coordinates, or if the device is not a CPU.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -197,7 +198,7 @@ class Search(ABC):
 
     @abstractmethod
     def check(self, box: Region) -> None:
-        """Raise unless this search fits the box.
+        """Raise an ``InputDataError`` unless this search fits the box.
 
         Args:
             box: The box.
@@ -260,7 +261,7 @@ class Search(ABC):
 
 @dataclass(frozen=True, eq=False)
 class DiscreteSearch(Search):
-    """Restrict the choice to given points; of tied points the first is chosen, as on a grid.
+    """Restrict the choice to given points; if points tie, the first point is chosen, as on a grid.
 
     Args:
         X: The points, `M x d`.

@@ -1,4 +1,4 @@
-"""Containers of tensors: buffers for reuse, one copy per device, growing rows, data of trials.
+"""Containers of tensors: reusable buffers, copies per device, growing sequences and trial data.
 
 A round reads and writes vectors over all arms a dozen times. If every pass allocated new memory,
 the operating system would zero its pages first. On a CPU, zeroing takes several times as long as
@@ -19,7 +19,7 @@ from torch import Size, Tensor
 
 
 class Scratch:
-    """Named buffers, one set per thread; the next :meth:`take` of a name overwrites its buffer.
+    """Named buffers for each thread; a later :meth:`take` with the same name reuses the buffer.
 
     Buffers are never saved or copied: a saved or copied ``Scratch`` is empty.
     """
@@ -66,11 +66,11 @@ class Scratch:
 class DeviceCopies:
     """A tensor that is copied once per dtype and device.
 
-    Constants of a domain, such as its arms, are required in every round. A new copy in every round
+    Constants of a domain, such as the arms, are required in every round. A new copy in every round
     would wait until the GPU has finished its work.
 
     Args:
-        value: The tensor, which must not change afterwards.
+        value: The tensor. Do not modify this tensor later: existing copies would not change.
     """
 
     def __init__(self, value: Tensor) -> None:
@@ -136,8 +136,8 @@ class Rows:
         room: Memory for rows, `batch_shape x capacity x event_shape`.
         length: Number of visible rows.
         batch_dim: Number of dimensions of the batch shape.
-        written: A list with one entry, the number of written rows. All objects that share the
-            memory ``room`` share this list.
+        written: A list with one entry, the number of written rows. All objects with the same memory
+            ``room`` also have the same list ``written``.
     """
 
     __slots__ = ("_batch_dim", "_length", "_room", "_written")
@@ -175,11 +175,11 @@ class Rows:
         return self._length
 
     def tensor(self, first: int = 0) -> Tensor:
-        """All rows from number ``first`` on, `batch_shape x (n - first) x event_shape`: a view."""
+        """A view of the rows from row ``first`` on, `batch_shape x (n - first) x event_shape`."""
         return self._room.narrow(self._batch_dim, first, self._length - first)
 
     def row(self, number: int) -> Tensor:
-        """Row ``number``, `batch_shape x event_shape`: a view."""
+        """A view of the row with index ``number``, `batch_shape x event_shape`."""
         return self._room.select(self._batch_dim, number)
 
     def append(self, row: Tensor) -> Rows:
@@ -221,7 +221,7 @@ class OfTrials:
     """Names of the fields that all trials share; :meth:`select` does not change these fields."""
 
     def select(self, trials: Tensor) -> Self:
-        """The data of some trials.
+        """Select the data of the given trials.
 
         Args:
             trials: Indices of the trials, int64.
@@ -244,7 +244,7 @@ R = TypeVar("R")
 
 
 def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function outside inference mode; gradients are recorded only if its caller does."""
+    """Run a function outside inference mode; it records gradients only if the caller does so."""
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

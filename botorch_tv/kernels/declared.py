@@ -109,8 +109,8 @@ class Declared(Module):  # type: ignore[misc]
     def restart(self) -> None:
         """Set the parameters to their initial values, in their present dtype.
 
-        A restart removes the rounding errors of a module that was created in float32 and moved to
-        float64.
+        If a module was created in float32 and then moved to float64, this method removes the
+        rounding errors of its parameters.
         """
         for name in self._declared:
             self.set_value(name, getattr(self.part, name))
@@ -136,8 +136,8 @@ class Declared(Module):  # type: ignore[misc]
         """The natural value of a parameter, `batch_shape x 1 (x 1)`.
 
         The natural value is -ln(1 - ε) for a parameter that is a fraction lost, such as ε; -ln γ
-        for a fraction retained, such as γ; and the value itself for any other parameter. A natural
-        value is proportional to a power of the unit of time.
+        for a fraction retained, such as γ; and the value itself for any other parameter. The
+        natural value of a parameter is proportional to a power of the unit of time.
 
         Args:
             name: Name of the parameter.
@@ -188,17 +188,18 @@ class Declared(Module):  # type: ignore[misc]
         self._set_over(name, torch.ones_like(self.unit), like(value, self.unit))
 
     def measure(self, unit: Tensor) -> None:
-        """Learn parameters in another unit of time; clip values outside their bounds in this unit.
+        """Change the unit of time in which parameters are learned, and clip values to their bounds.
 
         Args:
             unit: The new unit, in the input's unit of time, positive, `batch_shape`; see
-                ``median_gap``. A module without batch shape takes the median of the units.
+                ``median_gap``. If the module has no batch shape, it uses the median of the given
+                units.
         """
         if self._measurable:
             self._move(self._fitting(unit))
 
     def listen(self, unit: Tensor) -> None:
-        """Replace values without a gradient by the declared ``fast_start``, and change the unit.
+        """Replace values without a gradient by ``fast_start``, and change the unit of time.
 
         A value has no gradient if it makes consecutive observations uncorrelated.
 
@@ -261,9 +262,9 @@ class Declared(Module):  # type: ignore[misc]
         if not bool(good.all()):
             raise OutOfBoundsError(
                 f"{type(self).__name__}: {name} is {checked[~good].flatten()[0].item():g} over "
-                f"{held:g} units of time, its unit of learning. This value is out of bounds of its "
-                f"current constraints, {low.min():g} to {high.min():g}; start within these bounds, "
-                "or give other bounds."
+                f"{held:g} units of time, the unit in which it is learned. This value is out "
+                f"of bounds of its current constraints, {low.min():g} to {high.min():g}; start "
+                "within these bounds, or give other bounds."
             )
         bound_to_it = {
             key: self.value(key).detach()

@@ -1,4 +1,4 @@
-"""Fourier features: random for the product kernel, by quadrature for the squared exponential.
+"""Random Fourier features of the product kernel, and quadrature features of the RBF kernel.
 
 BoTorch's ``gen_kernel_features``, used for pathwise sampling, does not support products. Importing
 this module registers the random features of ``SpatioTemporalKernel`` with BoTorch. The constructor
@@ -102,14 +102,14 @@ def quadrature_fourier_features(
         X: Points, `batch_shape x d`.
         points: Number m̄ of nodes per dimension, at least 1.
         lengthscale: l, positive, in the units of ``X``.
-        dropped: Largest total weight of nodes to omit, in [0, 1); it bounds the additional error of
-            the kernel. In two or more dimensions most weights are tiny, so most nodes can be
-            omitted.
+        dropped: Largest total weight of nodes to omit, in [0, 1); this weight bounds the additional
+            error of the kernel. In two or more dimensions most weights are tiny, so most nodes can
+            be omitted.
 
     Returns:
         The features φ of X, `batch_shape x m`, with m = ``points`` to the power d unless nodes are
         omitted. For X in [0, 1]^d :func:`botorch_tv.theory.quadrature_error` bounds the error of
-        the kernel.
+        the approximated kernel.
 
     Raises:
         ValueError: If an argument is out of range.

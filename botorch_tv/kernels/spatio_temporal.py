@@ -1,9 +1,9 @@
 """Kernels over arms and time: a product of two factors, and a kernel with weights by age.
 
-``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects: they index the
-buffer of ``active_dims`` as if it had batch dimensions, and index factors without a batch shape
-before they expand these factors. Kernels of this package therefore use the methods of
-:class:`BatchedKernel`.
+``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects. First, they treat
+the buffer of ``active_dims`` as if it had batch dimensions. Second, if a factor of a kernel has no
+batch shape, they apply the index to this factor before they expand its batch shape. Kernels of this
+package therefore use the methods of :class:`BatchedKernel`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class BatchedKernel(Kernel):  # type: ignore[misc]
                 kernel must broadcast to it.
 
         Raises:
-            RuntimeError: If the kernel's batch shape does not broadcast.
+            RuntimeError: If the batch shape of the kernel does not broadcast to the given batch
+                shape.
         """
         given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
         target = torch.Size(given)
@@ -171,8 +172,9 @@ class SpatioTemporalKernel(BatchedKernel):
         Args:
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
-            diag: Whether to compute only pairs of the same index.
-            last_dim_is_batch: Must be False, because the columns have different meanings.
+            diag: Whether to compute only the pairs of inputs with the same index.
+            last_dim_is_batch: Must be False, because the columns of the inputs have different
+                meanings.
 
         Raises:
             RuntimeError: If ``last_dim_is_batch`` is True.
@@ -245,7 +247,7 @@ class WeightedKernel(BatchedKernel):
         Args:
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
-            diag: Whether to compute only pairs of the same index.
+            diag: Whether to compute only the pairs of inputs with the same index.
             last_dim_is_batch: Passed to the base kernel. The weights use all columns, so they are
                 the same for each column.
         """

@@ -23,7 +23,8 @@ SMALLEST_SQUARE = 1e-30
 def smoothness_of(kernel: Kernel) -> float | None:
     """ν of a ``MaternKernel``, infinity for an ``RBFKernel``, None for other kernels.
 
-    Subclasses of both kernels count as other kernels, because a subclass may be another function.
+    A subclass of ``MaternKernel`` or ``RBFKernel`` counts as another kernel, because a subclass may
+    compute another function.
     """
     if type(kernel) is RBFKernel:
         return math.inf

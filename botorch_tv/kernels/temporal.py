@@ -20,7 +20,7 @@ from botorch_tv.validation import require, require_number
 
 
 class DecayKernel(Declared, BatchedKernel):
-    """A decay as a kernel over time, with its declared parameters learnable.
+    """A decay as a kernel over time; the declared parameters of the decay can be learned.
 
     A ``TimeVaryingGP`` learns the parameters in a unit of time taken from the data, see
     :meth:`measure`; bounds and priors declared by a decay apply in that unit. If the
@@ -36,9 +36,10 @@ class DecayKernel(Declared, BatchedKernel):
         priors: Priors by parameter name, for values in the input's unit of time; None for no prior.
             Parameters without an entry have their declared priors.
         bounds: Bounds by parameter name, for values in the input's unit of time; parameters without
-            an entry have their declared bounds. If bounds are given here, the input's unit of time
-            is also the unit of learning.
-        unit: Initial unit of time of learning, `batch_shape`, see :meth:`measure`.
+            an entry have their declared bounds. If bounds are given here, all parameters are
+            learned in the input's unit of time.
+        unit: Initial unit of time in which parameters are learned, `batch_shape`, see
+            :meth:`measure`.
         learn: Whether to learn the parameters; otherwise the decay is fixed.
 
     Raises:
@@ -80,7 +81,7 @@ class DecayKernel(Declared, BatchedKernel):
         Args:
             x1: Times, `... x n x d`, d usually 1.
             x2: Times, `... x m x d`.
-            diag: Whether to compute only pairs of the same index.
+            diag: Whether to compute only the pairs of times with the same index.
             last_dim_is_batch: Whether each column is a separate time, `... x d x n x m`.
 
         Raises:
@@ -126,8 +127,9 @@ class MarkovKernel(DecayKernel):
     derivative are finite up to the upper bound of ε. Optimisers with bounds, such as BoTorch's
     fitting, stay within the bounds of ε.
 
-    ``epsilon`` is in the input's unit of time, whatever the unit of learning is. If the input's
-    unit is long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter duration.
+    The attribute ``epsilon`` is in the input's unit of time, even if ε is learned in another unit.
+    If the input's unit is long, ε rounds to 1; :meth:`epsilon_per` returns the rate over a shorter
+    duration.
 
     With ε = 1 the objective is redrawn at every instant: k is 1 at t = t' and 0 elsewhere. Because
     the gradient with respect to ε is 0 at ε = 1, such an ε is fixed and by default has no prior.
@@ -136,8 +138,8 @@ class MarkovKernel(DecayKernel):
         epsilon: Initial rate of change per unit of time, in [0, 1 - 1e-6], or 1.
         batch_shape: Batch shape of the parameter.
         active_dims: Columns of the input to use; None for all.
-        epsilon_prior: Prior of ε in the input's unit of time; None for no prior. By default a
-            ``RatePrior`` of ε in the unit of learning.
+        epsilon_prior: Prior of ε in the input's unit of time; None for no prior. The default is a
+            ``RatePrior`` of ε in the unit of time that :meth:`measure` sets.
         epsilon_constraint: Bounds of ε in the input's unit of time; with given bounds, ε is also
             learned in this unit. None for the bounds [0, 1 - 1e-6], without a transform, in a unit
             taken from the data.
@@ -197,7 +199,8 @@ class MarkovKernel(DecayKernel):
         Args:
             duration: Duration in the input's unit of time, positive, a number or `batch_shape x 1 x
                 1`.
-            value: ε over the duration, in [0, 1), a number or `batch_shape x 1 x 1`.
+            value: Rate of change ε over the given duration, in [0, 1), a number or
+                `batch_shape x 1 x 1`.
 
         Raises:
             OutOfBoundsError: If the value lies outside its bounds.
@@ -220,8 +223,8 @@ class WienerKernel(DecayKernel):
             ``batch_shape``.
         batch_shape: Batch shape of the parameter.
         active_dims: Columns of the input to use; None for all.
-        sigma_w2_prior: Prior of σ_w² in the input's unit of time; None for no prior. By default a
-            ``RatePrior`` of σ_w² in the unit of learning, see :meth:`measure`.
+        sigma_w2_prior: Prior of σ_w² in the input's unit of time; None for no prior. The default is
+            a ``RatePrior`` of σ_w² in the unit of time that :meth:`measure` sets.
         sigma_w2_constraint: Bounds of σ_w² in the input's unit of time; with given bounds, σ_w² is
             also learned in this unit. None for the lower bound 0, without a transform.
 

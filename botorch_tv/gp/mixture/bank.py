@@ -105,7 +105,7 @@ class Bank:
             )
             require(
                 len(set(own)) == len(own) > 0,
-                f"Bank: {name} is {values!r}, but all its numbers must be different; {fix}",
+                f"Bank: {name} is {values!r}, but needs one or more different numbers; {fix}",
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
@@ -163,7 +163,8 @@ class BankPrior:
         variance: Prior variance, which is 1, `M` for arms, scalar for a box.
         context_dim: Number c of context coordinates, which have no bounds and come last.
         tables: A pair for each lengthscale: the features of all arms, `M x (r + 1)`, the last of
-            which is constant; and the prior variance that these features lack, `M`. None on a box.
+            which is constant; and the prior variance that these features do not represent, `M`.
+            None on a box.
 
     Attributes:
         rate: Rate of change ε of each history, `K`.
@@ -226,7 +227,7 @@ class BankPrior:
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:
-        """The prior before learning, which is this prior: a mixture learns only its weights."""
+        """The prior before learning: this prior, because a mixture learns only weights."""
         return self
 
     def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
@@ -249,7 +250,7 @@ class BankPrior:
     def at(
         self, choice: Tensor, context_centre: Tensor, context_spread: Tensor
     ) -> list[tuple[Tensor, Tensor]]:
-        """Features, and the prior variance that they miss, for every lengthscale.
+        """Features for every lengthscale, and the prior variance that they do not represent.
 
         Args:
             choice: Arms, `T x q`, or points, `T x q x (d + c)`.
@@ -257,8 +258,8 @@ class BankPrior:
             context_spread: Standard deviation of the context of the first measurements, `T x c`.
 
         Returns:
-            For each lengthscale: features, `T x q x (r + 1)`, the constant last, and missed
-            variances, `T x q`.
+            Two tensors for each lengthscale: the features, with the constant last,
+            `T x q x (r + 1)`; and the prior variance that these features do not represent, `T x q`.
         """
         if self.tables is not None:
             return [(table[choice], missing[choice]) for table, missing in self.tables]
@@ -271,7 +272,7 @@ class BankPrior:
 
 
 def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
-    """Features with the constant appended, and the prior variance that they miss."""
+    """Features with the constant appended, and the prior variance that they do not represent."""
     missing = (1 - phi.square().sum(-1)).clamp_min(0)
     return torch.nn.functional.pad(phi, (0, 1), value=1.0), missing
 
@@ -329,8 +330,8 @@ def filling(U: Tensor) -> Tensor:
     """Select points, out of `M x d`, that cover the cube, and return their indices.
 
     The first selected point is closest to the middle of the cube. Each further point is far from
-    the points selected before. A face of the cube counts as a selected point at twice the distance
-    of the face.
+    the points selected before. Twice the distance of a point from a face of the cube counts like
+    its distance from a selected point.
     """
     walls = 2 * torch.minimum(U, 1 - U).amin(-1)
     # Points tie on regular grids; coarse distances make the choice independent of rounding errors.
@@ -368,7 +369,7 @@ Measured = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def units_of(measured: Measured, least: int) -> MixtureUnits:
-    """Units from all measurements so far; at least ``least`` are required."""
+    """Units from all measurements so far; fewer than ``least`` measurements do not suffice."""
     y, good, time, context = measured
     number = good.sum(-1)
     share = good.to(y) / number.clamp_min(1).unsqueeze(-1)
@@ -397,19 +398,20 @@ def checks_clock(number: int) -> bool:
 def units_now(
     units: MixtureUnits, settled: bool, measured: Measured, least: int
 ) -> tuple[MixtureUnits, bool, Tensor]:
-    """Units that take the newest measurement into account.
+    """Update the units of y, time and context after the newest measurement.
 
-    Once there are enough measurements, measurements at later times do not change the centres and
+    After enough measurements, further measurements at later times do not change the centres and
     spreads of y and of the context. The clock is later replaced by the median time between all
-    measurements, if clock and median differ much. Without this correction of the clock, a fast
-    start, such as a test run of seconds before hours of measurements, would set so short a unit of
-    time that all positive rates of the bank are too fast.
+    measurements, if clock and median differ much. The correction of the clock matters if the first
+    measurements follow each other much faster than the later measurements, for example in a short
+    test run. Without the correction, the clock would be so short that even the smallest positive
+    rate of the bank is too fast.
 
     Args:
         units: Units before the measurement.
         settled: Whether the units of all trials are final.
         measured: All measurements so far.
-        least: Number of measurements required to set units.
+        least: Number of measurements that are required to set the units of a trial.
 
     Returns:
         Three results: the units (the standardisation of y, time and context); whether the units of
@@ -439,7 +441,7 @@ def units_now(
 
 
 def units_after(measured: Measured, least: int) -> MixtureUnits:
-    """The units of trials that have received the measurements ``measured`` one by one."""
+    """The units of trials whose measurements, ``measured``, are processed one after another."""
 
     def first(rows: int) -> Measured:
         y, good, time, context = measured

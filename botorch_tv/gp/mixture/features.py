@@ -25,11 +25,11 @@ rounding errors."""
 MOST_NODES = 1024
 """Largest number of quadrature nodes of an axis."""
 POINTS = 4096
-"""Number of points of the cube, half of them on its faces, at which missing variance is
-measured."""
+"""Number of points of the cube at which the error of the features is measured; half of the points
+are on faces of the cube."""
 BETWEEN = 0.25
-"""Share of the tolerance that the missing variance may reach at the measured points, because
-slightly more variance is missing between these points."""
+"""Share of the tolerance that the unrepresented variance may reach at the measured points, because
+the unrepresented variance is slightly larger between these points."""
 MANY = 8
 """Largest number of coordinates for which all corners of a cube are used."""
 JITTER = 2.0**-20
@@ -100,10 +100,11 @@ def features(
     """Features of a unit squared exponential kernel on the unit cube.
 
     Among all sets of equally many features, Karhunen-Loève features leave the least variance
-    unexplained on average. The average is over points whose coordinates are spread evenly, except
-    that a quarter of the coordinates lie at the ends. With the default lengthscales of a bank, an
-    error of 0.001 requires at most 200 features in up to two coordinates; errors of 320 features in
-    more coordinates are in benchmarks/results/ablations.md.
+    unexplained on average over points of the cube. The coordinates of these points are spread
+    evenly over [0, 1], except that a quarter of the coordinates are 0 or 1. In one or two
+    coordinates, with the default lengthscales of a bank, at most 200 features suffice for an error
+    of 0.001. For more coordinates, benchmarks/results/ablations.md lists the errors with 320
+    features.
 
     Args:
         lengthscale: Lengthscale ℓ.
@@ -175,13 +176,14 @@ def features_among(
 ) -> Inducing:
     """Features of the squared exponential kernel on a feasible subset of the cube.
 
-    The next inducing point is always the point at which most variance is missing. For coordinates
-    with few values, far fewer points suffice than in a cube.
+    The next inducing point is always the point at which the present features represent the least
+    prior variance. For coordinates with few values, far fewer points suffice than in a cube.
 
     Args:
         U: Feasible points of the unit cube, `n x d`, float64.
         lengthscale: Lengthscale ℓ.
-        tolerance: Largest allowed missing variance at the points ``U``.
+        tolerance: Largest prior variance that the features may fail to represent at any point of
+            ``U``.
         most: Largest number of features.
         like: A tensor of the dtype and device of the features.
     """
@@ -203,7 +205,7 @@ def directions(table: Tensor, tolerance: float) -> Tensor:
 
     Args:
         table: Features of every point, `M x r`.
-        tolerance: Largest allowed missing variance at any point.
+        tolerance: Largest variance that the combinations may fail to represent at any point.
 
     Returns:
         Orthonormal columns in descending order of variance, `r x s`.
@@ -260,7 +262,7 @@ class StackedProducts:
         self._inverse = torch.block_diag(*[part.inverse.T for part in parts])  # type: ignore[no-untyped-call]
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        """Features of points of the unit cube, `* x d -> * x r`, and a function for derivatives."""
+        """Features of points of the unit cube, `* x d -> * x r`, and a ``Pull`` for derivatives."""
         away = self._nodes - U.reshape(-1, U.shape[-1], 1)
         steep = away * self._sharpness
         kernel = profile(away * steep, math.inf)
@@ -291,7 +293,7 @@ class StackedInducing:
         self._parts = parts
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        """Features of points and a function for derivatives, as in :class:`StackedProducts`."""
+        """Features of points, and a ``Pull`` for derivatives, as in :class:`StackedProducts`."""
         covariances = [gaussian(U, part.points, part.lengthscale) for part in self._parts]
 
         def pull(by: Tensor) -> Tensor:
@@ -308,7 +310,7 @@ class StackedInducing:
 
 
 def stacked(parts: Sequence[Features]) -> StackedProducts | StackedInducing:
-    """Features of several lengthscales, concatenated; all must be of the same class."""
+    """Concatenate the features of several lengthscales; all features must have the same class."""
     products = [part for part in parts if isinstance(part, Products)]
     inducing = [part for part in parts if isinstance(part, Inducing)]
     return StackedProducts(products) if products else StackedInducing(inducing)

@@ -77,7 +77,10 @@ class RunningMixture(NamedTuple):
         return self.scale / (self.shape[..., None, None] - 1)
 
     def member_weights(self, prior: BankPrior) -> Tensor:
-        """Weights per lengthscale and combination of other parameters, `batch_shape x L x C`."""
+        """The weight of every member, `batch_shape x L x C`.
+
+        The last dimension has an entry for each combination of rate, hazard and noise ratio.
+        """
         share = self.weights
         total = share.new_zeros(*share.shape[:-1], int(prior.member.max()) + 1)
         return total.index_add(-1, prior.member, share)
@@ -89,8 +92,8 @@ class RunningMixture(NamedTuple):
     def newest_jump(self) -> tuple[Tensor, Tensor]:
         """Most probable time of the newest jump, and the probability of this time.
 
-        A jump is dated by the first measurement after the jump. The time is -infinity for no jump.
-        Both results are `batch_shape`.
+        The time of a jump is the time of the first measurement after the jump. If no jump is the
+        most probable case, the returned time is -infinity. Both results are `batch_shape`.
         """
         since, share = self.since.flatten(-2), self.weights.flatten(-2)
         chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
@@ -154,10 +157,13 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """How the objective changes over time gaps, `T`, each at least 0, in units of the clock.
+    """For each trial and member, the attenuation and the jump probability over a time gap.
+
+    The time gaps, `T`, are in units of the clock, and at least 0.
 
     Returns:
-        The attenuation a and the probability H of a jump for every member, `T x K` each.
+        Two tensors, `T x K` each: for every member, the attenuation a, and the probability H of a
+        jump.
     """
     elapsed = gap.to(prior.rate).unsqueeze(-1)
     attenuation = torch.exp(0.5 * elapsed * torch.log1p(-prior.rate))
@@ -165,7 +171,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """The posterior of T trials after a reset of the trials ``where``; units do not change."""
+    """Reset the trials that the mask ``where``, `T`, selects; their units do not change."""
     fresh = mixture_prior(prior, where.shape)._replace(units=running.units)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
@@ -199,7 +205,7 @@ def observed(
     *,
     consume: bool = False,
 ) -> tuple[RunningMixture, Tensor]:
-    """The members after a gap in time and an observation.
+    """The posterior of all members after time has passed and an observation was made.
 
     Every history continues without a jump. With probability r the observation is an outlier, which
     contains no information. A single Gaussian with the mean and covariance over both cases, outlier
@@ -212,19 +218,21 @@ def observed(
     Args:
         prior: The prior of the members.
         running: The posterior before the observation.
-        passage: Attenuation a and probability H of a jump since the last observation, `T x K` each.
-        features: Per lengthscale the features of the point, the constant last, `T x 1 x (r + 1)`,
-            and the prior variance that they miss, `T x 1`.
+        passage: Two tensors for the time since the last observation, `T x K` each: the attenuation
+            a, and the probability H of a jump.
+        features: Two tensors per lengthscale: the features of the point, with the constant last,
+            `T x 1 x (r + 1)`; and the prior variance that these features do not represent, `T x 1`.
         y: The observation in standardised units, `T`.
         noise: Noise variance in units of s²: ρ times the noise ratio of this observation, `T x K`.
         time: Time of the observation, `T`, float64.
         good: Which trials learn from the observation, `T`, bool.
-        log_wrong: Logarithm of the odds of an outlier times the density of y as an outlier, `T`.
+        log_wrong: Logarithm of a product, `T`: the prior odds of an outlier, times the density of y
+            if y is an outlier.
         consume: Whether the covariances of ``running`` may be overwritten.
 
     Returns:
-        Two results: the members; and the information gain of the observation, ½ (1 - r) ln(S /
-        noise) in nats, where S is the predictive variance, `T x L x K`.
+        Two results: the posterior of all members; and the information gain of the observation, ½ (1
+        - r) ln(S / noise) in nats, where S is the predictive variance, `T x L x K`.
     """
     learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
     H = torch.where(learns, passage[1], 0.0)
@@ -420,7 +428,7 @@ def advanced(
 
     Args:
         prior: The prior of the candidate processes.
-        running: The posterior before the measurement; its units are set.
+        running: The posterior before the measurement, with its units already set.
         choice: Arms, `T`, int64, or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
         time: Times, not before the previous measurement, `T`, float64.

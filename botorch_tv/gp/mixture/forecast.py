@@ -10,14 +10,15 @@ where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are 
 function and on its square. All results are differentiable with respect to points and times.
 
 At points with a common time, a sample is drawn in two steps: a member of the mixture, then a
-function from the posterior of this member. With independent normal variates u, the θ of a member at
-a time and its constant m are
+function from the posterior of this member. Let u be independent standard normal variates. A sample
+of the constant m of a member, and of its weights θ at one time, is
 
     m = z_m + s √P_mm u_0,
     θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),
 
-with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². Samples drawn in this way have the mean and
-covariance of the forecast and are smooth in X and time. The scale s² is replaced by its mean.
+with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². Samples from these formulas have the mean and
+covariance of the forecast, and are smooth in X and time. In the formulas, the scale s² is replaced
+by its mean.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ make the covariance singular up to rounding."""
 
 Places = tuple[list[tuple[Tensor, Tensor]], Tensor]
 """N sets of q points of T trials: per lengthscale the features without the constant,
-`T x N x q x r`, and the prior variance that they miss, `T x N x q`; and the time since the newest
-measurement in units of the clock, at least 0, `T x N x q`."""
+`T x N x q x r`, and the prior variance that these features do not represent, `T x N x q`; and the
+time since the newest measurement in units of the clock, at least 0, `T x N x q`."""
 
 
 class Forecast:
@@ -51,12 +52,17 @@ class Forecast:
     Attributes:
         weight: Weights of the members, `T x L x K`.
         scale: Mean scale E s² of the members, `T x L x K`.
-        totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
-        worth: Σ w s² over the members of a pair, `T x L x P`.
+        totals: For each lengthscale and each pair of rate and hazard, the sum of w s² P over the
+            members with this pair, where w is the weight of a member; per lengthscale
+            `T x P x (r + 1) x (r + 1)`.
+        worth: For each lengthscale and each pair of rate and hazard, the sum of w s² over the
+            members with this pair, `T x L x P`.
         pair: For each member, the index of its pair (rate, hazard), `K`, int64.
-        first: -ln c(1) for each pair of rate and hazard, `P`.
-        second: -ln b(1) for each pair, `P`.
-        jumps: -ln(1 - h) for each pair, `P`.
+        first: For each pair of rate and hazard, -ln c(1), `P`, where c(τ) is the expected factor on
+            a function after the time τ.
+        second: For each pair of rate and hazard, -ln b(1), `P`, where b(τ) is the expected factor
+            on the square of a function after the time τ.
+        jumps: For each pair of rate and hazard h, -ln(1 - h), `P`.
         normals: Number of normal variates of a sample.
     """
 
@@ -79,7 +85,7 @@ class Forecast:
         self._roots: dict[tuple[int, int, int], Tensor] = {}
 
     def places(self, X: Tensor, time: Tensor) -> Places:
-        """Convert points and times to the argument ``at`` of the other methods.
+        """Convert points and times to ``Places``, which the other methods take as ``at``.
 
         Args:
             X: Points, `T x N x q x (d + c)`.
@@ -179,7 +185,10 @@ class Forecast:
         return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
-        """Values of M sampled functions, and variances that features miss, `T x N x q x M`.
+        """Values of M sampled functions, and variances of noise to add, `T x N x q x M` each.
+
+        The noise represents the prior variance that the features do not represent and, if ``noise``
+        is True, the noise of a new observation.
 
         Args:
             normal: Standard normal variates, `T x N' x M x normals`; N' is N, or 1 if all sets

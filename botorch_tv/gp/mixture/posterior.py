@@ -3,7 +3,7 @@
 Members with the same lengthscale share their features, so one mean and one covariance represent
 their mixture, and the cost of a point does not depend on the number of members. Lengthscale l has
 features φ_l, weight w_l, mean m_l and covariance C_l (with the constant). The features capture a
-part ‖φ_l‖² of the prior variance, which is 1; the rest is multiplied by s_l². Then
+part ‖φ_l‖² of the prior variance, which is 1; the remaining part is multiplied by s_l². Then
 
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
@@ -58,14 +58,14 @@ class Moments(NamedTuple):
     covariance: tuple[Tensor, ...]
     """Covariance per lengthscale, `T x (r + 1) x (r + 1)`."""
     residual: Tensor
-    """Factor s² on the prior variance that the features miss, `T x L`."""
+    """Factor s² on the prior variance that the features do not represent, `T x L`."""
 
     def at(self, features: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         """Mean and variance of the mixture, `T x q`.
 
         Args:
-            features: Per lengthscale the features, `T x q x (r + 1)` or `q x (r + 1)`, and the
-                variance that they miss, `T x q` or `q`.
+            features: Two tensors per lengthscale: the features, `T x q x (r + 1)` or `q x (r + 1)`;
+                and the prior variance that these features do not represent, `T x q` or `q`.
         """
         means, variances = [], []
         every = zip(features, self.mean, self.covariance, self.residual.unbind(-1))
@@ -184,15 +184,18 @@ class StackedMoments:
 def drawn(
     running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
 ) -> tuple[Tensor, ...]:
-    """A sample per trial: a random member, then a random function of this member at its mean scale.
+    """A sample per trial: first a member is drawn, then a function of this member.
 
-    Whether a jump has occurred since the newest observation is not drawn at random. As in
-    predictions, the function has the mean and covariance of the mixture of both cases: a jump and
-    no jump.
+    The scale s² of the drawn member is replaced by its mean.
+
+    A draw does not decide whether a jump has occurred since the newest observation. As in
+    predictions, the drawn function has the mean and covariance of the mixture of two cases: a jump,
+    and no jump.
 
     Args:
         running: The posterior of T trials after the newest observation.
-        passage: Attenuation and probability of a jump since the newest observation, `T x K` each.
+        passage: Two tensors for the time since the newest observation, `T x K` each: the
+            attenuation, and the probability that a jump has occurred.
         normal: Standard normal variates, `T x (1 + r + 1)`.
 
     Returns:
@@ -292,9 +295,9 @@ class MixtureInference(Inference):
         samples: Whether every round draws samples, as for :class:`Inference`.
         starts: Number of measurements that set the units.
         choosing: Whether moments are used for choices, not for predictions. Moments for choices
-            assume no jump since the newest measurement. In more than three coordinates, where
-            features miss much variance, moments for choices also ignore the missing variance,
-            because no measurement reduces it.
+            assume no jump since the newest measurement. In more than three coordinates, the
+            features do not represent a large part of the prior variance. Moments for choices then
+            also ignore this part, because no measurement reduces it.
     """
 
     def __init__(
@@ -453,7 +456,8 @@ class PointMixture(MixtureInference):
     ) -> MixturePosterior:
         """The posterior at present in standardised units, with trials flattened to one dimension.
 
-        The moments for predictions always include jumps and the variance that features miss.
+        The moments for predictions always include possible jumps, and the prior variance that the
+        features do not represent.
 
         Args:
             data: The observations.
