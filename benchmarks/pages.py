@@ -96,9 +96,9 @@ def peers() -> str:
     ahead, level = (sum(word.startswith(start) for word in words) for start in ("ahead", "level"))
     played = ", ".join(f"{name} {sum(name in row for row in worlds.values())}" for name in DRIFT)
     return _paragraph(
-        f"Of [{len(words)} worlds](benchmarks/PEERS.md), by two standard errors, the default loop "
-        f"is ahead of all other optimisers on {ahead}, level with some on {level} and behind on "
-        f"{len(words) - ahead - level}. Packages that model time played few of these worlds: "
+        f"On {ahead} of [{len(words)} worlds](benchmarks/PEERS.md), the default loop is ahead of all "
+        f"other optimisers by two standard errors or more; on {level} it is level with some, on "
+        f"{len(words) - ahead - level} behind. Packages that model time played few of these worlds: "
         f"{played}."
     )
 
