@@ -96,10 +96,10 @@ def peers() -> str:
     ahead, level = (sum(word.startswith(start) for word in words) for start in ("ahead", "level"))
     played = ", ".join(f"{name} {sum(name in row for row in worlds.values())}" for name in DRIFT)
     return _paragraph(
-        f"On {ahead} of [{len(words)} worlds](benchmarks/PEERS.md), the default loop is ahead of all "
-        f"other optimisers by two standard errors or more; on {level} it is level with some, on "
-        f"{len(words) - ahead - level} behind. Packages that model time played few of these worlds: "
-        f"{played}."
+        f"On {ahead} of [{len(words)} worlds](benchmarks/PEERS.md), the default loop is ahead of "
+        f"all other optimisers by two standard errors or more; on {level} it is level with some, "
+        f"on {len(words) - ahead - level} behind. Packages that model time played few of these "
+        f"worlds: {played}."
     )
 
 
