@@ -164,13 +164,13 @@ def run(names: list[str], files: list[str], fault: Row | None = None) -> Row:
 def concerned(fault: Row, tests: list[Row]) -> list[str]:
     """Tests that execute a fault's line, near and quick tests first, as far as time allows.
 
-    If there is none, the line runs at import, and all tests that enter its file are concerned.
+    If at most one does, the line may run at import: all tests that enter its file are concerned.
     """
     lines, path = {*range(fault["lines"][0], fault["lines"][1] + 1)}, fault["path"]
     inside = [test for test in tests if path in test["lines"]]
     on_line = [test for test in inside if not lines.isdisjoint(test["lines"][path])]
     folder = f"tests/{path.split('/')[1]}/"
-    near = on_line or inside
+    near = on_line if len(on_line) > 1 else inside
     near.sort(key=lambda test: (not test["name"].startswith(folder), test["seconds"]))
     total = accumulate(test["seconds"] for test in near)
     return [test["name"] for test, spent in zip(near, total) if spent <= LIMIT]
