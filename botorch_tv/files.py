@@ -172,7 +172,7 @@ def alone(path: Path) -> Iterator[None]:
         path: The file, which need not exist.
 
     Raises:
-        OSError: If the system has no locks, or the folder does not exist.
+        OSError: If the system has no locks, or if the folder does not exist.
     """
     try:
         import fcntl

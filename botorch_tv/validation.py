@@ -66,7 +66,7 @@ def require_number(name: str, value: object, within: str, fix: str) -> float:
         The number as a Python int or float.
 
     Raises:
-        ValueError: If the value is NaN, lies outside the interval, or is not a plain number.
+        ValueError: If the value is not a plain number in the interval.
     """
     limit = f"but it must {INTERVALS.get(within, f'lie in {within}')}; {fix}"
     if not _is_number(value, numbers.Real):

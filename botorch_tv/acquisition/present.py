@@ -124,9 +124,9 @@ class Placement:
                 ``time_dim``.
 
         Raises:
-            InputDataError: If ``now`` lies before an observation, or the model's noise is aged to
-                another time.
-            ValueError: If an argument is None and the model has no value for it, or ``time_dim``
+            InputDataError: If ``now`` lies before an observation, or if the model's noise is aged
+                to another time.
+            ValueError: If an argument is None and the model has no value for it, or if ``time_dim``
                 differs from the model's ``time_dim``.
         """
         parts = list(model.models) if isinstance(model, ModelList) else [model]
@@ -209,7 +209,7 @@ def at_present(
             selects the tasks.
 
     Raises:
-        InputDataError: If ``now`` lies before an observation, or the model's noise is aged to
+        InputDataError: If ``now`` lies before an observation, or if the model's noise is aged to
             another time.
         UnsupportedError: If ``acq_function`` has no model, or is a one-shot acquisition function
             other than ``qKnowledgeGradient``.
@@ -509,7 +509,7 @@ def upper_confidence_bound(
 
     Raises:
         InputDataError: See :func:`botorch_tv.acquisition.present.at_present`.
-        ValueError: If ``t`` is below 1, or the width has no value in round ``t``.
+        ValueError: If ``t`` is below 1, or if the width has no value in round ``t``.
 
     Example:
         >>> ucb = upper_confidence_bound(model, Logarithmic(c1=0.4, c2=4.0), t=len(train_Y) + 1)

@@ -60,7 +60,7 @@ class TrialSpace(Space):
         time_parameter: Name of the time parameter.
 
     Raises:
-        UnsupportedError: If there are constraints among parameters, or a parameter is of an
+        UnsupportedError: If there are constraints among parameters, or if a parameter is of an
             unsupported kind.
     """
 
@@ -229,7 +229,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             data: All observations.
 
         Raises:
-            UserInputError: If the time parameter is missing or invalid, or there is no objective.
+            UserInputError: If the time parameter is missing or invalid, or if there is no
+                objective.
             UnsupportedError: If parameters, objective or constraints are not supported.
         """
         check_search_space(experiment.search_space, self.time_parameter)

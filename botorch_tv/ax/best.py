@@ -53,7 +53,7 @@ def best_now(
             and to succeed with probability above one half.
         KeyError: If no trial has measured the outcome of a constraint.
         ValueError: If the time is not a finite number.
-        UnsupportedError: If there are several objectives, or a constraint is relative.
+        UnsupportedError: If there are several objectives, or if a constraint is relative.
     """
     part, name = _timed(client)
     node = part if isinstance(part, AdaptiveNode) else None

@@ -74,8 +74,8 @@ def time_varying_generation_strategy(
         A strategy for ``client.set_generation_strategy``.
 
     Raises:
-        ValueError: If ``time_parameter`` is empty, ``initialization_trials`` is below 1, or the
-            model does not support ``forgetting``.
+        ValueError: If ``time_parameter`` is empty, if ``initialization_trials`` is below 1, or if
+            the model does not support ``forgetting``.
 
     Example:
         >>> client.set_generation_strategy(

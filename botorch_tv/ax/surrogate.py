@@ -48,8 +48,8 @@ class Clock(Transform):  # type: ignore[misc]
         config: A dict with the name of the time parameter under the key ``"time_parameter"``.
 
     Raises:
-        UserInputError: If the time parameter is missing, not a range of floats on a linear scale,
-            or the only tunable parameter.
+        UserInputError: If the time parameter is missing, if it is not a range of floats on a linear
+            scale, or if it is the only tunable parameter.
     """
 
     no_op_for_experiment_data = True
@@ -96,8 +96,8 @@ def check_search_space(search_space: SearchSpace, time_parameter: str) -> None:
     """Check that ``time_parameter`` is a linear range and that there are other parameters.
 
     Raises:
-        UserInputError: If ``time_parameter`` is not a linear range of floats, or no other parameter
-            is tunable.
+        UserInputError: If ``time_parameter`` is not a linear range of floats, or if no other
+            parameter is tunable.
     """
     parameter = search_space.parameters.get(time_parameter)
     if (

@@ -92,7 +92,7 @@ def _without(panel: Panel, text: str) -> Panel:
     """Remove arms from a panel; the text is the name of an arm, or names separated by commas.
 
     Raises:
-        ValueError: If the panel has no arm of a given name, or no arm remains.
+        ValueError: If the panel has no arm of a given name, or if no arm remains.
     """
     # The name of an arm may contain a comma, such as "0,1", so the whole text is tried first.
     names = [text] if text in panel.arms else [name.strip() for name in text.split(",")]

@@ -120,7 +120,7 @@ class ConfirmedTrigger(EventTrigger):
         confirm: Number of contradictions that must follow the first contradiction, at least 1.
 
     Raises:
-        ValueError: If ``delta`` lies outside (0, 1), or ``confirm`` is not a positive integer.
+        ValueError: If ``delta`` lies outside (0, 1), or if ``confirm`` is not a positive integer.
     """
 
     confirm: int = 1
@@ -206,7 +206,7 @@ class GLRTrigger(Retention):
             grow with ``longest``.
 
     Raises:
-        ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.
+        ValueError: If ``delta`` lies outside (0, 1), or if ``longest`` is below 1.
     """
 
     delta: float = 0.1

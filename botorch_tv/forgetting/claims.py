@@ -110,8 +110,8 @@ def require_inflating(inflation: Inflation) -> None:
         inflation: The inflation.
 
     Raises:
-        ValueError: If ``log_factor`` does not compute elementwise, returns NaN or minus infinity,
-            or is not 0 at lag 0.
+        ValueError: If ``log_factor`` does not compute elementwise, if it returns NaN or minus
+            infinity, or if it is not 0 at lag 0.
     """
     lags = [0.0, *SPANS[:ORDINARY]]
     lag = torch.tensor([lags], dtype=torch.float64, device="cpu")

@@ -76,10 +76,10 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
         kernel: The kernel of the strategy.
 
     Raises:
-        InputDataError: In three cases. First, the kernel is a matrix, has a batch shape or cannot
-            be evaluated. Second, the covariance matrix of the points is not finite, symmetric and
-            positive semi-definite, or has no positive variance. Third, the values of the kernel for
-            a batch of trials, or with ``diag=True``, differ from this covariance matrix.
+        InputDataError: If the kernel is a matrix, has a batch shape or cannot be evaluated. If the
+            covariance matrix of the points is not finite, symmetric and positive semi-definite, or
+            has no positive variance. If the values of the kernel for a batch of trials, or with
+            ``diag=True``, differ from this covariance matrix.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(

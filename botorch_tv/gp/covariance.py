@@ -232,7 +232,7 @@ def require_spectrum(eigenvalues: Tensor) -> None:
         eigenvalues: The eigenvalues, `M`.
 
     Raises:
-        InputDataError: If no eigenvalue is positive, or the lowest is below -1e-8 times the
+        InputDataError: If no eigenvalue is positive, or if the lowest is below -1e-8 times the
             largest.
     """
     lowest, largest = float(eigenvalues.min()), float(eigenvalues.max())

@@ -208,8 +208,8 @@ def draws_for(
         like: A tensor of the dtype and device of the numbers; a :class:`Draws` ignores it.
 
     Raises:
-        InputDataError: If ``generator`` is of another type, or a list whose length is not the
-            number of trials.
+        InputDataError: If ``generator`` is of another type, or if it is a list whose length is not
+            the number of trials.
     """
     if generator is None or isinstance(generator, torch.Generator):
         return _Drawn([generator], batch_shape, like)

@@ -251,7 +251,7 @@ def learn(
             ranges. By default, the domain is the unit cube.
 
     Raises:
-        InputDataError: If the class of the kernel is not supported, or the kernel has a batch
+        InputDataError: If the class of the kernel is not supported, or if the kernel has a batch
             shape.
         ValueError: If an initial value lies outside the bounds of ``refit``, or if the decay is not
             a function of its declared parameters.

@@ -91,7 +91,7 @@ class Refit:
         evaluations: Largest number of evaluations of the posterior density per fit.
 
     Raises:
-        ValueError: If a number is out of range, or all hyperparameters are fixed.
+        ValueError: If a number is out of range, or if all hyperparameters are fixed.
     """
 
     every: int = 5
@@ -127,7 +127,7 @@ class Refit:
             decay: The decay.
 
         Raises:
-            ValueError: If the decay declares no parameters, or ``Refit.decay`` lists a parameter
+            ValueError: If the decay declares no parameters, or if ``Refit.decay`` lists a parameter
                 that the given decay does not declare.
         """
         own = self.decay or {}

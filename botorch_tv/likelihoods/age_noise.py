@@ -403,7 +403,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
 
     Raises:
-        ValueError: If ``inflation`` is of another type, or depends on age but declares no
+        ValueError: If ``inflation`` is of another type, or if it depends on age but declares no
             parameters.
 
     Example:

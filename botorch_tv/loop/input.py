@@ -217,8 +217,8 @@ def context_row(state: State, context: Numbers | None) -> Tensor | None:
     """The context of a round, `c`; None if the domain has none.
 
     Raises:
-        InputDataError: If the context is missing, has the wrong size, or is given for a domain
-            without a context.
+        InputDataError: If the context is missing, if it has the wrong size, or if it is given for a
+            domain without a context.
     """
     c = state.domain.columns - state.domain.dim
     if context is None and c == 0:
@@ -272,8 +272,8 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
         points: Number of points of the consultation.
 
     Raises:
-        InputDataError: If the number of values differs from the number of points, or an answer is
-            not finite.
+        InputDataError: If the number of values differs from the number of points, or if an answer
+            is not finite.
     """
     good = [ok is not False] * points
     if ok is not None and not isinstance(ok, bool):

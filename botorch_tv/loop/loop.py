@@ -140,8 +140,8 @@ class Loop:
     in the domain. A point that is more likely to fail than to succeed is not recommended.
 
     **Late answers.** If the time of an answer is earlier than the time of the newest answer, the
-    loop inserts the answer at its time, and replays all answers with later times. The replay is
-    fast if fewer than 2 x ``pending`` answers have later times.
+    loop inserts the answer at its time, and replays all answers with later times. A replay of
+    fewer than 2 x ``pending`` answers is fast.
 
     **Triggers.** An event trigger compares an answer with the prediction that was made for the
     suggestion. A measurement that was not suggested is compared with a prediction made at its
@@ -1065,7 +1065,7 @@ class Loop:
         """The open suggestion with a given number; with None, the only open suggestion.
 
         Raises:
-            InputDataError: If the suggestion is not open, or None is given and not exactly 1
+            InputDataError: If the suggestion is not open, or if None is given and not exactly 1
                 suggestion is open.
         """
         number = getattr(suggestion, "number", suggestion)

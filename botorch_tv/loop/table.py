@@ -88,7 +88,7 @@ class NumberedConsultation:
     Attributes:
         number: The number to pass to ``absorb``, counted from 1.
         X: The points, `Q x d`; points of the unit cube if parameters are named.
-        time: The time of the newest measurement, at which the points are to be measured.
+        time: Time for which values are asked: the time of the newest measurement.
         points: The points as lists of numbers, or as dicts of named parameters in the parameters'
             units.
         row: The row of the consultation in the log.

@@ -459,8 +459,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
         Raises:
             InputDataError: If a new observation is earlier than the newest observation of the
-                model, or shapes do not match.
-            UnsupportedError: If ``noise`` is given, or the trials need too much memory.
+                model, or if shapes do not match.
+            UnsupportedError: If ``noise`` is given, or if the trials need too much memory.
         """
         if noise is not None:
             raise UnsupportedError(
@@ -507,7 +507,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         Raises:
             InputDataError: If a point lies before the newest observation, or outside the bounds by
                 more than a quarter of the range.
-            UnsupportedError: If ``observation_noise`` is given, or the fantasies need too much
+            UnsupportedError: If ``observation_noise`` is given, or if the fantasies need too much
                 memory.
         """
         Y = sampler(self.posterior(X, observation_noise=True))

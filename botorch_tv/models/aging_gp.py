@@ -67,7 +67,7 @@ class AgingGP(GrowingGP):
                 follow the newest observation.
 
         Raises:
-            InputDataError: If an observation is later than ``now``, or ``now`` is not finite.
+            InputDataError: If an observation is later than ``now``, or if ``now`` is not finite.
         """
         if now is not None:
             now = like(now, self.train_targets)

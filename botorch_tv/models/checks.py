@@ -84,8 +84,8 @@ def check_data(
         time_dim: Index of the time column; None to omit the check of the resolution of times.
 
     Raises:
-        BotorchTensorDimensionError: If ``X`` has fewer than two dimensions, or its last dimension
-            is not ``columns``.
+        BotorchTensorDimensionError: If ``X`` has fewer than two dimensions, or if its last
+            dimension is not ``columns``.
         InputDataError: If dtypes differ, if a time is not finite, or if a value is NaN or so large
             that sums of squares may overflow.
     """
@@ -166,7 +166,7 @@ def check_now(now: Tensor, newest: Tensor) -> None:
         newest: Time of the newest observation, `batch_shape`; minus infinity without data.
 
     Raises:
-        InputDataError: If ``now`` is not finite, or an observation is later than ``now``.
+        InputDataError: If ``now`` is not finite, or if an observation is later than ``now``.
     """
     now, newest = torch.broadcast_tensors(now, newest)  # type: ignore[no-untyped-call]
     require_trials(now.isfinite(), now, "is given as now", "the present time must be finite.")

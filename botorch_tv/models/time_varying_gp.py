@@ -103,8 +103,8 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
     """Split the argument ``forgetting`` into a decay of covariance and an inflation of noise.
 
     Raises:
-        ValueError: If there are two decays or two inflations, or an entry is neither a decay nor an
-            inflation.
+        ValueError: If there are two decays or two inflations, or if an entry is neither a decay nor
+            an inflation.
     """
     parts = forgetting if isinstance(forgetting, Sequence) else (forgetting or Static(),)
     parts = [part for part in parts if not is_static(part)]

@@ -210,7 +210,7 @@ class DriftSampler(BaseSampler):
             search_space: A mapping from parameter names to distributions.
 
         Raises:
-            ValueError: If the study has several objectives, or the trial has no time.
+            ValueError: If the study has several objectives, or if the trial has no time.
         """
         self._raise_error_if_multi_objective(study)
         space = StudySpace(search_space)

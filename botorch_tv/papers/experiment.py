@@ -203,8 +203,8 @@ class Experiment:
                 ``seed``, ``device``, ``dtype``, ``chunk`` and ``progress``.
 
         Raises:
-            ValueError: If ``noise`` is given although cases differ in noise variance, or although a
-                case uses a record.
+            ValueError: If ``noise`` is given, although cases differ in noise variance or a case
+                uses a record.
             FileNotFoundError: If ``data`` lacks a record.
         """
         self.check_noise(noise)
@@ -281,7 +281,7 @@ class Experiment:
             noise: The user's variance; None for the default of the experiment.
 
         Raises:
-            ValueError: If cases differ in noise variance, or a case uses a record.
+            ValueError: If cases differ in noise variance, or if a case uses a record.
         """
         if noise is None:
             return

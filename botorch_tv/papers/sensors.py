@@ -4,8 +4,8 @@ The kernel is the covariance of the training rows. Regret is the highest reading
 of the chosen sensor. For [B16], regret is in the unit of the readings. For [ET], regret is in
 standard deviations of the training rows. Each trial has a different first sensor, which is the same
 for all strategies. Standard errors of a single case therefore reflect only the choice of the first
-sensor. On temperatures, strategies are compared over several windows of days; the standard error
-then comes from the spread of the windows.
+sensor. The temperature records give several windows of days; the standard
+error is then computed between windows.
 
 [B16] has 46 sensors and three days for training. The grid of the reanalysis has many more cells,
 but the covariance is poorly determined if there are more cells than independent rows. Therefore 46

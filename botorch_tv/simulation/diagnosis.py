@@ -65,7 +65,7 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         strategy explores without a band, as GP-EI does, √beta comes from the strategy's ``width``.
 
     Raises:
-        ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
+        ValueError: If the study was not diagnosed, or if a level lies outside (0, 1).
     """
     require_recorded(data, *NEEDED)
     chosen = LEVELS if levels is None else tuple(levels)
@@ -115,8 +115,8 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
         middle of each block of rounds; the last block may be shorter.
 
     Raises:
-        ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block is
-            below 1.
+        ValueError: If the study was not diagnosed, if the level lies outside (0, 1), or if the
+            block is below 1.
     """
     require_recorded(data, *NEEDED)
     block = require_integer("calibration_by_round: block", block, 1, "it is a number of rounds.")

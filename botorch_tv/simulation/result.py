@@ -56,8 +56,8 @@ class StudyResult(StudyRecord):
                 this result.
 
         Raises:
-            ValueError: If the trials differ (the message names the difference), or two strategies
-                have the same label.
+            ValueError: If the trials differ (the message names the difference), or if two
+                strategies have the same label.
         """
         data = self.data
         for other in others:
@@ -97,7 +97,7 @@ class StudyResult(StudyRecord):
             ax: Axes for the upper panel of the plot.
 
         Raises:
-            ValueError: If the study was not diagnosed, or ``strategy`` is not a strategy with a
+            ValueError: If the study was not diagnosed, or if ``strategy`` is not a strategy with a
                 trigger.
             KeyError: If the study has no trial with this number.
         """
@@ -151,7 +151,7 @@ class StudyResult(StudyRecord):
             ax: Axes for the weights of the rates of change.
 
         Raises:
-            ValueError: If weights were not recorded, or ``strategy`` has no recorded weights.
+            ValueError: If weights were not recorded, or if ``strategy`` has no recorded weights.
             KeyError: If the study has no trial with this number.
         """
         from botorch_tv.simulation.plots import plot_weights
@@ -182,7 +182,7 @@ class StudyResult(StudyRecord):
                 map on ``ax`` shows the best strategy.
 
         Raises:
-            ValueError: If the study did not record prediction errors, or its arms have more than
+            ValueError: If the study did not record prediction errors, or if its arms have more than
                 two coordinates.
         """
         from botorch_tv.simulation.plots import plot_prediction_error
@@ -247,8 +247,8 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     """Merge two results of the same trials with different strategies.
 
     Raises:
-        ValueError: If trials or worlds differ, or a label is in both results; the message names the
-            difference.
+        ValueError: If trials or worlds differ, or if a label is in both results; the message names
+            the difference.
     """
     unlike = differences(_identity(second), _identity(first))
     variables = sorted({str(name) for name in set(first.variables) ^ set(second.variables)})

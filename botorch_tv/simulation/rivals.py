@@ -28,7 +28,7 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
         lengthscale: Lengthscale in units of the domain, positive.
 
     Raises:
-        ValueError: If the name is unknown, or the lengthscale is not positive and finite.
+        ValueError: If the name is unknown, or if the lengthscale is not positive and finite.
     """
     require(name in KERNELS, f"kernel is {name!r}; give {', '.join(KERNELS)}.")
     lengthscale = require_number("lengthscale", lengthscale, "(0, inf)", "0.2 is usual.")

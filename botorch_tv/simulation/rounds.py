@@ -356,7 +356,7 @@ def play_block(
         The recorded variables of every strategy, by its label; None if ``stop`` was set.
 
     Raises:
-        ValueError: If the world ends before the horizon, or a regret is negative or not finite.
+        ValueError: If the world ends before the horizon, or if a regret is negative or not finite.
     """
     place, reached = Place(block), 0
 

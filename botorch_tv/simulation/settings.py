@@ -94,8 +94,9 @@ class StudySettings:
         """An empty dataset for the result, with all variables but no trials.
 
         Raises:
-            ValueError: If two recorders record the same variable, two recorders use different sizes
-                or coordinates for the same dimension, or a recorder does not fit the domain.
+            ValueError: If two recorders record the same variable, if two recorders use different
+                sizes or coordinates for the same dimension, or if a recorder does not fit the
+                domain.
         """
         domain, rounds = self.world.domain, np.arange(1, self.horizon + 1)
         labels = {"strategy": list(self.strategies), "trial": np.arange(0), "round": rounds}

@@ -259,7 +259,7 @@ class StudyRecord:
             levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 by default.
 
         Raises:
-            ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
+            ValueError: If the study was not diagnosed, or if a level lies outside (0, 1).
         """
         return calibration(self.data, levels)
 
@@ -271,8 +271,8 @@ class StudyRecord:
             block: Number of rounds that are averaged together, at least 1.
 
         Raises:
-            ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block
-                is below 1.
+            ValueError: If the study was not diagnosed, if the level lies outside (0, 1), or if the
+                block is below 1.
         """
         return calibration_by_round(self.data, level, block)
 

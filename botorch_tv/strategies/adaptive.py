@@ -119,7 +119,7 @@ class Adaptive(ProcessStrategy):
         maximize: False to minimise. Predictions always have the sign and the units of y.
 
     Raises:
-        ValueError: If an argument is of another type, or ``starts`` is out of range.
+        ValueError: If an argument is of another type, or if ``starts`` is out of range.
     """
 
     bank: Bank = field(default_factory=Bank)

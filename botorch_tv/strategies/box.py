@@ -37,7 +37,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         mixed: Whether any parameter is a :class:`Choice`.
 
     Raises:
-        InputDataError: If there are no parameters, a name is not a string, or the bounds of a
+        InputDataError: If there are no parameters, if a name is not a string, or if the bounds of a
             parameter are of another type.
     """
 
@@ -82,8 +82,8 @@ class Parameters(Space, Mapping[str, Parameter]):
             name: Name of the point in error messages.
 
         Raises:
-            InputDataError: If parameters are missing or unknown, a value lies outside its range, or
-                the value of an integer is not whole.
+            InputDataError: If parameters are missing or unknown, if a value lies outside its range,
+                or if the value of an integer is not whole.
         """
         if not isinstance(point, Mapping) or set(point) != set(self):
             given = list(point) if isinstance(point, Mapping) else shown(point)
@@ -248,7 +248,7 @@ class Box(Domain):
         InputDataError: If ``bounds`` is a tensor but not a finite floating-point `2 x d` tensor
             whose upper corner is above the lower corner. If ``bounds`` is a pair of lists, which
             could be two ranges or two corners. If the points of ``search`` lie outside the box, or
-            ``search`` does not support named parameters.
+            if ``search`` does not support named parameters.
         ValueError: If ``context_dim`` is negative or not whole.
 
     Example:
@@ -432,14 +432,14 @@ def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
     """Check that a dtype can separate the points of a box, and can square their coordinates.
 
     Raises:
-        InputDataError: If a bound is too large, or a range is shorter than 64 rounding errors of
+        InputDataError: If a bound is too large, or if a range is shorter than 64 rounding errors of
             its ends.
     """
     lower, upper = bounds.double()
     most, least = largest(dtype), 64 * torch.finfo(dtype).eps * bounds.double().abs().amax(0)
     if float(bounds.abs().max()) > most or bool((upper - lower < least).any()):
         raise InputDataError(
-            f"Box: bounds are {bounds.tolist()}, but in {dtype} bounds must be at most {most:g} in "
-            f"size, and ranges at least {least.tolist()} long (64 rounding errors of the bounds); "
+            f"Box: bounds are {bounds.tolist()}, but {dtype} needs bounds of at most {most:g} in "
+            f"size, and ranges of at least {least.tolist()}, 64 rounding errors of the bounds; "
             "choose another unit, count from an origin of your own, or use float64."
         )

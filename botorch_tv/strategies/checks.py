@@ -209,7 +209,7 @@ def located(state: State, X: Tensor, points: Size) -> Tensor:
         points: Shape of each trial's array of points, without the dimension d.
 
     Raises:
-        InputDataError: If the shape does not fit, or a point is not in the domain.
+        InputDataError: If the shape does not fit, or if a point is not in the domain.
     """
     wanted = (*state.data.time.shape, *points, state.domain.columns)
     require_tensors(state.data.prior.variance, ("X", X, wanted, None))

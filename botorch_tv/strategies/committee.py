@@ -297,7 +297,7 @@ class PriorElimination(Committee):
             correct prior, that is, of a prior whose confidence bands always contain f.
 
     Raises:
-        ValueError: If :class:`Committee` refuses the members, or ``delta`` lies outside (0, 1).
+        ValueError: If :class:`Committee` refuses the members, or if ``delta`` lies outside (0, 1).
     """
 
     delta: float = 0.1
@@ -389,7 +389,7 @@ class BanditOverBandits(Committee):
             member.
 
     Raises:
-        ValueError: If :class:`Committee` refuses the members, or a number is out of range.
+        ValueError: If :class:`Committee` refuses the members, or if a number is out of range.
     """
 
     block: int

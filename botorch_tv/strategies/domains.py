@@ -216,7 +216,7 @@ class Grid(Domain):
             X: Points, `* x d`.
 
         Raises:
-            InputDataError: If the last dimension is not d, or a point is not on the grid.
+            InputDataError: If the last dimension is not d, or if a point is not on the grid.
         """
         if X.shape[-1:] != (self.dim,):
             raise InputDataError(f"X has shape {tuple(X.shape)}, but this grid has d = {self.dim}.")

@@ -334,8 +334,8 @@ def as_if_measured(
 
     The assumed observation is the predicted mean or ``limit``, whichever is worse. If the strategy
     has no predictions yet, the assumed observation is ``limit``. If there are neither predictions
-    nor a limit, the measurement counts as failed, because an invented value must not determine the
-    unit of y.
+    nor a limit, the measurement counts as failed, because an assumed observation must not determine
+    the unit of y.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.

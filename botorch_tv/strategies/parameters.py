@@ -154,9 +154,9 @@ class Float(BoxParameter):
         log: Whether the scale is logarithmic: 0.001 to 0.01 is then as far as 0.01 to 0.1.
 
     Raises:
-        ValueError: If ``high - low`` is at most 1e-5 of the larger absolute bound, a bound is not
-            finite, or ``low`` is not positive on a logarithmic scale. If the scale is logarithmic,
-            the logarithms of the bounds are compared.
+        ValueError: If ``high - low`` is at most 1e-5 of the larger absolute bound, if a bound is
+            not finite, or if ``low`` is not positive on a logarithmic scale. If the scale is
+            logarithmic, the logarithms of the bounds are compared.
 
     Example:
         >>> rate = Float(1e-5, 1e-1, log=True)
@@ -198,8 +198,8 @@ class Integer(BoxParameter):
         log: Whether the scale is logarithmic: 1 to 10 is then as far as 10 to 100.
 
     Raises:
-        ValueError: If ``low`` is not below ``high``, a bound is not an integer between -10⁶ and
-            10⁶, or ``low`` is below 1 on a logarithmic scale.
+        ValueError: If ``low`` is not below ``high``, if a bound is not an integer between -10⁶ and
+            10⁶, or if ``low`` is below 1 on a logarithmic scale.
 
     Example:
         >>> layers = Integer(1, 8)

@@ -89,8 +89,8 @@ class PhasedElimination(KernelStrategy):
         period: Number H of rounds between restarts.
 
     Raises:
-        ValueError: If ``period`` is below 1, the width uses an information gain, or the mean is
-            estimated.
+        ValueError: If ``period`` is below 1, if the width uses an information gain, or if the mean
+            is estimated.
     """
 
     width: Width

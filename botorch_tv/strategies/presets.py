@@ -444,7 +444,7 @@ def et_gp_ucb(
             :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
 
     Raises:
-        ValueError: If ``confirm`` is negative or not whole, or ``delta`` lies outside (0, 1).
+        ValueError: If ``confirm`` is negative or not whole, or if ``delta`` lies outside (0, 1).
     """
     confirm = require_integer("et_gp_ucb: confirm", confirm, 0, "1 waits for one more.")
     trigger = ConfirmedTrigger(delta, rule, confirm) if confirm else EventTrigger(delta, rule)

@@ -296,7 +296,7 @@ class Strategy(ABC):
 
         Raises:
             InputDataError: If the kernel does not fit the domain, or is not positive semi-definite.
-            ValueError: If ``dtype`` is neither float64 nor float32, or a parameter is out of its
+            ValueError: If ``dtype`` is neither float64 nor float32, or if a parameter is out of its
                 range.
         """
         require_floating(dtype)
@@ -330,8 +330,8 @@ class Strategy(ABC):
             The choice of every trial.
 
         Raises:
-            InputDataError: If ``now`` lies before an observation, the context does not fit the
-                domain, or a list of generators does not have a generator per trial.
+            InputDataError: If ``now`` lies before an observation, if the context does not fit the
+                domain, or if a list of generators does not have a generator per trial.
         """
         draws = draws_for(generator, state.data.time.shape, state.data.prior.variance)
         return self._ask(state, now, as_context(state, context), draws)
@@ -349,7 +349,7 @@ class Strategy(ABC):
             The points with their prediction, for :meth:`tell`.
 
         Raises:
-            InputDataError: If a point is outside the domain, or the shape does not fit.
+            InputDataError: If a point is outside the domain, or if the shape does not fit.
         """
         return self._suggestion_at(state, located(state, X, Size()).clone(), now)
 
@@ -511,8 +511,8 @@ class Strategy(ABC):
                 mean - caution sd, or minimises mean + caution sd.
 
         Raises:
-            InputDataError: If ``now`` lies before an observation, or the context does not fit the
-                domain.
+            InputDataError: If ``now`` lies before an observation, or if the context does not fit
+                the domain.
             ValueError: If ``caution`` is negative or not finite.
         """
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
@@ -553,7 +553,7 @@ class Strategy(ABC):
             is differentiable in ``X``.
 
         Raises:
-            InputDataError: If a point is outside the domain, or the shape does not fit.
+            InputDataError: If a point is outside the domain, or if the shape does not fit.
         """
         shape, dims = state.time.shape, state.time.dim()
         lead = X.shape[: max(0, X.dim() - 2 - dims)]

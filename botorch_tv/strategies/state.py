@@ -88,9 +88,9 @@ class SavedBy:
 def _require_version(saved_by: str) -> SavedBy:
     if saved_by != own_version():
         raise InputDataError(
-            f"this state was saved by botorch_tv {saved_by}, and this is {own_version()}. Load it "
-            "with that version; or begin with strategy.init(domain) and add the observations "
-            "again. A Loop saved with loop.save(path) can be loaded by later versions."
+            f"this state was saved by botorch_tv {saved_by}; {own_version()} is running. Load it "
+            "with the version that saved it; or begin with strategy.init(domain) and add the "
+            "observations again. A Loop saved with loop.save(path) can be loaded by later versions."
         )
     return SavedBy()
 

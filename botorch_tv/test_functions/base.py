@@ -120,7 +120,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
             t: A scalar time.
 
         Raises:
-            ValueError: If ``t`` lies outside [0, horizon], or ``batch_shape`` is not empty.
+            ValueError: If ``t`` lies outside [0, horizon], or if ``batch_shape`` is not empty.
         """
         return Snapshot(self, t)
 
@@ -179,7 +179,7 @@ class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
         t: The fixed time, a scalar.
 
     Raises:
-        ValueError: If ``t`` lies outside [0, horizon], or ``problem.batch_shape`` is not empty.
+        ValueError: If ``t`` lies outside [0, horizon], or if ``problem.batch_shape`` is not empty.
     """
 
     def __init__(self, problem: TimeVaryingTestFunction, t: float) -> None:

@@ -213,8 +213,8 @@ class CartPole(TimeVaryingTestFunction):
         negate: Whether to reverse the sign of the cost, for maximisation.
 
     Raises:
-        ValueError: If a parameter is out of range, or a best gain (before or after the change) lies
-            outside the box or costs more than ``limit``.
+        ValueError: If a parameter is out of range, or if a best gain (before or after the change)
+            lies outside the box or costs more than ``limit``.
     """
 
     _dynamics: Tensor

@@ -151,7 +151,7 @@ class DriftingFunction(TimeVaryingTestFunction):
         negate: Whether to reverse the sign of the function.
 
     Raises:
-        ValueError: If a parameter is out of range, or ``optimizer`` is not a point of the box.
+        ValueError: If a parameter is out of range, or if ``optimizer`` is not a point of the box.
     """
 
     _optimizer: Tensor

@@ -83,9 +83,10 @@ class MarkovFunction(TimeVaryingTestFunction):
     constant in time between these rounds. Values are rewards: they are maximised unless
     ``negate=True``.
 
-    Time is a whole number, 0, ..., ``horizon``, because weights exist only for rounds. BoTorch
-    treats time as an integer column of X, and raises an error for other values. Weights take 16 F
-    (horizon + 1) bytes per function, and an evaluation takes about 32 F bytes per point.
+    Time is a whole number, 0, ..., ``horizon``, because weights of features are drawn only for
+    rounds. BoTorch treats time as an integer column of X, and raises an error for other values.
+    Weights take 16 F (horizon + 1) bytes per function, and an evaluation takes about 32 F bytes per
+    point.
 
     The optimum of a round is searched on a grid with six points per lengthscale, or on 65,536 Sobol
     points if the grid would have more points. Gradient-based ascents then start from the best 32

@@ -62,8 +62,8 @@ class SlicedFunction(SearchedFunction):
             so studies with different starting points are different studies.
 
     Raises:
-        ValueError: If a parameter is out of range, or ``function`` has fewer than two coordinates,
-            has coordinates that are not continuous, or has constraints.
+        ValueError: If a parameter is out of range; if ``function`` has fewer than two coordinates,
+            coordinates that are not continuous, or constraints.
         InputDataError: If ``starts`` are not points of the box.
     """
 

@@ -59,7 +59,7 @@ class WindFarm(SearchedFunction):
         negate: Whether to reverse the sign of the function.
 
     Raises:
-        ValueError: If a number is out of range, or directions and speeds differ in length.
+        ValueError: If a number is out of range, or if directions and speeds differ in length.
         ImportError: If the extra ``wind`` is not installed.
     """
 

@@ -95,7 +95,7 @@ def rounds(T: Number, least: int = 1) -> Tensor:
         least: The smallest horizon allowed.
 
     Raises:
-        ValueError: If a horizon is not a whole number, is not finite, or is below ``least``.
+        ValueError: If a horizon is not a finite whole number of at least ``least``.
     """
     fix = f"a whole number of rounds of at least {least}"
     if not isinstance(T, Tensor):

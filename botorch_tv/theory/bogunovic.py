@@ -293,7 +293,7 @@ def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> T
         constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The lower orders, in the shape of ``T``.
+        Orders of a lower bound on regret, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -137,7 +137,7 @@ def log_decision_set(T: Rounds, *, B: float, L: float, r: float, dim: int) -> Te
         The logarithms, in the shape of ``T``.
 
     Raises:
-        ValueError: If an argument is out of range, or the decision set has less than 1 point.
+        ValueError: If an argument is out of range, or if the decision set has less than 1 point.
     """
     cells = B * L * r * dim
     least = float(T.min())

@@ -42,7 +42,7 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
         The gains, `batch_shape x (n + 1)`; the first gain is 0.
 
     Raises:
-        ValueError: If a noise variance is not positive and finite, or the covariance is not
+        ValueError: If a noise variance is not positive and finite, or if the covariance is not
             symmetric.
         RuntimeError: If the covariance is not a matrix of floating-point numbers, or has an
             eigenvalue too negative for the noise variances to compensate.
@@ -79,7 +79,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
         The gains, `batch_shape`.
 
     Raises:
-        ValueError: If a noise variance is not positive and finite, or the covariance is not
+        ValueError: If a noise variance is not positive and finite, or if the covariance is not
             symmetric.
         RuntimeError: If the covariance has an eigenvalue too negative for the noise variances to
             compensate.
@@ -378,7 +378,7 @@ def exponential_gain_bound(
         double: As in :func:`weighted_information_gain`.
 
     Raises:
-        ValueError: If an argument is out of range, or the noise is too large for the proof.
+        ValueError: If an argument is out of range, or if the noise is too large for the proof.
     """
     lost = noise * (1 - gamma**2 if double else 1 - gamma)
     retained = math.log(C_e1 * psi**2 / (C_e2 * lost)) / C_e2

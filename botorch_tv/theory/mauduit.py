@@ -1,7 +1,8 @@
 """Orders of regret under uncertainty injection, with and without an expert, and numbers of side
 queries, [M] §2, §3 and §5.
 
-All functions return orders of growth for the squared exponential kernel and for the width of
+All functions return orders of growth: of regret, or of the number of side queries. The orders hold
+for the squared exponential kernel with the confidence width
 :class:`botorch_tv.acquisition.Heteroscedastic`. The objective has a bounded norm. Change of the
 objective is treated as noise: an observation of age a has noise variance σ²(1 + a^α). The
 ``constant`` is not specified by the paper. Orders that bound the regret from above hold with

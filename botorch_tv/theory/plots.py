@@ -97,10 +97,9 @@ def plot_orders(
     """Normalised regret of one strategy, and orders of growth scaled to touch the regret curve.
 
     No constant is published for an order, so each constant is fitted to the second half of the
-    rounds. The constant of an upper order is the smallest number for which the order lies above the
-    mean regret in the second half of the rounds. The constant of a lower order is the largest
-    number for which the order lies below the mean regret in the second half of the rounds. Since
-    the constants are fitted, the plot compares shapes, not levels.
+    rounds. Throughout this half, an upper order with the smallest possible constant lies above the
+    mean regret; a lower order with the largest possible constant lies below it. Since the constants
+    are fitted, the plot compares shapes, not levels.
 
     Args:
         result: The study.
@@ -167,7 +166,7 @@ def plot_mismatch(
         ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
-        ValueError: If an argument is out of range, or both ``path`` and ``ax`` are given.
+        ValueError: If an argument is out of range, or if both ``path`` and ``ax`` are given.
     """
     figure, axes = panel(ax, path, 8.5, 4.8)
     N = torch.arange(1, longest + 1, dtype=torch.float64, device="cpu")

@@ -79,7 +79,7 @@ class Bank:
             tolerance requires more features than ``features`` allows.
 
     Raises:
-        ValueError: If a list is empty, repeats a number, or contains a number out of range.
+        ValueError: If a list is empty, if it repeats a number, or if a number is out of range.
     """
 
     rates: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1)

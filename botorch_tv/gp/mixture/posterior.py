@@ -294,7 +294,7 @@ class MixtureInference(Inference):
         process: The process; its rules must retain all observations.
         samples: Whether every round draws samples, as for :class:`Inference`.
         starts: Number of measurements that set the units.
-        choosing: Whether moments are used for choices, not for predictions. Moments for choices
+        choosing: Whether the moments are for choices (True) or for predictions. Moments for choices
             assume no jump since the newest measurement. In more than three coordinates, the
             features do not represent a large part of the prior variance. Moments for choices then
             also ignore this part, because no measurement reduces it.

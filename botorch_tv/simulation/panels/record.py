@@ -37,7 +37,7 @@ class Panel:
         coordinates: Position of each arm, `arms x d`; None if unknown.
 
     Raises:
-        ValueError: If shapes do not fit each other, a reading is infinite, or times do not
+        ValueError: If shapes do not fit each other, if a reading is infinite, or if times do not
             increase.
         InputDataError: If an entry of a NumPy masked array is masked.
     """
@@ -84,7 +84,7 @@ class Panel:
             arms: Names of arms, numbers of arms, or a bool for each arm of the panel.
 
         Raises:
-            ValueError: If no arm or several arms have a given name, or no arm is selected.
+            ValueError: If no arm or several arms have a given name, or if no arm is selected.
             IndexError: If no arm has a given number.
         """
         for arm in arms:
@@ -109,7 +109,7 @@ class Panel:
             stop: A time, in the same format as ``start``; by default a time after the last row.
 
         Raises:
-            ValueError: If no row satisfies ``start <= time < stop``, or a time is not of the
+            ValueError: If no row satisfies ``start <= time < stop``, or if a time is not of the
                 panel's type.
         """
         first = 0 if start is None else self.row_at(start)
@@ -256,9 +256,9 @@ def load_panel(
             gives a coarser grid.
 
     Raises:
-        ValueError: If the extension is unknown, a named array or column is missing or does not fit,
-            the file contains no table, a line is longer than the first, a cell is neither a number
-            nor empty, or a table can be read in two ways.
+        ValueError: If the extension is unknown; if a named array or column is missing or does not
+            fit; if the file contains no table; if a line is longer than the first; if a cell is
+            neither a number nor empty; if a table can be read in two ways.
         FileNotFoundError: If the file does not exist.
     """
     path = Path(path)

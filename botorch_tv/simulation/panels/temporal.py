@@ -214,8 +214,8 @@ def fit_epsilon(
             independent. By default all rows are in one group.
 
     Raises:
-        ValueError: If shapes do not fit, the noise is not positive, or no group has two rows with
-            readings.
+        ValueError: If shapes do not fit, if the noise is not positive, or if no group has two rows
+            with readings.
         InputDataError: If ``covariance`` is not a covariance matrix.
     """
     return fit_rate(values, spectrum(covariance), noise, groups)

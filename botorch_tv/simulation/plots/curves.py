@@ -373,7 +373,7 @@ def plot_simple_regret(
         ax: Axes for the plot of simple regret over time; the figure of these axes is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, or both ``path`` and ``ax`` are given.
+        ValueError: If the study was not diagnosed, or if both ``path`` and ``ax`` are given.
     """
     simple = result.simple_regret
     styles = line_styles(result.strategies)

@@ -56,8 +56,8 @@ def plot_calibration(
         ax: Axes for the reliability diagram of the objective; the figure of these axes is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, the level lies outside (0, 1), or both ``path``
-            and ``ax`` are given.
+        ValueError: If the study was not diagnosed, if the level lies outside (0, 1), or if both
+            ``path`` and ``ax`` are given.
     """
     block = max(1, round(result.data.sizes["round"] / BLOCKS))
     shares, by_round = result.calibration(), result.calibration_by_round(level, block)
@@ -141,8 +141,8 @@ def plot_triggers(
         ax: Axes for the upper panel of the plot; the figure of these axes is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, ``strategy`` is not a strategy with a trigger,
-            or both ``path`` and ``ax`` are given.
+        ValueError: If the study was not diagnosed, if ``strategy`` is not a strategy with a
+            trigger, or if both ``path`` and ``ax`` are given.
         KeyError: If the study has no trial with this number.
     """
     data = result.data

@@ -62,9 +62,9 @@ def plot_prediction_error(
             on ``ax`` shows the best strategy.
 
     Raises:
-        ValueError: If the study did not record prediction errors, the arms have more than two
-            coordinates, the study has no strategy with the label ``strategy``, or both ``path`` and
-            ``ax`` are given.
+        ValueError: If the study did not record prediction errors, if the arms have more than two
+            coordinates, if the study has no strategy with the label ``strategy``, or if both
+            ``path`` and ``ax`` are given.
     """
     places = np.asarray(result.prediction_error[PLACE].values, dtype=np.float64)
     require(
@@ -218,8 +218,8 @@ def plot_weights(
         ax: Axes for the weights of the rates of change; the figure of these axes is returned.
 
     Raises:
-        ValueError: If weights were not recorded, ``strategy`` does not use the recorded bank, or
-            both ``path`` and ``ax`` are given.
+        ValueError: If weights were not recorded, if ``strategy`` does not use the recorded bank, or
+            if both ``path`` and ``ax`` are given.
         KeyError: If the study has no trial with this number.
     """
     data = result.data

@@ -205,7 +205,7 @@ class GridWorld(World):
             `arm`, are the positions of the arms.
 
         Raises:
-            ValueError: If a size is out of range, or the world has fewer than ``rounds`` rounds.
+            ValueError: If a size is out of range, or if the world has fewer than ``rounds`` rounds.
         """
         name = f"{type(self).__name__}.look"
         rounds = require_integer(f"{name}: rounds", rounds, 1, "give the number of rounds.")

@@ -57,8 +57,8 @@ class BoxWorld(World):
             the same.
 
     Raises:
-        ValueError: If a number is out of range, ``batch_shape`` has two or more dimensions, or
-            neither ``noise`` nor ``problem.noise_std`` is given.
+        ValueError: If a number is out of range, if ``batch_shape`` has two or more dimensions, or
+            if neither ``noise`` nor ``problem.noise_std`` is given.
     """
 
     domain: Box

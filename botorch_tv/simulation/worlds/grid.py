@@ -33,8 +33,8 @@ class DrawnWorld(GridWorld):
         functions: The distribution of each function, a tuple of length ``count``.
 
     Raises:
-        ValueError: If the number of distributions is not ``count``, or all functions would be the
-            same user-defined function.
+        ValueError: If the number of distributions is not ``count``, or if all functions would be
+            the same user-defined function.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class StaticWorld(DrawnWorld):
         noise: Variance of the observation noise.
 
     Raises:
-        ValueError: If ``noise`` is negative or not finite, or ``functions`` is not a distribution.
+        ValueError: If ``noise`` is negative or not finite, or if ``functions`` is not a
+            distribution.
     """
 
     def __init__(self, domain: Grid, *, functions: FunctionDistribution, noise: float) -> None:
@@ -101,8 +102,8 @@ class AbruptWorld(DrawnWorld):
         noise: Variance of the observation noise.
 
     Raises:
-        ValueError: If ``changes`` are below 2 or do not increase, ``noise`` is negative or not
-            finite, or the number of functions is not the number of changes plus 1.
+        ValueError: If ``changes`` are below 2 or do not increase, if ``noise`` is negative or not
+            finite, or if the number of functions is not the number of changes plus 1.
     """
 
     def __init__(
@@ -150,8 +151,8 @@ class DriftWorld(DrawnWorld):
         horizon: Number of rounds T.
 
     Raises:
-        ValueError: If ``horizon`` or ``legs`` is not an integer of at least 1, ``noise`` is
-            negative or not finite, or the number of functions is not the number of legs plus 1.
+        ValueError: If ``horizon`` or ``legs`` is not an integer of at least 1, if ``noise`` is
+            negative or not finite, or if the number of functions is not the number of legs plus 1.
     """
 
     horizon: int
@@ -263,7 +264,7 @@ class SineWorld(GridWorld):
         centers: The points c_i, `n x 1`.
 
     Raises:
-        ValueError: If a parameter is out of range or not finite, or the domain has several
+        ValueError: If a parameter is out of range or not finite, or if the domain has several
             dimensions.
     """
 

@@ -94,8 +94,8 @@ class PanelWorld(GridWorld):
         noise: Variance of the noise added to readings, 0 unless ``observation_noise`` is given.
 
     Raises:
-        ValueError: If there are too few training or test rows, an arm has no reading in the
-            training rows, or a parameter is out of range.
+        ValueError: If there are too few training or test rows, if an arm has no reading in the
+            training rows, or if a parameter is out of range.
     """
 
     horizon: int
