@@ -25,6 +25,7 @@ from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjecti
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models import TimeVaryingGP
+from botorch_tv.models.time_varying_gp import NOISE_MODE, SCALE_MODE
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning"),
@@ -92,6 +93,18 @@ def test_five_points_do_not_run_off(forgetting):
     X, Y = data(n=5)
     model = fit(TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting]), maxiter=200)
     assert all(p.abs().max() < 100 for p in model.parameters())
+
+
+def test_default_priors_have_their_modes():
+    """Log-normal densities are largest at e^(loc - scale²)."""
+    model = TimeVaryingGP(*data())
+    scale, noise = (
+        model.covar_module.spatial.outputscale_prior,
+        model.likelihood.noise_covar.noise_prior,
+    )
+    for prior, mode in ((scale, SCALE_MODE), (noise, NOISE_MODE)):
+        density = prior.log_prob(mode * torch.tensor([0.9, 1.0, 1.1], dtype=torch.float64))
+        assert density.argmax() == 1
 
 
 def test_learn_forgetting_false_fixes_it():

@@ -66,6 +66,7 @@ def test_identity_is_the_readings_and_not_the_fit():
     changed[45, 2] = 0.5
     assert describe(PanelWorld(changed, 40), "world") != before
     assert repr(world) == repr(PanelWorld(values, 40))
+    assert len(PanelWorld(values, 2).training) == 2  # the fewest rows that have a covariance
 
 
 def test_epsilon_is_fitted_to_training_rows():

@@ -302,6 +302,7 @@ def tell(**given):
         (lambda: Bank(rates=()), "Bank"),
         (lambda: Bank(hazards=(-0.1,)), "Bank"),
         (lambda: Bank(rates=(0.1, 0.1)), "Bank"),
+        (lambda: Bank(histories=3), "histories is 3, .* noise passes for jumps"),
     ],
 )
 def test_refusals(call, match):

@@ -89,7 +89,7 @@ def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) 
     saved = pickle.dumps(gp_ucb(kernel=RBFKernel().double(), noise=0.01).init(Grid.regular(4, 2)))
     monkeypatch.setattr(state_module, "own_version", lambda: "0.0.2")
     monkeypatch.delattr(data, "Data")
-    with pytest.raises(InputDataError, match=r"saved by botorch_tv 0\.0\.1, .* 0\.0\.2.*init"):
+    with pytest.raises(InputDataError, match=r"saved by .* 0\.0\.1; 0\.0\.2 is running.*init"):
         pickle.loads(saved)
 
 
@@ -241,6 +241,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: Integer(0, 4, log=True), "integer of at least 1; use log=False"),
     (lambda: Float(1e6, 1e6 + 1), "by more than 0.00001"),
     (lambda: Integer(2, 2), "omit the parameter if it is constant"),
+    (lambda: Integer(-(10**6) - 1, 1), "low is -1000001, .* at least -1,?000,?000"),
     (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* a million"),
     (lambda: Box({"x": (0, 1)}, search=DiscreteSearch(torch.rand(3, 1).double())), "by MultiStart"),
 ]

@@ -16,6 +16,7 @@ VALUES = (
     6 * torch.rand(ROUNDS, TRIALS, ARMS, generator=torch.Generator().manual_seed(1)).double() - 2
 )
 CHANCES = torch.rand(ROUNDS, TRIALS, generator=torch.Generator().manual_seed(2)).double()
+CHANCES[9, 2] = 1.0  # the last arm, although no number of the generator is 1
 FAILED = {(4, 1), (11, 0)}
 
 
