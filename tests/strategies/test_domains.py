@@ -35,6 +35,10 @@ from botorch_tv.strategies.box import Parameters
 CPU = torch.device("cpu")
 
 
+SHARES = (0.9e-9, 1.2e-9)
+"""Distances below and above the tolerance of points, as fractions of a range."""
+
+
 def set_to(kernel: Kernel, lengthscale: float | list[float]) -> Kernel:
     kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
     return kernel
@@ -44,10 +48,21 @@ def set_to(kernel: Kernel, lengthscale: float | list[float]) -> Kernel:
 def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> None:
     for origin in (0.0, -3 * factor):
         grid = Grid(Grid.regular(4, 2).X * factor + origin)
-        near, far = (share * 1e-9 * max(factor, 1) for share in (0.9, 1.2))
+        near, far = (share * max(factor, 1) for share in SHARES)
         assert grid.index_of(grid.X + near).tolist() == list(range(16))
         with pytest.raises(InputDataError, match="is not a point of"):
             grid.index_of(grid.X - far)
+
+
+@pytest.mark.parametrize("side", [0.01, 1.0, 1e6])
+def test_points_are_in_a_box_up_to_a_billionth_of_a_range(side: float) -> None:
+    box = Box([(0.0, side)])
+    for end, outwards in ((0.0, -1), (side, 1)):
+        points = [[end + outwards * share * side] for share in SHARES]
+        near, far = torch.tensor(points, dtype=torch.float64)
+        box.require_inside(near)
+        with pytest.raises(InputDataError, match="outside"):
+            box.require_inside(far)
 
 
 def different_kernels() -> list[Kernel]:
