@@ -73,9 +73,9 @@ class Regression(NamedTuple):
     """The mean, `batch_shape x r`."""
     information_gain: Tensor
     """½ ln det(I + S K S), `batch_shape`."""
-    is_posterior: bool = False
+    is_posterior: bool
     """Whether ΣᵢHᵢHᵢᵀ, with H = ``rows``, is the posterior covariance itself."""
-    trend: Trend | None = None
+    trend: Trend | None
     """The regression that estimated the prior mean, in coordinates; None for a given mean."""
 
     def variance_reduction(self, basis: Basis) -> Tensor:
