@@ -184,7 +184,7 @@ def sort(
             elif trial.number in recent:
                 _logger.warning(
                     f"DriftSampler drops trial {trial.number}, which has no user attribute "
-                    f"{clock.key!r} with its time; add it again by "
+                    f"{clock.key!r} with its time; add the trial again by "
                     "study.add_trial(create_trial(..., user_attrs=...))."
                 )
         elif trial.state == TrialState.COMPLETE and trial.number in recent and space.asks(trial):
