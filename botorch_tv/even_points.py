@@ -13,7 +13,7 @@ def even_points(number: int, dim: int, *, seed: int = 0, first: int = 0) -> Tens
         number: Number of points.
         dim: Dimension of the cube.
         seed: Seed of the scrambling; the function does not use torch's global generator.
-        first: Index of the first point in the sequence.
+        first: Number of points at the start of the sequence that are skipped.
     """
     engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     engine.fast_forward(first)  # type: ignore[no-untyped-call]

@@ -37,8 +37,8 @@ def read_cells(path: Path) -> pd.DataFrame:
     dropped, and missing cells at the end of a line are empty.
 
     Raises:
-        ValueError: If the file is not a table, or a comma or point in a number may be a thousands
-            separator.
+        ValueError: If the file is not a table, or if a comma or point in a number may be a
+            thousands separator.
     """
     import pandas as pd
 

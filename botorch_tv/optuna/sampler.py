@@ -44,7 +44,7 @@ def default_strategy(columns: int) -> Strategy:
 
 
 def learning_strategy() -> Strategy:
-    """A strategy for standardised values that learns lengthscale, noise and rate of change."""
+    """A strategy that learns lengthscale, noise and rate of change, for standardised values."""
     with torch.device("cpu"):
         kernel = MaternKernel(nu=2.5).double()
         kernel.lengthscale = 0.3
@@ -84,7 +84,7 @@ class StudyData(NamedTuple):
         return (clock_time - origin) / tempo
 
     def time(self, clock_time: float) -> float:
-        """Like :meth:`place`, but return no time before the newest measurement."""
+        """Like :meth:`place`, but the result is at least the time of the newest measurement."""
         return max(self.place(clock_time), float(self.log.state.time))
 
 
@@ -103,7 +103,7 @@ class DriftSampler(BaseSampler):
     **Trials without a value.** A running trial counts as if its value were the predicted mean
     (Desautels et al., 2014). If a running trial has no parameters yet, the sampler first computes a
     suggestion for this trial. Failed trials, infeasible trials (with a constraint above 0) and
-    infinite values lower the probability that trials nearby succeed; see
+    infinite values reduce the probability that nearby trials succeed; see
     :mod:`botorch_tv.strategies.outcomes`. A point is avoided if its probability of success is less
     than half of the highest probability of success. The newest 16 pruned trials count as if their
     value were the median of all values or the predicted mean, whichever is worse.
@@ -114,8 +114,9 @@ class DriftSampler(BaseSampler):
     :class:`~botorch_tv.strategies.parameters.Choice`.
 
     **Categories.** With the default strategy, a category missing from the newest 30 trials is tried
-    again at its best predicted point, in at most one of ten trials. After each attempt without an
-    improvement, the interval to the next attempt doubles, up to 240 trials.
+    again at its best predicted point, in at most one of ten trials. Whenever a trial with a rarely
+    tried category brings no improvement, the interval to the next trial with this category doubles,
+    up to 240 trials.
 
     Args:
         strategy: The strategy; its ``maximize`` is taken from the study. The strategy receives the
@@ -184,7 +185,7 @@ class DriftSampler(BaseSampler):
         return self.__dict__ | {"_before": None}
 
     def reseed_rng(self) -> None:
-        """Reseed the independent sampler; other random numbers depend on the trial only."""
+        """Reseed the independent sampler; the ``DriftSampler`` itself needs no new seed."""
         if self._independent_sampler is not None:
             self._independent_sampler.reseed_rng()
 

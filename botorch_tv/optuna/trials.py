@@ -157,11 +157,12 @@ def sort(
         clock: The times of trials. Complete trials without a time are dropped with a warning.
 
     Returns:
-        Five lists of trials. First, complete and feasible trials with a finite value, each with the
-        time of its measurement. Second, trials that failed, are infeasible or have an infinite
-        value. Third, pruned trials among the newest ``RECENT`` ended trials. Fourth, the newest
-        ``RECENT`` of the running trials that have all parameters. Fifth, running trials that lack a
-        parameter.
+        Five lists of trials. The first list contains complete and feasible trials with a finite
+        value, each with the time of its measurement. The second list contains trials that failed,
+        are infeasible or have an infinite value. The third list contains the pruned trials among
+        the newest ``RECENT`` ended trials. The fourth list contains the newest ``RECENT`` of the
+        running trials that have all parameters. The fifth list contains the running trials that
+        lack a parameter.
     """
     valued, failed, pruned, running, undecided = [], [], [], [], []
     ended = [trial for trial in trials if trial.state.is_finished()]
@@ -183,7 +184,7 @@ def sort(
             elif trial.number in recent:
                 _logger.warning(
                     f"DriftSampler drops trial {trial.number}, which has no user attribute "
-                    f"{clock.key!r} with its time; add it again by "
+                    f"{clock.key!r} with its time; add the trial again by "
                     "study.add_trial(create_trial(..., user_attrs=...))."
                 )
         elif trial.state == TrialState.COMPLETE and trial.number in recent and space.asks(trial):

@@ -91,7 +91,7 @@ def _edge_text(
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(ProcessStrategy):
-    """A bandit without prior knowledge: a bank of candidate models, weighted by their predictions.
+    """A bandit without prior knowledge: candidate models, weighted by how well they predict.
 
     See :mod:`botorch_tv.gp.mixture` for the model. The first measurements fill the domain: each is
     far from the measurements before it. The mean and the standard deviation of the first
@@ -104,16 +104,17 @@ class Adaptive(ProcessStrategy):
     candidate models; a sample is drawn from a randomly chosen candidate model.
 
     Like every strategy, this class refuses an observation earlier than the newest observation;
-    :class:`Loop` accepts such an observation and replays its log. The class refuses
+    :class:`Loop` accepts such an observation and replays the log of the loop. The class refuses
     ``tell(noise=)``: the posterior averages over scales of y, and a noise variance in units of y
     would be a different noise ratio for every scale. ``init`` takes float64 only, and domains of up
     to 20 coordinates.
 
     Args:
         bank: The candidate processes.
-        starts: Number of first measurements that determine the units. If the first measurements all
-            have the same value, the strategy waits for a different value. Further measurements at
-            the time of measurement number ``starts`` are also used.
+        starts: Number of first measurements that determine the units of y, time and context. If the
+            first measurements all have the same value, the strategy waits for a different value.
+            Further measurements at the time of measurement number ``starts`` also determine the
+            units.
         width: The confidence schedule sqrt(beta_t).
         exploration: The rule that chooses from the posterior; upper confidence bounds by default.
         maximize: False to minimise. Predictions always have the sign and the units of y.
@@ -145,7 +146,7 @@ class Adaptive(ProcessStrategy):
 
     @functools.cached_property
     def process(self) -> Process:
-        """A placeholder for inferences; its kernel, noise and forgetting are not used."""
+        """A process whose kernel, noise and forgetting are not used; inferences need a process."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
             noise=1.0,

@@ -95,14 +95,16 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Map coordinates to the cube, `* x d`, such that each integer is equally probable.
+        """Map coordinates to the cube, `* x d`; integer parameters are rounded to integers.
 
-        Rounding has gradient 0, which would stop every ascent. Therefore the gradient for an
-        integer parameter is defined as 1. This is the gradient of the map without rounding, up to a
-        constant factor.
+        If a coordinate is uniformly distributed and the scale of its integer parameter is linear,
+        all integers of the range are equally probable. Rounding has gradient 0, which would stop
+        every ascent. Therefore the gradient for an integer parameter is defined as 1. Without
+        rounding, the gradient for an integer parameter would be a constant above 1.
 
         Args:
-            U: Coordinates, `* x d`, from 0 to 1; each integer has an interval of the same length.
+            U: Coordinates, `* x d`, from 0 to 1. For an integer parameter, coordinate 0 stands for
+                ``low`` - 1/2, and coordinate 1 for ``high`` + 1/2.
         """
         columns = list(U.unbind(-1))
         for number in self._whole:
@@ -116,7 +118,8 @@ class Parameters(Space, Mapping[str, Parameter]):
     def to_uniform(self, X: Tensor) -> Tensor:
         """The coordinates, `* x d`, that :meth:`from_uniform` maps to given points of the cube.
 
-        For an integer parameter, the coordinate lies in the interval of this integer.
+        If an integer parameter has the value i at a given point, the coordinate of this parameter
+        lies in the interval that :meth:`from_uniform` rounds to i.
 
         Args:
             X: Points of the cube, `* x d`.
@@ -136,10 +139,11 @@ class Parameters(Space, Mapping[str, Parameter]):
         """Inverse of :meth:`data`.
 
         Args:
-            data: For each name of a parameter, its type and its fields.
+            data: The type and the fields of each parameter, indexed by the parameter's name.
 
         Raises:
-            KeyError, TypeError, ValueError, InputDataError: If the data are damaged.
+            KeyError, TypeError, ValueError, InputDataError: If ``data`` does not describe valid
+                parameters.
         """
         kinds: dict[str, Callable[..., Parameter]]
         kinds = {"Float": Float, "Integer": Integer, "Choice": lambda choices: Choice(*choices)}
@@ -348,7 +352,7 @@ class Box(Domain):
     def from_unit(self, U: Tensor) -> Tensor:
         """Map points of the unit cube to this box, `* x d`.
 
-        The integers of a range get intervals of equal length; see :class:`Parameters`.
+        Values of integer parameters are rounded to integers; see :meth:`Parameters.from_uniform`.
 
         Args:
             U: Points of the unit cube, `* x d`.
@@ -440,6 +444,6 @@ def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
     if float(bounds.abs().max()) > most or bool((upper - lower < least).any()):
         raise InputDataError(
             f"Box: bounds are {bounds.tolist()}, but {dtype} needs bounds of at most {most:g} in "
-            f"size, and ranges of at least {least.tolist()}, 64 rounding errors of the bounds; "
-            "choose another unit, count from an origin of your own, or use float64."
+            f"size, and ranges of at least {least.tolist()} (64 times the rounding error of the "
+            "bounds); choose another unit, count from an origin of your own, or use float64."
         )

@@ -91,7 +91,7 @@ class Decision:
         return self.inference.joint(self.data, choice, self.present)
 
     def at(self, choice: Tensor) -> Suggestion:
-        """The suggestion to measure given arms or points ``choice``, with its prediction."""
+        """The suggestion to measure at ``choice`` (arms or points), with the prediction there."""
         dims = self.present.now.dim()
         mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()

@@ -54,7 +54,8 @@ def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str
         here: Components of the second strategy, as :func:`fingerprinted` returns them.
 
     Returns:
-        Two texts: the component in the first strategy, and the component in the second strategy.
+        Two descriptions: the first describes the component of the first strategy, and the second
+        describes the component of the second strategy.
     """
     pairs = zip_longest(there, here, fillvalue="")
     first, second = next(pair for pair in pairs if len(set(pair)) > 1)
@@ -147,7 +148,7 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
         name: Name of the time in the error message.
 
     Raises:
-        InputDataError: If the shape does not fit, or a time is infinite, NaN or too large.
+        InputDataError: If the shape does not fit, or if a time is infinite, NaN or too large.
     """
     own = state.data.time
     refuse_masked(name, value)
@@ -179,8 +180,8 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
         context: The context, `batch_shape x c`, as a caller passes it.
 
     Raises:
-        InputDataError: If the context does not fit the domain, or a number is infinite, NaN or too
-            large.
+        InputDataError: If the context does not fit the domain, or if a number in the context is
+            infinite, NaN or too large.
     """
     domain, own = state.domain, state.data.prior.variance
     if domain.columns == domain.dim:

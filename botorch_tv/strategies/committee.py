@@ -285,11 +285,12 @@ class PriorElimination(Committee):
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
 
-    If f lies within the confidence bands of a prior, Σ sqrt(beta) sd bounds |Σ (f - mean)|. The
-    second square root bounds the sum of the noise for all P members and all n, by a union bound
-    that fails with probability at most δ. The inequality that rejects a member follows the summary
-    in the paper's introduction. The constants under the second square root are not from the paper,
-    but derived for this class. The last remaining member is never rejected.
+    If f lies within the confidence bands of a prior, |Σ (f - mean)| is at most Σ sqrt(beta) sd. By
+    a union bound, |Σ (y - f)| is at most the second square root in this inequality for all P
+    members and every number n of rounds, with probability at least 1 - δ. The inequality that
+    rejects a member follows the summary in the paper's introduction. The constants under the second
+    square root are not from the paper, but derived for this class. The last remaining member is
+    never rejected.
 
     Args:
         members: Strategies with different priors, exploring by upper confidence bounds.

@@ -54,7 +54,8 @@ class Domain(ABC):
 
         Args:
             batch_shape: Shape of the trials.
-            like: A tensor of any shape with the device of the log and, on a box, its dtype.
+            like: A tensor of any shape on the device of the log; if the domain is a box, the dtype
+                of the tensor is the dtype of the log.
         """
 
     @abstractmethod

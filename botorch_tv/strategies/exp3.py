@@ -63,8 +63,8 @@ class Exp3(Exploration):
 class RestartedExp3(KernelStrategy):
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014): Exp3, restarted with equal weights every Δ rounds.
 
-    γ and Δ follow the paper's Theorem 2, which was read in two public implementations, not in the
-    paper.
+    γ and Δ follow the paper's Theorem 2. This theorem was taken from two public implementations of
+    RExp3, not from the paper.
 
     Arm k of K has the weight w_k, which is 1 after a restart, and is drawn with probability
     p_k = (1 - γ) w_k / Σ w + γ / K. A reward r in [0, 1] of arm k multiplies w_k by
@@ -79,8 +79,8 @@ class RestartedExp3(KernelStrategy):
         period: Number Δ of rounds between restarts; :func:`botorch_tv.theory.rexp3_period` returns
             the paper's value.
         low: The value of y that earns reward 0 if y is maximised, or reward 1 if y is minimised.
-        high: The value of y, above ``low``, that earns reward 1 if y is maximised, or reward 0 if y
-            is minimised.
+        high: The value of y that earns reward 1 if y is maximised, or reward 0 if y is minimised;
+            above ``low``.
         gamma: Probability γ of a uniform choice, in (0, 1]; by default the paper's
             min(1, sqrt(K ln K / ((e - 1) Δ))).
 

@@ -287,7 +287,7 @@ class GPStrategy(KernelStrategy):
             strategy. Retention and exploration are not copied; by contract they never change.
         noise: Noise variance of a new observation: σ², or λ for exponential weights.
         decay: The decay of covariance with the time between measurements.
-        inflation: The growth of a measurement's noise variance with its age.
+        inflation: The growth of the noise variance with the age of a measurement.
         retention: The rule that decides which measurements are retained, or a tuple of rules. With
             several rules, a measurement is retained only if every rule retains it.
         width: The confidence schedule sqrt(beta_t), for explorations based on confidence bounds.

@@ -54,7 +54,7 @@ def warn_of_observation(
 
     Args:
         process: The process that defines the prior.
-        learning: Settings of the hyperparameters that are learned; None if none is learned.
+        learning: Which hyperparameters are learned, and when; None if none is learned.
         state: The state before the observation.
         y: The observation, `batch_shape`.
         variance: Noise variances, infinite where a measurement failed, `batch_shape`.
@@ -101,7 +101,7 @@ def warn_of_domain(
 
     Args:
         process: The process with the kernel.
-        learning: Settings of the hyperparameters that are learned; None if none is learned.
+        learning: Which hyperparameters are learned, and when; None if none is learned.
         domain: The domain of the strategy.
         prior: The prior on the domain.
     """

@@ -55,9 +55,9 @@ class StrategyModel(Model):  # type: ignore[misc]
         """The joint posterior of f_now.
 
         Args:
-            X: Points, `... x batch_shape x q x d`, joint over q.
+            X: Points, `... x batch_shape x q x d`; the posterior is joint over q points.
             output_indices: None or [0], because there is one output.
-            observation_noise: Whether to add the noise of a new observation.
+            observation_noise: Whether the posterior includes the noise of a new observation.
             posterior_transform: As in BoTorch.
 
         Raises:

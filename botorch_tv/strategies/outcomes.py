@@ -1,11 +1,11 @@
 """The probability that a measurement succeeds, learned from successes and failures alone.
 
 A failed measurement gives no value of the objective. The cause of a failure may be the point, or
-the machine, which may fail from time to time at any point. Several hypotheses about failures are
-weighted by how well each predicts every outcome from the earlier outcomes. A hypothesis states
-either that failures do not depend on the point, or that success is a Gaussian process over the
-domain with a given lengthscale. The hypotheses about failures also differ in the rate at which old
-outcomes are forgotten.
+the machine, which may fail from time to time at any point. There are several hypotheses about
+failures; the weight of a hypothesis depends on how well it predicts each outcome, given the earlier
+outcomes. A hypothesis states either that failures do not depend on the point, or that success is a
+Gaussian process over the domain with a given lengthscale. The hypotheses about failures also differ
+in the rate at which old outcomes are forgotten.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ class Success:
     def strict(self) -> Success:
         """A copy of this object that allows only points likelier to succeed than to fail.
 
-        If failure is likelier at every point, the copy allows the same points as this object.
+        If failure is likelier than success at every point, the copy allows the same points as the
+        original object.
         """
         other = copy.copy(self)
         if not self.fails:
@@ -182,7 +183,7 @@ def avoiding(state: State, chance: Success | None) -> State:
 
 @dataclass(frozen=True, eq=False)
 class Weighted(Search):
-    """A search that maximises score times probability of success by means of another search.
+    """A search that uses another search to maximise the product of score and success probability.
 
     The lowest score among possible starting points is subtracted from every score, so all scores
     are at least 0. Therefore a higher score and a higher probability of success both increase the
@@ -333,9 +334,9 @@ def as_if_measured(
     """The state after an assumed observation at a point.
 
     The assumed observation is the predicted mean or ``limit``, whichever is worse. If the strategy
-    has no predictions yet, the assumed observation is ``limit``. If there are neither predictions
-    nor a limit, the measurement counts as failed, because an assumed observation must not determine
-    the unit of y.
+    has no predictions yet, the assumed observation is ``limit``. If the strategy has no
+    predictions and ``limit`` is None, the measurement counts as failed, because an assumed
+    observation must not determine the unit of y.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.

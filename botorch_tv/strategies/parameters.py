@@ -350,7 +350,7 @@ class Space:
         return all(axis.covers(params[name]) for name, axis in self._by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
-        """The point of given values, `D` numbers."""
+        """The point that represents given values, `D` numbers."""
         return tuple(n for name, axis in self._by_name.items() for n in axis.unit(params[name]))
 
     def params(self, point: Tensor) -> dict[str, Any]:
@@ -368,13 +368,13 @@ class Space:
         """A point of a sequence that fills the space, `D`.
 
         Args:
-            number: Index of the point, from 0.
+            number: Index of the point in the sequence, counted from 0.
             seed: Seed of the sequence.
         """
         return self.spread(even_points(1, len(self.axes), seed=seed, first=number))[0]
 
     def spread(self, U: Tensor) -> Tensor:
-        """Map points with one coordinate per parameter, from 0 to 1, to this space, `q x D`.
+        """Map points of a unit cube with one coordinate per parameter to this space, `q x D`.
 
         If the values of a parameter are listed, each value gets an interval of equal length.
         """

@@ -78,7 +78,7 @@ class PhasedElimination(KernelStrategy):
 
         mean(x) + sqrt(beta) sd(x) >= max over arms alive of mean - sqrt(beta) sd.
 
-    Only the summary and the introduction of the paper were available. The summary and the
+    Only the summary and the introduction of the paper were available. The paper's summary and
     introduction describe restarts, phases and the random order, but give no constants. The lengths
     of phases and the rule of elimination follow BPE of Li and Scarlett (AISTATS 2022), and agree
     with the code of these authors; see :func:`phase_lengths`. We assume that R-PERP divides a

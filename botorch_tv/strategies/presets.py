@@ -364,7 +364,7 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
 
     Raises:
         ValueError: If the kernel is not an ``RBFKernel`` or a ``MaternKernel`` over all
-            coordinates, scaled or not, or ``mean`` is not a number.
+            coordinates, with or without a ``ScaleKernel``, or if ``mean`` is not a number.
     """
     mean = common["mean"]
     if isinstance(mean, str):
@@ -439,9 +439,9 @@ def et_gp_ucb(
             contradictions are needed before everything is forgotten. With ``confirm=0``, as in the
             paper, the first contradiction causes a reset. With ``confirm=1``, a single wrong
             reading causes no reset: this reading is set aside, and it is dropped if the next
-            observation agrees with the model. ``delta`` bounds false triggers for any ``confirm``,
-            but a change is detected ``confirm`` rounds later; see
-            :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
+            observation agrees with the model. For any ``confirm``, the probability of a false
+            trigger is at most ``delta``, but a change is detected ``confirm`` rounds later than
+            with ``confirm=0``; see :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
 
     Raises:
         ValueError: If ``confirm`` is negative or not whole, or if ``delta`` lies outside (0, 1).
@@ -563,17 +563,17 @@ def rexp3(
 ) -> RestartedExp3:
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014), a baseline in [B16] §5.2: Exp3, restarted.
 
-    γ and Δ follow the paper's Theorem 2, which was read in two public implementations, not in the
-    paper. Choices ignore correlations between arms; the model is used only for predictions and
-    recommendations; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. This preset is only for
-    grids.
+    γ and Δ follow the paper's Theorem 2. This theorem was taken from two public implementations of
+    RExp3, not from the paper. Choices ignore correlations between arms; the model is used only for
+    predictions and recommendations; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. This
+    preset is only for grids.
 
     Args:
         period: Number Δ of rounds between restarts.
         low: The value of y that earns reward 0 if y is maximised, or reward 1 if y is minimised.
-            Lower observations are clipped to ``low``.
+            Observations below ``low`` are clipped to ``low``.
         high: The value of y that earns reward 1 if y is maximised, or reward 0 if y is minimised.
-            Higher observations are clipped to ``high``.
+            Observations above ``high`` are clipped to ``high``.
         gamma: Probability γ of a uniform choice; by default the paper's value.
     """
     return RestartedExp3(period=period, low=low, high=high, gamma=gamma, **common)
@@ -599,7 +599,7 @@ def adaptive_gp_ucb(
     Args:
         width: The confidence schedule sqrt(beta_t); ``Logarithmic()`` by default.
         bank: The candidate processes; :class:`~botorch_tv.gp.mixture.bank.Bank` by default.
-        starts: Number of first measurements that determine the units of y, x and time.
+        starts: Number of first measurements that determine the units of y, time and context.
         maximize: False to minimise.
     """
     # benchmarks/results/ablations.md compares other widths.

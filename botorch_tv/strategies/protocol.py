@@ -155,7 +155,8 @@ class Strategy(ABC):
         Args:
             state: Any state of this strategy.
             horizon: Number of rounds.
-            trials: Number of trials that run together and share some memory.
+            trials: Number of trials that run together; they share part of the memory that they
+                use.
         """
 
     # ---------------------------------------------------------------- defaults
@@ -181,7 +182,7 @@ class Strategy(ABC):
     def step(self, state: State) -> float | Tensor:
         """Default time from the newest measurement to the next, a scalar or `batch_shape`.
 
-        The default is 1; subclasses may override this method.
+        By default, the time to the next measurement is 1; subclasses may override this method.
 
         Args:
             state: The current state.
@@ -233,7 +234,7 @@ class Strategy(ABC):
         return None
 
     def undisturbed(self) -> Strategy:
-        """The strategy without triggers, learning and expert, for use with fantasy observations.
+        """The strategy to use with fantasy observations; triggers, learning and the expert are off.
 
         Given the same data, this strategy and the returned strategy choose the same points.
         """
@@ -384,8 +385,8 @@ class Strategy(ABC):
             noise: Noise variance of this observation, positive, a scalar or `batch_shape`; by
                 default the strategy's noise variance.
             check: Whether to validate the values; the validation synchronises with the device.
-            consume: Whether the new state may reuse the memory of ``state``. If True, many trials
-                are faster, but ``state`` must not be used afterwards.
+            consume: Whether the new state may reuse the memory of ``state``. If True, the
+                computation for many trials is faster, but ``state`` must not be used afterwards.
 
         Returns:
             The state of the next round, and a report of this round.
@@ -471,7 +472,7 @@ class Strategy(ABC):
         ok: Tensor | None = None,
         check: bool = True,
     ) -> State:
-        """Add an expert's answers, which replace earlier answers and older observations.
+        """Add an expert's answers; they replace old answers and observations before the question.
 
         Args:
             state: The newest state: the state of the consultation, or a later state.
@@ -546,7 +547,7 @@ class Strategy(ABC):
                 tensor that broadcasts to this shape is expanded. If the box has a context, the
                 context follows the d coordinates of each point.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
-            observation_noise: Whether to add the noise of a new observation.
+            observation_noise: Whether the posterior includes the noise of a new observation.
 
         Returns:
             A joint posterior over q points, batched over `e x batch_shape`. On a box, the posterior
@@ -596,7 +597,7 @@ class Gaussian(MultivariateNormal):  # type: ignore[misc]
     """A multivariate normal without GPyTorch's lower limit of 1e-10 on variances.
 
     If values of y differ only by about 1e-6, their variance of about 1e-12 lies below GPyTorch's
-    lower limit.
+    lower limit on variances.
     """
 
     @property

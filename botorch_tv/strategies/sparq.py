@@ -136,8 +136,9 @@ def distinct(choice: Tensor, batch_dims: int) -> tuple[Tensor, Tensor]:
 
     Returns:
         Two tensors, `batch_shape x n`: a mask and row indices. The mask, bool, is True for rows
-        that differ from all earlier rows. The row indices, int64, list first the rows where the
-        mask is True and then the rows where the mask is False, both in ascending order.
+        that differ from all earlier rows. The tensor of row indices, int64, contains first the
+        rows where the mask is True, and then the rows where the mask is False, both in ascending
+        order.
     """
     key = choice if choice.dim() == batch_dims + 1 else _hashed(choice)
     # Sorting puts equal choices side by side, the oldest first.
@@ -202,7 +203,7 @@ class Windows(Schedule):
     Args:
         alpha: Exponent α of the growth of noise with age, positive.
         alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
-            Larger values give longer windows.
+            A larger α~ gives longer windows.
 
     Raises:
         ValueError: If ``alpha`` or ``alpha_tilde`` is out of range.
@@ -264,11 +265,11 @@ class Refresh:
 class SparQ(KernelStrategy):
     """A strategy that consults an expert.
 
-    Predictions use the newest answers of the expert. If the question for the newest answers
-    followed round t, predictions also use the observations of all rounds after t. The observations
-    of round t and of all earlier rounds are dropped; the points of these observations remain
-    candidates for the next consultation. The age of an answer or of an observation counts from its
-    own time.
+    Predictions use the newest answers of the expert. If the newest answers belong to the
+    consultation after round t, predictions also use the observations of all rounds after t. The
+    observations of round t and of all earlier rounds are dropped; the points of these observations
+    remain candidates for the next consultation. The age of an answer counts from the time of the
+    question, and the age of an observation counts from the time of the observation.
 
     The expert may be slow. If answers are absorbed some rounds after the question, they count as
     measured at the time of the question, and predictions use them together with all later
@@ -281,7 +282,7 @@ class SparQ(KernelStrategy):
 
     Args:
         decay: The decay of covariance with the time between measurements.
-        inflation: The growth of a measurement's noise variance with its age.
+        inflation: The growth of the noise variance with the age of a measurement.
         exploration: The rule that chooses from the posterior; upper confidence bounds by default.
         refresh: Settings that say when the expert is asked, and how many points the expert
             measures.
@@ -349,9 +350,9 @@ class SparQ(KernelStrategy):
     ) -> Consultation | None:
         """The points to ask the expert about; call after :meth:`tell` and before :meth:`ask`.
 
-        A k-DPP of the kernel draws these points from the distinct points chosen so far. Here k is
-        the smallest of three numbers: the number of distinct points, the numerical rank of their
-        covariance matrix, and ⌈c_Q ln^d(t + 1)⌉ after round t.
+        A k-DPP of the kernel draws the points to ask about from the distinct points chosen so far.
+        Here k is the smallest of three numbers: the number of distinct points, the numerical rank
+        of their covariance matrix, and ⌈c_Q ln^d(t + 1)⌉ after round t.
 
         Args:
             state: The current state.

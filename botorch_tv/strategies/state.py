@@ -60,7 +60,8 @@ class ExpertData(NamedTuple):
         time: The time to which the answers refer, `batch_shape`, float64: they are values of f at
             this time.
         round: The round of the newest consultation that was answered.
-        asked: Number of side queries since the newest observation, `batch_shape`, int64.
+        asked: Number of measurements requested from the expert since the newest observation,
+            `batch_shape`, int64.
         unanswered: Number of points of the newest consultation that have no answer, `batch_shape`,
             int64.
     """

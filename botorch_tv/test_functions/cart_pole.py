@@ -1,4 +1,4 @@
-"""Policy search on a cart-pole whose bearing friction changes, [ET] §5 and Table 6.
+"""Policy search on a cart-pole; the friction of its bearing changes, [ET] §5 and Table 6.
 
 A Lyapunov equation gives the exact cost of a static state feedback for the linearised system.
 """
@@ -39,7 +39,7 @@ def value_matrix(A: Tensor, S: Tensor) -> Tensor:
 
     Args:
         A: Matrix A, with a spectral radius below 1, `... x n x n`.
-        S: Constant term of the equation, `... x n x n`.
+        S: Constant term of the Lyapunov equation, `... x n x n`.
     """
     n = A.shape[-1]
     shape = (A + S).shape
@@ -183,23 +183,23 @@ SCALES = (1 / 8, 1 / 4, 3.0, 1 / 8)
 
 
 class CartPole(TimeVaryingTestFunction):
-    """The cost of balancing a pole by the force u = −gain · state, while bearing friction changes.
+    """The cost of balancing a pole by the force u = −gain · state; the bearing's friction changes.
 
     The first four columns of X are the four gains, each divided by its scale in [ET]; the last
-    column is time. In the scaled coordinates, lengthscales of a few units fit all gains. The cost
-    is the long-run mean of xᵀQx + r u² for the linearised system under random disturbances, divided
-    by the best cost before the change of friction. The cost of a gain is computed exactly, from a
-    Lyapunov equation. The gain from the Riccati equation is the best gain, whatever the
-    disturbance, so regret is exact up to rounding. With the default system, the best gain lies
-    inside the box before and after the change. The best cost is 1 before the change and 2.18 after
-    the change. The gain that is best before the change of friction has the cost 2.81 after the
-    change of friction.
+    column is time. In the scaled coordinates, lengthscales of a few units are suitable for all
+    gains. The cost is the long-run mean of xᵀQx + r u² for the linearised system under random
+    disturbances, divided by the best cost before the change of friction. The cost of a gain is
+    computed exactly, from a Lyapunov equation. The gain from the Riccati equation is the best gain,
+    whatever the disturbance, so regret is exact up to rounding. With the default system, the best
+    gain lies inside the box before and after the change. The best cost is 1 before the change and
+    2.18 after the change. The gain that is best before the change of friction has the cost 2.81
+    after the change of friction.
 
-    The cost never exceeds ``limit``: gains that would cost more, or that let the pole fall, cost
-    ``limit``. With the default system and limit, no gain in the box costs ``limit`` before the
-    change. After the change, an eighth of the box costs ``limit``; in a quarter of this eighth the
-    pole falls. Among the gains that cost ``limit``, the cost does not distinguish better from
-    worse.
+    The cost never exceeds ``limit``: a gain that would cost more, or that lets the pole fall, has
+    the cost ``limit``. With the default system and limit, every gain in the box has a cost below
+    ``limit`` before the change of friction. After the change of friction, the gains in an eighth of
+    the box have the cost ``limit``; with a quarter of these gains the pole falls. Among the gains
+    with the cost ``limit``, the cost does not distinguish better from worse.
 
     Args:
         system: The parameters of the cart-pole, of its disturbances and of its cost.
@@ -209,7 +209,8 @@ class CartPole(TimeVaryingTestFunction):
         limit: The highest cost, in units of the best cost before the change.
         horizon: End of the range of times, [0, horizon].
         noise_std: Standard deviation of the observation noise, in units of the best cost before the
-            change; None for no noise. The variance of 0.02 in [ET] is ``noise_std=0.02**0.5``.
+            change; None for no noise. The noise variance of 0.02 in [ET] corresponds to
+            ``noise_std=0.02**0.5``.
         negate: Whether to reverse the sign of the cost, for maximisation.
 
     Raises:

@@ -49,7 +49,7 @@ class Orbit(Motion):
     such that the path starts at the optimum of the static function, or at the nearest point that
     the path can reach. No coordinate moves faster than 4π r_j / period. The coordinates oscillate
     at different rates, and the path closes after d periods. Therefore two optimisation runs
-    optimise different functions if they start at different times, less than d · ``period`` apart.
+    optimise different functions if their starting times differ, but by less than d · ``period``.
 
     Args:
         period: Period of the first coordinate.
@@ -264,10 +264,10 @@ class DriftingHartmann(DriftingFunction):
     """Hartmann's function in 3, 4 or 6 coordinates on the unit cube.
 
     The minimum over the cube is the minimum over all of space. Up to scale and offset, the function
-    is minus a weighted sum of four bumps, whose centres lie in the cube. Each bump falls with the
-    distance from its centre in each coordinate. Therefore a point outside the cube never has a
-    smaller value than its projection onto the cube. BoTorch states the minimum with five digits;
-    here the minimum has machine precision.
+    is minus a weighted sum of four bumps, whose centres lie in the cube. The value of each bump
+    decreases if the distance from the bump's centre increases in any coordinate. Therefore a point
+    outside the cube never has a smaller value than its projection onto the cube. BoTorch states the
+    minimum with five digits; here the minimum has machine precision.
 
     Args:
         dim: The number d of coordinates: 3, 4 or 6.

@@ -84,9 +84,9 @@ class MarkovFunction(TimeVaryingTestFunction):
     ``negate=True``.
 
     Time is a whole number, 0, ..., ``horizon``, because weights of features are drawn only for
-    rounds. BoTorch treats time as an integer column of X, and raises an error for other values.
-    Weights take 16 F (horizon + 1) bytes per function, and an evaluation takes about 32 F bytes per
-    point.
+    rounds. BoTorch treats time as an integer column of X, and raises an error for a time that is
+    not a whole number. Weights take 16 F (horizon + 1) bytes per function, and an evaluation takes
+    about 32 F bytes per point.
 
     The optimum of a round is searched on a grid with six points per lengthscale, or on 65,536 Sobol
     points if the grid would have more points. Gradient-based ascents then start from the best 32
@@ -140,7 +140,11 @@ class MarkovFunction(TimeVaryingTestFunction):
     ) -> None:
         name = "MarkovFunction"
         dim = require_integer(f"{name}: dim", dim, 1, "give at most 6.")
-        require(dim <= 6, f"{name}: dim is {dim}; give at most 6, or no search finds the optimum.")
+        require(
+            dim <= 6,
+            f"{name}: dim is {dim}; give at most 6, because in more dimensions a search may miss "
+            "the optimum.",
+        )
         fix = "0 is a static function."
         epsilon = require_number(f"{name}: epsilon", epsilon, "[0, 1]", fix)
         horizon = require_integer(f"{name}: horizon", horizon, 1, "time is counted in rounds.")

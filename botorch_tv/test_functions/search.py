@@ -29,9 +29,9 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> tuple[Tensor, 
 
     In a step, a coordinate at a bound is fixed if the gradient points out of the box. In the
     coordinates that are not fixed, the step along each principal direction of the curvature is the
-    gradient divided by the absolute curvature. Because the curvature is absolute, ascents leave
-    saddle points. The damping is increased until the value increases, so no ascent ends below the
-    value at its starting point.
+    gradient divided by the absolute curvature. Because the absolute curvature is used, ascents move
+    away from saddle points. The damping is increased until the value increases, so no ascent ends
+    below the value at its starting point.
 
     Args:
         derivatives: Function that returns value and derivatives at points; the results for a point
@@ -81,7 +81,7 @@ def climb_best(derivatives: Derivatives, starts: Tensor, bounds: Tensor) -> tupl
 
 
 def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
-    """Value and first and second derivatives by autograd; undefined derivatives are set to 0.
+    """A function that returns value, gradient and Hessian; undefined derivatives are set to 0.
 
     Args:
         function: A function of points `n x d` that returns values `n`; each value depends only on
@@ -139,9 +139,10 @@ def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
     """Points that cover a box, `n x d`.
 
     The points are a grid with six points per lengthscale, including the edges, if this grid has at
-    most 65,536 points. The grid is small enough if each lengthscale is at least 1/42 of the range
-    of its coordinate in 2 dimensions, 1/6 in 3 and 1/2.5 in 4. If the grid would have more than
-    65,536 points, the points are 65,536 points of a scrambled Sobol sequence.
+    most 65,536 points. The grid is small enough if each lengthscale, divided by the range of its
+    coordinate, is at least 1/42 in 2 dimensions, 1/6 in 3 dimensions and 1/2.5 in 4 dimensions. If
+    the grid would have more than 65,536 points, the points are 65,536 points of a scrambled Sobol
+    sequence.
     """
     lower, upper = bounds
     counts = [

@@ -62,8 +62,8 @@ class SlicedFunction(SearchedFunction):
             so studies with different starting points are different studies.
 
     Raises:
-        ValueError: If a parameter is out of range; if ``function`` has fewer than two coordinates,
-            coordinates that are not continuous, or constraints.
+        ValueError: If a parameter is out of range; if ``function`` has fewer than two coordinates;
+            if a coordinate of ``function`` is not continuous; or if ``function`` has constraints.
         InputDataError: If ``starts`` are not points of the box.
     """
 
@@ -174,10 +174,11 @@ def sliced_suite(
     in appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
     Optimization". For a study of a function, use the world ``BoxWorld(sliced_suite()["shekel"])``.
 
-    Most settings come from other papers that quote appendix H: most dimensions, the share of noise,
-    the boxes of Rastrigin, Ackley and Rosenbrock, and time as the last coordinate. The boxes of the
-    remaining seven functions are the boxes in common use. The dimension of Styblinski-Tang, four,
-    is a guess. Results may therefore differ from the results of the W-DBO paper.
+    Most settings come from papers that quote appendix H: the dimensions of most functions, the
+    share of noise, the boxes of Rastrigin, Ackley and Rosenbrock, and time as the last coordinate.
+    All functions except Rastrigin, Ackley and Rosenbrock have the boxes in common use. The
+    dimension of Styblinski-Tang, four, is a guess. Results may therefore differ from the results of
+    the W-DBO paper.
 
     In the paper, a run lasts 600 seconds of wall time, so slower algorithms make fewer
     measurements. In this library, time is counted in rounds, and the wall time of a round has no

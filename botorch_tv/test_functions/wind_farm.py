@@ -47,9 +47,9 @@ class WindFarm(SearchedFunction):
         >>> run_study(world, {"adaptive": adaptive_gp_ucb()}, trials=5, horizon=100)
 
     Args:
-        directions: Direction from which the wind blows at times 0, 1, 2, ..., in degrees, `n`; 270
-            is west.
-        speeds: Wind speed in m/s at times 0, 1, 2, ..., `n`, or a scalar for all times.
+        directions: Directions, `n`, from which the wind blows at times 0, 1, 2, ..., in degrees;
+            270 is west.
+        speeds: Wind speeds, `n`, at times 0, 1, 2, ..., in m/s; or a scalar for all times.
         layout: Position of each turbine, (east, north) in m.
         steered: Number of controlled turbines; they are the first in ``layout``. All other turbines
             face the wind.
