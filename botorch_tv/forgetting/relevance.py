@@ -119,7 +119,7 @@ class WassersteinRemoval(Retention):
         return spent, removed
 
     def worth(self, log: Log) -> Tensor:
-        """The worth of each row, `batch_shape x n`; infinite for failed measurements or dropped rows.
+        """The worth of each row, `batch_shape x n`; infinite for failed or dropped rows.
 
         Args:
             log: The log, including the newest observation.
