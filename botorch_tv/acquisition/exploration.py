@@ -468,9 +468,9 @@ def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
 class Forced(Exploration):
     """Another exploration, mixed with occasional uniformly random choices.
 
-    A detector finds changes only where the bandit measures, and a bandit that is certain of its
-    optimum measures only there. Random choices find changes at points that the bandit would
-    otherwise not measure [Liu, Lee, Shroff, AAAI 2018].
+    A detector finds changes only at points that the bandit measures. If the bandit is certain of
+    its optimum, it measures only the optimum. Random choices find changes at points that the bandit
+    would otherwise not measure [Liu, Lee, Shroff, AAAI 2018].
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].

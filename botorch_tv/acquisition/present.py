@@ -248,10 +248,10 @@ def at_present(
             if not torch.equal(points, place(points)):
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points at times other than the "
-                    "present, when the objective had other values. Move the points to the "
-                    "present, and draw the model's outputs there. To move a candidate_set, move "
-                    "train_inputs, too. Set pending points by set_X_pending() on the result of "
-                    "at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
+                    "present; at these times the objective had other values. Move the points to "
+                    "the present, and draw the model's outputs there. To move a candidate_set, "
+                    "move train_inputs, too. Set pending points by set_X_pending() on the result "
+                    "of at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
                     "baseline to the present.",
                     InputDataWarning,
                     stacklevel=2,

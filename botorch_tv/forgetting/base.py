@@ -135,7 +135,8 @@ class Parameter:
 
         Args:
             factor: New unit of time divided by the current unit of time, positive, any shape.
-            others: Values of all parameters, in any unit; used only if ``power`` is a function.
+            others: Values of all parameters, in any unit of time; used only if ``power`` is a
+                function.
 
         Returns:
             The factor that converts the natural value, in the shape of ``factor``.
@@ -149,7 +150,8 @@ class Parameter:
         Args:
             value: Value in the current unit of time, any shape.
             factor: New unit of time divided by the current unit of time, positive, any shape.
-            others: Values of all parameters, in any unit; used only if ``power`` is a function.
+            others: Values of all parameters, in any unit of time; used only if ``power`` is a
+                function.
 
         Returns:
             The natural value, with the shape to which the arguments broadcast.
@@ -162,7 +164,8 @@ class Parameter:
         Args:
             value: Value in the current unit of time, any shape.
             factor: New unit of time divided by the current unit of time, positive, any shape.
-            others: Values of all parameters, in any unit; used only if ``power`` is a function.
+            others: Values of all parameters, in any unit of time; used only if ``power`` is a
+                function.
 
         Returns:
             The value, with the shape to which the arguments broadcast.

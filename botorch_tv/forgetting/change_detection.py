@@ -186,7 +186,7 @@ class GLRTrigger(Retention):
         G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   summed over the w newest residuals.
 
     The rule triggers if max_w G_w > ln(L π² t'² / (6 δ)), where t' is the number of rounds since
-    the last reset and L is the number of values of w tested. Because P(G_w > b) <= exp(-b), a union
+    the last reset and L is the number of tested values of w. Because P(G_w > b) <= exp(-b), a union
     bound limits the probability of any trigger on a static objective to δ.
     :class:`~botorch_tv.forgetting.EventTrigger` has the same bound, but tests single residuals.
 

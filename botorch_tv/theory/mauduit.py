@@ -132,7 +132,7 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
         constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The lower orders, in the shape of ``T``.
+        The orders of the lower bound, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -190,7 +190,7 @@ def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) ->
         constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        Numbers of side queries in all T rounds, in the shape of ``T``.
+        Total numbers of side queries in rounds 1 to T, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -215,7 +215,7 @@ def sufficient_side_queries(
         constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        Numbers of side queries in all T rounds, in the shape of ``T``.
+        Total numbers of side queries in rounds 1 to T, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
