@@ -40,8 +40,8 @@ class Candidates(ABC):
         mean: Posterior mean minus the constant prior mean, `batch_shape x M`.
         sd: Posterior standard deviation, `batch_shape x M`.
         tight_sd: σ̃ of :class:`TightConfidence`, `batch_shape x M`; on grids only.
-        sqrt_beta: √beta of the strategy's confidence schedule, the factor on ``sd`` in confidence
-            bounds; a number or `batch_shape x 1`.
+        sqrt_beta: √beta of the strategy's confidence schedule, as in the confidence bounds
+            mean ± √beta sd; a number or `batch_shape x 1`.
     """
 
     mean: Tensor
@@ -147,12 +147,15 @@ class Candidates(ABC):
 
     @abstractmethod
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """Take ``first`` in trials where a condition holds, else ``second``; `batch_shape [x d]`.
+        """Take ``first`` in trials where ``condition`` is True, and ``second`` in all other trials.
 
         Args:
             condition: The condition, `batch_shape`, bool.
             first: A choice, `batch_shape` on a grid, `batch_shape x d` on a box.
             second: A choice of the same shape as ``first``.
+
+        Returns:
+            The choices, in the shape of ``first``.
         """
 
 
@@ -272,12 +275,12 @@ class TightConfidence(_BreaksTies):
     matrix of the observations, k their covariances with x, and N the diagonal matrix of their noise
     variances n_s, which grow with age from λ.
 
-    [W22] Theorem 2 uses a smaller variance: σ̃² = λ φ(x)ᵀ V⁻¹ Ṽ V⁻¹ φ(x), with V and Ṽ of [W22].
-    σ̃² equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. σ̃² is the expected squared error of
-    the mean if the objective is static and all observations have noise variance λ. If noise does
-    not grow with age, σ̃² equals var(x). [W22] computes σ̃ from explicit features φ; this class
-    needs no features. The class works only on grids and for static covariances. With M arms a round
-    costs O(M²) per trial.
+    [W22] Theorem 2 uses a variance of at most var(x): σ̃² = λ φ(x)ᵀ V⁻¹ Ṽ V⁻¹ φ(x), with V and Ṽ of
+    [W22]. σ̃² equals var(x) - Σ_s (n_s - λ) a_s² with a = (K + N)⁻¹k. σ̃² is the expected squared
+    error of the mean if the objective is static and all observations have noise variance λ. If
+    noise does not grow with age, σ̃² equals var(x). [W22] computes σ̃ from explicit features φ; this
+    class needs no features. The class works only on grids and for static covariances. With M arms a
+    round costs O(M²) per trial.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -465,9 +468,9 @@ def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
 class Forced(Exploration):
     """Another exploration, mixed with occasional uniformly random choices.
 
-    A detector finds changes only where the bandit measures, and a bandit that is certain of its
-    optimum measures only there. Random choices also find changes where the bandit would not measure
-    otherwise [Liu, Lee, Shroff, AAAI 2018].
+    A detector finds changes only at points that the bandit measures. If the bandit is certain of
+    its optimum, it measures only the optimum. Random choices find changes at points that the bandit
+    would otherwise not measure [Liu, Lee, Shroff, AAAI 2018].
 
     Args:
         chance: Probability of a random choice in each round, in [0, 1].

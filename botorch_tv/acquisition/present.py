@@ -2,9 +2,9 @@
 
 :func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
 when they are constructed, so this module has classes for them. Noisy expected improvement needs the
-present because its incumbents are current values. The knowledge gradient needs the present because
-its search includes the best points of fantasies. Importing this module registers
-``qLogNoisyExpectedImprovementAtPresent`` and ``qKnowledgeGradientAtPresent`` with
+present time because its incumbents are present values of the objective. The knowledge gradient
+needs the present time because it also searches for the best point of each fantasy. Importing this
+module registers ``qLogNoisyExpectedImprovementAtPresent`` and ``qKnowledgeGradientAtPresent`` with
 ``get_acqf_input_constructor``, for BoTorch and Ax.
 """
 
@@ -248,10 +248,10 @@ def at_present(
             if not torch.equal(points, place(points)):
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points at times other than the "
-                    "present, when the objective had other values. Move the points to the "
-                    "present, and draw the model's outputs there. To move a candidate_set, move "
-                    "train_inputs, too. Set pending points by set_X_pending() on the result of "
-                    "at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
+                    "present; at these times the objective had other values. Move the points to "
+                    "the present, and draw the model's outputs there. To move a candidate_set, "
+                    "move train_inputs, too. Set pending points by set_X_pending() on the result "
+                    "of at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
                     "baseline to the present.",
                     InputDataWarning,
                     stacklevel=2,
@@ -347,7 +347,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
 
 
 class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
-    """The one-shot knowledge gradient, with measurement and final choice at the present.
+    """The one-shot knowledge gradient; measurement and final choice are both at the present.
 
     Candidates, fantasies and the best points of the fantasies are all at the present. If the noise
     variance grows with the age of a measurement, fantasies have the noise variance of a new
@@ -355,7 +355,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
 
     Args:
         model: As in ``qKnowledgeGradient``.
-        positional: The other positional arguments of ``qKnowledgeGradient``, in its order.
+        positional: The positional arguments that follow ``model`` in ``qKnowledgeGradient``.
         options: Keyword arguments of ``qKnowledgeGradient``. ``X_pending`` is `p x (d - 1)` or
             `p x d`; ``current_value`` is the highest posterior mean *at the present*.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
@@ -388,7 +388,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         return value
 
     def evaluate(self, X: Tensor, bounds: Tensor, **kwargs: Any) -> Tensor:
-        """The knowledge gradient: the one-shot value, maximised over the points of fantasies, `b`.
+        """The knowledge gradient: the one-shot value with the best point of each fantasy, `b`.
 
         Args:
             X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
@@ -421,7 +421,8 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         X_pending: Points that are chosen but not measured yet, `p x (d - 1)` or `p x d`.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         time_dim: Index of the time column; the model's ``time_dim`` if None.
-        options: Other keyword arguments of BoTorch's class, such as ``constraints``.
+        options: Further keyword arguments of ``qLogNoisyExpectedImprovement``, such as
+            ``constraints``.
 
     Raises:
         InputDataError: See :func:`at_present`.

@@ -95,9 +95,9 @@ class DoublyWeighted(Realized):
 class ClosedForm(InformationGain):
     """The asymptotic order of the maximum gain, with constant 1, [C17] §3.1.
 
-    After n = t - 1 rounds in dimension d, the order is (ln n)^(d+1) for the squared exponential
-    kernel. For a Matérn kernel the order is n^c ln n with c = d(d+1) / (2ν + d(d+1)). The order is
-    not a bound: it is 0 after a single observation, and ignores lengthscale and noise.
+    After n = t - 1 rounds in dimension d, the order of the gain is (ln n)^(d+1) for the squared
+    exponential kernel. For a Matérn kernel the order is n^c ln n with c = d(d+1) / (2ν + d(d+1)).
+    The order is not a bound: it is 0 after a single observation, and ignores lengthscale and noise.
 
     Args:
         kernel: ``"se"`` or ``"matern"``.
@@ -177,9 +177,10 @@ class Greedy(InformationGain):
 
     @classmethod
     def of(cls, covariance: Tensor, noise: float, horizon: int) -> Greedy:
-        """Bound the maximum gain of up to ``horizon`` observations, from a greedy choice of arms.
+        """Bound the maximum gain of 0, 1, ..., ``horizon`` observations.
 
-        Each greedy observation is made at the arm with the largest posterior variance.
+        The bounds come from greedy observations: each greedy observation is made at the arm with
+        the largest posterior variance.
 
         The result is an upper bound because the gain is monotone and submodular in the multiset of
         arms played. Each greedy observation requires a rank-one update of the covariance in
@@ -205,7 +206,7 @@ class Greedy(InformationGain):
 
 
 def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
-    """Information gain after 1, 2, ... greedy observations, `horizon`.
+    """Information gains of the first 1, 2, ..., ``horizon`` greedy observations, shape `horizon`.
 
     Each observation is made at the arm with the largest posterior variance.
 
@@ -239,7 +240,7 @@ class Width(ABC):
 
     @abstractmethod
     def sqrt_beta(self, context: WidthContext) -> float | Tensor:
-        """√beta, the factor on the standard deviation in the round of ``context``.
+        """√beta, by which the standard deviation is multiplied in the round of ``context``.
 
         Args:
             context: The round and its information gain.
@@ -291,8 +292,8 @@ class Logarithmic(_Checked):
     explore.
 
     Args:
-        c1: Factor on the logarithm, at least 0.
-        c2: Factor on the round t, positive.
+        c1: Factor c1 in √(c1 ln(c2 t)), at least 0.
+        c2: Factor c2 in √(c1 ln(c2 t)), positive.
 
     Raises:
         ValueError: If ``c1`` or ``c2`` is out of range or not finite.
@@ -310,7 +311,7 @@ class Constant(_Checked):
     """The same √beta in every round.
 
     Args:
-        value: beta, the *square* of the factor on the standard deviation; at least 0.
+        value: beta, the *square* of the factor that multiplies the standard deviation; at least 0.
 
     Raises:
         ValueError: If ``value`` is negative or not finite.
@@ -390,7 +391,7 @@ class BayesTV(_Bayes):
 class BayesResetting(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = 2π² t² / (3δ); R-GP-UCB, [B16] eq. (16).
 
-    The arguments are as for :class:`BayesTV`; t does not restart with a reset.
+    The arguments are as for :class:`BayesTV`; a reset does not restart the round number t.
     """
 
     parts = 4
@@ -399,8 +400,8 @@ class BayesResetting(_Bayes):
 class BayesEventTriggered(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = 4π² t² / (3δ); ET-GP-UCB, [ET] Theorem 1.
 
-    The arguments are as for :class:`BayesTV`; δ is not the trigger's δ_B, and t does not restart
-    with a reset.
+    The arguments are as for :class:`BayesTV`; δ is not the trigger's δ_B, and a reset does not
+    restart the round number t.
     """
 
     parts = 8
@@ -462,7 +463,8 @@ class IGPUCB(GainWidth):
 
     Args:
         B: Bound on the norm of f in the kernel's function space, at least 0.
-        R: Sub-Gaussian constant of the noise (its standard deviation if normal), at least 0.
+        R: Sub-Gaussian constant of the noise, at least 0; if the noise is normal, its standard
+            deviation.
         delta: Probability δ that the confidence band fails, in (0, 1).
         gain: Source of the information gain g.
 
@@ -483,12 +485,13 @@ class IGPUCB(GainWidth):
 class WGPUCB(GainWidth):
     """WGP-UCB: B + (R/√λ) √(2 ln(1/δ) + 2ḡ), [W22] Algorithm 1.
 
-    The root covers both terms, as in [W22] Theorem 2; the line under eq. (4) of [W22] is a
-    misprint.
+    The square root covers both 2 ln(1/δ) and 2ḡ, as in [W22] Theorem 2; the line under eq. (4) of
+    [W22] is a misprint.
 
     Args:
         B: Bound on the norm of f in the kernel's function space, at least 0.
-        R: Sub-Gaussian constant of the noise (its standard deviation if normal), at least 0.
+        R: Sub-Gaussian constant of the noise, at least 0; if the noise is normal, its standard
+            deviation.
         noise: Regularisation λ, the noise variance of the newest observation; positive.
         delta: Probability δ that the confidence band fails, in (0, 1).
         gain: Source of the information gain ḡ.

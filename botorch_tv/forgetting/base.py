@@ -69,13 +69,13 @@ class Parameter:
 
     @property
     def grows_from_zero(self) -> bool:
-        """Whether the natural value is 0 for a static objective and positive otherwise."""
+        """Whether :meth:`natural` is 0 for a static objective and positive otherwise."""
         return self.share is not None or self.lower == 0
 
     def natural(self, value: Tensor) -> Tensor:
         """The natural value: -ln(1 - ε) or -ln γ for a fraction, otherwise the value itself.
 
-        The natural value scales with a power of the unit of time.
+        A parameter's natural value is proportional to a power of the unit of time.
 
         Args:
             value: Value of the parameter, any shape.
@@ -131,14 +131,15 @@ class Parameter:
         return 1 - value if self.share == "retained" else value
 
     def stretch(self, factor: Tensor, others: Values) -> Tensor:
-        """The factor on the natural value if the unit of time becomes ``factor`` times as long.
+        """The factor that converts the natural value to a new unit of time.
 
         Args:
             factor: New unit of time divided by the current unit of time, positive, any shape.
-            others: Values of all parameters, in any unit; used only if ``power`` is a function.
+            others: Values of all parameters, in any unit of time; used only if ``power`` is a
+                function.
 
         Returns:
-            The factor on the natural value, in the shape of ``factor``.
+            The factor that converts the natural value, in the shape of ``factor``.
         """
         power = self.power(others) if callable(self.power) else self.power
         return factor**-power
@@ -149,7 +150,8 @@ class Parameter:
         Args:
             value: Value in the current unit of time, any shape.
             factor: New unit of time divided by the current unit of time, positive, any shape.
-            others: Values of all parameters, in any unit; used only if ``power`` is a function.
+            others: Values of all parameters, in any unit of time; used only if ``power`` is a
+                function.
 
         Returns:
             The natural value, with the shape to which the arguments broadcast.
@@ -162,7 +164,8 @@ class Parameter:
         Args:
             value: Value in the current unit of time, any shape.
             factor: New unit of time divided by the current unit of time, positive, any shape.
-            others: Values of all parameters, in any unit; used only if ``power`` is a function.
+            others: Values of all parameters, in any unit of time; used only if ``power`` is a
+                function.
 
         Returns:
             The value, with the shape to which the arguments broadcast.
@@ -197,7 +200,8 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
         live: For each time, whether to use it, `... x n`, bool; True by default.
 
     Returns:
-        The median time, positive, `...`; 1 for rows with fewer than two different times.
+        The median time between successive observations, positive, `...`; 1 for each row of
+            ``times`` with fewer than two different times.
     """
     if times.shape[-1] < 2:
         return times.new_ones(times.shape[:-1])
@@ -282,12 +286,12 @@ class Log:
 
     @property
     def y(self) -> Tensor:
-        """Observed values, `batch_shape x n`; 0 where a row failed or was dropped."""
+        """Observed values, `batch_shape x n`; 0 for failed measurements and dropped rows."""
         return self._rows.y  # type: ignore[no-any-return]
 
     @property
     def noise(self) -> Tensor:
-        """Noise variances, `batch_shape x n`; infinite where a row failed or was dropped."""
+        """Noise variances, `batch_shape x n`; infinite for failed measurements and dropped rows."""
         return self._rows.noise  # type: ignore[no-any-return]
 
     @property
@@ -401,7 +405,7 @@ class Decay:
         return constant_variance and kind.covariance is Decay.covariance
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
-        """Attenuation ``a``: the factor on the covariance between two times.
+        """Attenuation ``a``, by which the covariance between two times is multiplied.
 
         Args:
             elapsed: Differences between two times, at least 0, any shape.
@@ -415,17 +419,17 @@ class Decay:
         )
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
-        """Factor ``v`` on the prior variance at a time after the origin.
+        """Factor ``v`` that multiplies the prior variance at a time after the origin.
 
         Time counts from the last reset. If there was no reset, time counts from the first
-        observation. The factor is 1 by default. If a subclass overrides ``covariance``, the default
-        is the covariance of each time with itself.
+        observation. By default ``v`` is 1; if a subclass overrides ``covariance``, ``v`` is by
+        default the covariance of each time with itself.
 
         Args:
             elapsed: Time since the origin, at least 0, any shape.
 
         Returns:
-            The factor on the prior variance, in the shape of ``elapsed``.
+            The factor ``v``, in the shape of ``elapsed``.
         """
         if type(self).covariance is Decay.covariance:
             return torch.ones_like(elapsed)
@@ -435,8 +439,9 @@ class Decay:
         """The temporal factor of the covariance between two times, both counted from the origin.
 
         Args:
-            first: Times since the origin, of any shape that broadcasts with ``second``.
-            second: Other times since the origin, any shape.
+            first: The first time of each pair, counted from the origin, of any shape that
+                broadcasts with ``second``.
+            second: The second time of each pair, counted from the origin, any shape.
 
         Returns:
             The temporal factor, in the shape to which ``first`` and ``second`` broadcast; by
@@ -455,8 +460,8 @@ class Decay:
             second: Later times, of any shape that broadcasts with ``first``.
 
         Returns:
-            The factor on the posterior mean, in the shape to which ``first`` and ``second``
-            broadcast.
+            The factor that multiplies the posterior mean, in the shape to which ``first`` and
+            ``second`` broadcast.
         """
         if type(self).attenuation is Decay.attenuation:
             return self.covariance(first, second) / self.prior_variance(first)
@@ -478,7 +483,7 @@ class Inflation(ABC):
 
     @abstractmethod
     def log_factor(self, lag: Tensor) -> Tensor:
-        """Logarithm of the factor on the noise variance; the factor itself may overflow.
+        """Logarithm of the factor by which the noise variance grows; the factor may overflow.
 
         Args:
             lag: Lags, at least 0, any shape.

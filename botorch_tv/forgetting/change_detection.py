@@ -58,8 +58,8 @@ class EventTrigger(Retention):
     Args:
         delta: Bound δ_B, in (0, 1), on the probability that a static objective ever causes a
             trigger.
-        rule: Function that decides whether to trigger, with the arguments of
-            :func:`prediction_error`.
+        rule: Function that takes the arguments of :func:`prediction_error` and returns whether to
+            trigger.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1).
@@ -101,8 +101,8 @@ class ConfirmedTrigger(EventTrigger):
     The first observation that contradicts the model is set aside, so the posterior ignores it. If
     the next ``confirm`` observations also contradict the model, all observations before the first
     contradiction are forgotten. If any of these ``confirm`` observations agrees with the model, the
-    observations that were set aside are dropped. A failed measurement neither contradicts the model
-    nor agrees with it. Any reset restarts the count of contradictions.
+    contradicting observations are dropped. A failed measurement neither contradicts the model nor
+    agrees with it. Any reset restarts the count of contradictions.
 
     An :class:`EventTrigger` resets at the first contradiction. A ``ConfirmedTrigger`` resets only
     after a first contradiction, and at least ``confirm`` rounds after it. Therefore the probability
@@ -110,13 +110,13 @@ class ConfirmedTrigger(EventTrigger):
 
     The memory holds two numbers per trial, each `batch_shape`: the number of successive
     contradictions so far, and the number of all rounds before the first of these contradictions. If
-    the number of contradictions is 0, the number of rounds in the memory is arbitrary.
+    the number of contradictions is 0, the stored number of rounds is arbitrary.
 
     Args:
         delta: Bound δ_B, in (0, 1), on the probability that a static objective ever causes a
             trigger.
-        rule: Function that decides whether an observation contradicts the model, with the arguments
-            of :func:`prediction_error`.
+        rule: Function that takes the arguments of :func:`prediction_error` and returns whether an
+            observation contradicts the model.
         confirm: Number of contradictions that must follow the first contradiction, at least 1.
 
     Raises:
@@ -186,7 +186,7 @@ class GLRTrigger(Retention):
         G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   summed over the w newest residuals.
 
     The rule triggers if max_w G_w > ln(L π² t'² / (6 δ)), where t' is the number of rounds since
-    the last reset and L is the number of values of w tested. Because P(G_w > b) <= exp(-b), a union
+    the last reset and L is the number of tested values of w. Because P(G_w > b) <= exp(-b), a union
     bound limits the probability of any trigger on a static objective to δ.
     :class:`~botorch_tv.forgetting.EventTrigger` has the same bound, but tests single residuals.
 

@@ -1,4 +1,4 @@
-"""Inflation: growth of the noise of a measurement with its age."""
+"""Inflation: the noise of a measurement grows with the age of the measurement."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ class WassersteinRemoval(Retention):
 
         worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ_ij P_ij C_ij).
 
-    The budget b starts at 1. During every time interval of length l_T = -2 / ln(1 - ε), the budget
-    grows by the factor 1 + alpha. If the least worth of all observations is below b - 1 after a
-    round, the observation with this worth is removed, and b is divided by 1 + worth. Removals are
-    repeated until the least worth is at least b - 1. At most 8 rows are removed per round, and at
-    least 2 rows remain.
+    A budget, which starts at 1, limits the removals. During every time interval of length
+    l_T = -2 / ln(1 - ε), the budget grows by the factor 1 + alpha. If the least worth of all
+    observations is below the budget minus 1 after a round, the observation with this worth is
+    removed, and the budget is divided by 1 + worth. Removals are repeated until the least worth is
+    at least the budget minus 1. At most 8 rows are removed per round, and at least 2 rows remain.
 
     The objective is assumed to be a Markov process with rate of change ε. The paper describes the
     Markov process by a Matérn-1/2 kernel of time with lengthscale l_T. The integrals are over
@@ -61,9 +61,9 @@ class WassersteinRemoval(Retention):
             column.
         nu: Smoothness of a Matérn kernel, 0.5, 1.5 or 2.5; infinite for the squared exponential.
         variance: The kernel's variance.
-        alpha: Relative growth of the budget during a time interval of length l_T = -2 / ln(1 - ε),
-            at least 0. With alpha = 0, no observation is removed. The default 0.25 is the value in
-            the authors' package.
+        alpha: Relative growth of the budget, at least 0, during each time interval of length
+            l_T = -2 / ln(1 - ε). With alpha = 0, no observation is removed. The default 0.25 is the
+            value in the authors' package.
         mean: Prior mean of the objective.
 
     Raises:
@@ -119,7 +119,7 @@ class WassersteinRemoval(Retention):
         return spent, removed
 
     def worth(self, log: Log) -> Tensor:
-        """The worth of each row, `batch_shape x n`; infinite where a row failed or was dropped.
+        """The worth of each row, `batch_shape x n`; infinite for failed or dropped rows.
 
         Args:
             log: The log, including the newest observation.

@@ -106,7 +106,7 @@ class SlidingWindow(Retention):
 
 
 def require_rules(retention: object) -> None:
-    """Raise a ``ValueError`` unless ``retention`` is a rule or a tuple of rules."""
+    """Raise a ``ValueError`` unless ``retention`` is a Retention or a tuple of Retentions."""
     rules = retention if isinstance(retention, tuple) else (retention,)
     for rule in rules:
         require(

@@ -1,8 +1,9 @@
 """Window starts of W-SparQ-GP-UCB, [M] §3.3. The module defines no retention.
 
 Window j starts in round t_j, where t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1; no other integers
-solve [M] eq. (32). Starts depend only on α~/α and are computed exactly. α~ and α are read as their
-printed decimals, so 0.25 / 0.75 is exactly 1/3 and 1000^(1/3) is exactly 10.
+solve [M] eq. (32). The starts of windows depend only on α~/α and are computed exactly. The
+computation uses the decimals that Python prints for α~ and α, so 0.25 / 0.75 is exactly 1/3 and
+1000^(1/3) is exactly 10.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
 
 
 def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
-    """Whether a window starts in round t. The starts are cached.
+    """Whether a window starts in round t. The starts of windows are cached.
 
     Args:
         t: Round, at least 1.

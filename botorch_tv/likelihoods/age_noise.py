@@ -61,7 +61,7 @@ class Aging(Declared):
         return self.part  # type: ignore[no-any-return]
 
     def log_factor(self, lag: Tensor) -> Tensor:
-        """Logarithm of the factor on the noise variance, `... x n`; 0 at lag 0.
+        """Logarithm of the factor by which the noise variance grows, `... x n`; 0 at lag 0.
 
         Args:
             lag: Lags, `... x n`, at least 0; the leading dimensions broadcast with the batch.
@@ -90,7 +90,8 @@ class ExponentialAging(Aging):
         gamma: Initial value of the discount γ per unit of time.
         batch_shape: Batch shape of the parameter.
         discount_prior: Prior of 1 - γ, with time in the unit of the inputs; None for no prior. The
-            default prior is half-normal with scale 0.1; its unit of time is set by :meth:`measure`.
+            default prior is half-normal with scale 0.1, with time in the unit set by
+            :meth:`measure`.
 
     Raises:
         ValueError: If ``gamma`` lies outside [1e-6, 1].
@@ -116,7 +117,7 @@ class InjectionAging(Aging):
         batch_shape: Batch shape of the parameters.
         alpha_prior: Prior of α, None for no prior; half-normal with scale 2 by default.
         kappa_prior: Prior of κ, with time in the unit of the inputs; None for no prior. The default
-            prior is half-normal with scale 2; its unit of time is set by :meth:`measure`.
+            prior is half-normal with scale 2, with time in the unit set by :meth:`measure`.
     """
 
     def __init__(
@@ -184,8 +185,8 @@ def joined(
     """Noise variances of all rows, NaN for learned variances; None if no variances are given.
 
     Args:
-        old: Variances of the old rows, `batch_shape x rows`, or None.
-        new: Variances of the new rows, `batch_shape x added`, or None.
+        old: Variances of the old rows, `batch_shape x rows`; None if their variance is learned.
+        new: Variances of the new rows, `batch_shape x added`; None if their variance is learned.
         rows: Number of old rows.
         added: Number of new rows.
         like: A tensor with the dtype and the device of the result.
@@ -204,15 +205,15 @@ SMALLEST_LEARNED_NOISE = 1e-4
 class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     """Noise variances of observations, computed from their ages at ``now``.
 
-    There are three cases. For training data, the times and the given variances at lag 0 are stored
-    here. For inputs that are not training data, the times come from these inputs. If a call passes
-    variances, these variances are used unchanged.
+    There are three cases. For training data, this object stores the times and, if they are given,
+    the noise variances at lag 0. For inputs that are not training data, the times come from these
+    inputs. If a call passes variances, these variances are used unchanged.
 
     Args:
         aging: How noise grows with the lag.
         time_dim: Index of the column of time.
         batch_shape: Batch shape of the learned variance.
-        noise: The given noise variances of the training observations at lag 0, `batch_shape x n`.
+        noise: The noise variance of each training observation when its lag is 0, `batch_shape x n`.
             NaN marks an observation with the learned variance; if None, all observations have the
             learned variance.
         noise_prior: Prior of the learned variance, None for no prior; by default BoTorch's
@@ -353,8 +354,8 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
             before: The noise of the training data before the new rows were added.
             inputs: All training inputs, `... x n x d`, the new rows last.
             X: The new inputs, `... x q x d`.
-            noise: Variances of the new rows at lag 0, `... x q`; None for the variance
-                :attr:`fresh`.
+            noise: The noise variance of each new row when its lag is 0, `... x q`; None for the
+                variance :attr:`fresh`.
         """
         old, q = before.row_noise, X.shape[-2]
         if noise is None and old is not None and not self.learned:
@@ -394,7 +395,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         time_dim: Index of the column of time, which input transforms must not change.
         now: The time at which lags are 0, a number or `batch_shape`; None for the time of the
             newest given input.
-        noise: The given noise variances of the training observations at lag 0, `batch_shape x n`.
+        noise: The noise variance of each training observation when its lag is 0, `batch_shape x n`.
             NaN marks an observation with the learned variance λ. If no entry is NaN, the variance
             of a new observation is the mean of the given variances. If None, all observations have
             the learned variance λ.
@@ -403,8 +404,8 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         noise_constraint: Bounds of λ; None for BoTorch's lower bound, 1e-4.
 
     Raises:
-        ValueError: If ``inflation`` is of another type, or if it depends on age but declares no
-            parameters.
+        ValueError: If ``inflation`` depends on age but declares no parameters, or if
+            :class:`Aging` rejects it.
 
     Example:
         >>> likelihood = AgeNoiseLikelihood(ExponentialWeights(gamma=0.97), now=100.0)
@@ -460,7 +461,9 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         self.noise_covar.now = now
 
     def set_training_data(self, X: Tensor) -> None:
-        """Set the training inputs, to which given variances and calls without inputs refer.
+        """Set the training inputs, which calls without inputs use.
+
+        The noise variances that were given for the training data belong to these inputs.
 
         Args:
             X: Training inputs, `... x n x d`.

@@ -1,9 +1,10 @@
 """Theoretical results of the papers cited in this library, as functions to call and plot.
 
-The functions compute information gains, regret bounds, parameters of a strategy from a rate of
-change, and the windows and side queries of [M]. Functions named ``..._regret`` are bounds with the
-constants of their theorems or proofs; functions named ``..._order`` are orders with a free factor
-``constant``. Plots are in :mod:`botorch_tv.theory.plots`, which requires matplotlib.
+The functions compute information gains, regret bounds, and the windows and side queries of [M]. For
+a given rate of change, they also compute parameters of a strategy. Functions named ``..._regret``
+are bounds with the constants of their theorems or proofs; functions named ``..._order`` are orders
+with a free factor ``constant``. Plots are in :mod:`botorch_tv.theory.plots`, which requires
+matplotlib.
 
     >>> from botorch_tv.theory import igp_ucb_regret, window_starts
     >>> igp_ucb_regret(100, gain=12.0, B=1.0, R=0.1, delta=0.1)

@@ -133,7 +133,7 @@ def bayes_beta(
 def block_regret(
     T: Tensor, beta: Tensor, block: int, gain: Tensor, noise: float, mismatch: Tensor
 ) -> Tensor:
-    """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, for strategies that forget at least every N rounds.
+    """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, for at most N rounds between resets.
 
     Args:
         T: Numbers of rounds, a tensor of any shape.
@@ -150,13 +150,13 @@ def block_regret(
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
     """The smallest number c for which c times an order bounds a measured curve from above.
 
-    If no constant is published for an order, the number c replaces the constant. Since c is fitted
-    to the curve, a plot compares shapes, not levels.
+    An order without a published constant can be plotted with the constant c. Because c is fitted to
+    the measured curve, the plot compares shapes, not levels.
 
     Args:
         order: The order of growth with constant 1, shape `rounds`. Rounds where the order is 0 are
             ignored.
-        measured: The measured curve, shape `rounds`.
+        measured: The measured curve, such as cumulative regret, shape `rounds`.
     """
     return float((measured / order)[order > 0].max())
 
@@ -167,6 +167,6 @@ def largest_constant(order: Tensor, measured: Tensor) -> float:
     Args:
         order: The order of growth with constant 1, shape `rounds`. Rounds where the order is 0 are
             ignored.
-        measured: The measured curve, shape `rounds`.
+        measured: The measured curve, such as cumulative regret, shape `rounds`.
     """
     return float((measured / order)[order > 0].min())

@@ -324,7 +324,7 @@ class TailConstants(NamedTuple):
 
 @checked
 def squared_exponential_tails(lengthscale: float, r: float = 1.0, dim: int = 1) -> TailConstants:
-    """Tail constants of the kernel exp(-‖Δ‖²/(2 l²)) on the box [0, r]^d.
+    """Constants of tail bounds on f and its slopes, for the kernel exp(-‖Δ‖²/(2 l²)) on [0, r]^d.
 
     For d = 1, let g be a stationary process of variance 1, and s² = Var(g'). By Rice's formula, the
     process g crosses a level u from below (r/2π) s exp(-u²/2) times on average. Hence P(sup |g| >

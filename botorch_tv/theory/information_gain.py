@@ -4,10 +4,10 @@ For noise variances N, the gain is ½ ln det(I + N^(-½) K N^(-½)); γ_T of [M]
 twice this gain. Every regret bound contains γ_n, the maximum gain over all sets of n observations.
 Computing γ_n is hard; a greedy choice of observations gives a lower and an upper bound on γ_n.
 
-[W22] §6 derives bounds on weighted gains from the decay of a kernel's eigenvalues. The kernel is Σ
-c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and |φ_m| <= ψ (Assumption 1 of
-[W22]). The proofs of the bounds retain the first N terms of the kernel's series. The tail δ_N =
-Σ_{m > N} c_m ψ² bounds the omitted terms.
+[W22] §6 derives bounds on weighted gains from the decay of a kernel's eigenvalues. By
+Assumption 1 of [W22], the kernel is the series Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling
+order, |k| is at most k̄, and |φ_m| is at most ψ. The proofs of the bounds retain the first N terms
+of the kernel's series. The tail δ_N = Σ_{m > N} c_m ψ² bounds the terms that the proofs omit.
 """
 
 from __future__ import annotations

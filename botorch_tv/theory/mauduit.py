@@ -132,7 +132,7 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
         constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        The lower orders, in the shape of ``T``.
+        The orders of the lower bound, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -147,14 +147,14 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
 def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     """⌈c_Q ln^d(t + 1)⌉, the maximum number of side queries in round t.
 
-    [M] Proposition 3.2 gives the order O(ln^d t) without a constant. A strategy makes fewer queries
-    than the maximum if the number of distinct points played, or the rank of their kernel matrix, is
-    below the maximum.
+    [M] Proposition 3.2 gives the order O(ln^d t) without a constant. A strategy makes fewer than
+    ⌈c_Q ln^d(t + 1)⌉ side queries if the number of distinct points played, or the rank of their
+    kernel matrix, is smaller than this maximum.
 
     Args:
         t: Round, at least 1.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor c_Q on the number of side queries, positive.
+        constant: Factor c_Q in the number of side queries, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -166,10 +166,11 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
     """Bound Σ_t ⌈c_Q ln^d(t + 1)⌉ on the number N_T of side queries, over rounds t in ``asking``.
 
     Args:
-        asking: The rounds with side queries. For SparQ-GP-UCB, pass ``range(1, T + 1)``. For
-            W-SparQ-GP-UCB, pass the result of :func:`botorch_tv.theory.window_starts`.
+        asking: The rounds with side queries. SparQ-GP-UCB makes side queries in all rounds,
+            ``range(1, T + 1)``; W-SparQ-GP-UCB makes side queries in the rounds of
+            :func:`botorch_tv.theory.window_starts`.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor c_Q on the number of side queries, positive.
+        constant: Factor c_Q in the number of side queries, positive.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -189,7 +190,7 @@ def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) ->
         constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        Numbers of side queries in all T rounds, in the shape of ``T``.
+        Total numbers of side queries in rounds 1 to T, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -214,7 +215,7 @@ def sufficient_side_queries(
         constant: Factor by which the order is multiplied, positive.
 
     Returns:
-        Numbers of side queries in all T rounds, in the shape of ``T``.
+        Total numbers of side queries in rounds 1 to T, in the shape of ``T``.
 
     Raises:
         ValueError: If an argument is out of range.

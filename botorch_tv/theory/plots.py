@@ -47,7 +47,7 @@ def plot_bounds(
 ) -> Figure:
     """Cumulative regret of one strategy in all trials, with upper bounds.
 
-    The axis of regret is logarithmic, since bounds with the papers' constants exceed measured
+    The axis of regret is logarithmic, because bounds with the papers' constants exceed measured
     regret by orders of magnitude. A dotted line shows a trivial bound: t times the largest measured
     regret of a round.
 
@@ -97,9 +97,9 @@ def plot_orders(
     """Normalised regret of one strategy, and orders of growth scaled to touch the regret curve.
 
     No constant is published for an order, so each constant is fitted to the second half of the
-    rounds. Throughout this half, an upper order with the smallest possible constant lies above the
-    mean regret; a lower order with the largest possible constant lies below it. Since the constants
-    are fitted, the plot compares shapes, not levels.
+    rounds. In the second half of the rounds, an upper order with the smallest possible constant
+    lies above the mean regret; a lower order with the largest possible constant lies below the mean
+    regret. Because the constants are fitted, the plot compares shapes, not levels.
 
     Args:
         result: The study.

@@ -1,4 +1,4 @@
-"""Parameters of strategies, computed from a rate of change: the periods, window and discount."""
+"""Reset periods, windows and discounts, computed from a rate of change or a variation budget."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def reset_period(
         horizon: Number of rounds T, at least 1.
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Factor on the power of ε, positive. The default is 12 for the squared exponential
-            kernel and 24 for a Matérn kernel.
+        constant: Factor by which the power of ε is multiplied, positive. The default is 12 for the
+            squared exponential kernel and 24 for a Matérn kernel.
 
     Raises:
         ValueError: If an argument is out of range.
