@@ -151,7 +151,7 @@ class Experiment:
         horizon: Rounds T; a shorter record is played to its end.
         trials: Default number of trials. If a record has fewer distinct trials than this number,
             each distinct trial is played once.
-        cases: A dict from names, which must be valid in file names, to the cases.
+        cases: A dict of cases; the keys are names that are valid in file names.
         score: Function that judges the results.
         picture: Function that draws the results and writes the figure to a path; by default it
             draws regret curves, in a panel per case.
@@ -196,8 +196,8 @@ class Experiment:
             noise: Variance of the noise in the world and in the models; None for the default.
             data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without a folder,
                 records are synthetic and nothing is judged.
-            quick: Whether to run at most the numbers of trials and rounds in :attr:`quick`; such a
-                run has no verdict.
+            quick: Whether to limit the run to the numbers of trials and rounds in :attr:`quick`; a
+                limited run has no verdict.
             lasting: Whether to store finished trials in :meth:`chunk_folders`; the same call then
                 resumes after an interruption.
             options: Further arguments of :func:`~botorch_tv.simulation.run_study`, such as
