@@ -6,7 +6,7 @@ are drawn at once; each trial has its own points and its own Q. There are two sa
 
 The exact sampler draws one point at a time. When k points are still to be drawn, the probability
 that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
-eigenvalues of K, v_l is the point's entry of the l-th eigenvector, and e_k is the elementary
+eigenvalues of K, v_l is the entry of the point in the l-th eigenvector, and e_k is the elementary
 symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
 points form a (k - 1)-DPP of K conditioned on that point. If eigenvalues are equal, their
 eigenvectors are not unique. The probability of drawing a point does not depend on the choice of
@@ -66,11 +66,11 @@ def uniforms(key: Tensor, number: Tensor) -> Tensor:
 
     Args:
         key: Keys from :func:`draw_keys`, int64, any shape.
-        number: Counters: positions in a key's sequence of random numbers, from 0, int64, of any
-            shape that broadcasts with ``key``.
+        number: Counters, int64, of any shape that broadcasts with ``key``. A counter is a position,
+            counted from 0, in a key's sequence of random numbers.
 
     Returns:
-        Random numbers, float64, of the broadcast shape.
+        Random numbers, float64, in the joint broadcast shape of ``key`` and ``number``.
     """
     word = mixed(key + (number + 1) * GOLDEN)
     # The offset of half a step excludes 0 and 1, so logarithms are finite.
@@ -89,7 +89,8 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
         uniform: Random number for each draw, `N x most`, where ``most`` is the largest ``size``.
 
     Returns:
-        Indices of the points drawn, `N x most`; a subset consists of the first ``size`` points.
+        Indices of the points drawn, `N x most`, where ``most`` is the largest ``size``. Each subset
+        consists of the first ``size`` points of its row.
     """
     smallest = torch.finfo(factor.dtype).tiny
     orthogonal, remaining = torch.linalg.qr(factor)
@@ -120,8 +121,8 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
 def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) -> Tensor:
     """Logarithms of e_k(λ without λ_l) for each l, `N x n`.
 
-    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n). The right-hand side adds
-    non-negative terms, so no digits are lost by cancellation.
+    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n); no digits are lost by
+    cancellation, because no term is negative.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
@@ -140,8 +141,8 @@ def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
     """Logarithms of the elementary symmetric polynomials e_k of the first l eigenvalues λ.
 
-    e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}). The right-hand side adds two
-    non-negative terms, so no digits are lost by cancellation. Logarithms prevent overflow.
+    e_k(λ_1..λ_l) = e_k(λ_1..λ_{l-1}) + λ_l e_{k-1}(λ_1..λ_{l-1}); no digits are lost by
+    cancellation, because neither term is negative. Logarithms prevent overflow.
 
     Args:
         log_values: ln λ, `N x n`; -inf for 0.
@@ -347,8 +348,8 @@ def greedy_map(
     """The greedy approximation of the most probable subset.
 
     Each chosen point has the largest variance given the points chosen before, so it maximises the
-    determinant of all points chosen so far. Among equal variances the first point is chosen; a
-    variance below half the largest never counts as equal to the largest. The greedy algorithm is
+    determinant of K over all points chosen so far. Among equal variances the first point is chosen;
+    a variance below half the largest never counts as equal to the largest. The greedy algorithm is
     Cholesky factorisation with complete pivoting, O(n Q²). The pivots reveal the numerical rank.
 
     Args:

@@ -41,7 +41,7 @@ class NegativeLogPosterior:
         decay: Decay of the covariance with time.
         layout: Layout of the vectors of hyperparameters.
         X: Inputs, `b x n x d`.
-        times: Times since the origin, `b x n`.
+        times: Times of the observations, relative to the start time of the decay, `b x n`.
         y: Observations minus the prior mean, `b x n`.
         live: Which rows are in use, `b x n`, bool; rows not in use may contain any values.
         relative_noise: ρ, noise variances of the observations divided by σ², positive, `b x n`.
@@ -236,7 +236,8 @@ def learn(
         decay: Decay of the covariance with time; its parameters are initial values.
         noise: Initial value of the noise variance σ² of a new observation.
         X: Inputs, `batch_shape x n x d`.
-        times: Times of the observations since the origin of the decay, `batch_shape x n`.
+        times: Times of the observations, relative to the start time of the decay,
+            `batch_shape x n`.
         y: Observations minus a given prior mean, `batch_shape x n`.
         live: Which rows are in use, bool, `batch_shape x n`; rows not in use may contain any
             values.

@@ -70,8 +70,9 @@ def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
 def on_device(prior: Any, device: torch.device) -> Any:
     """A copy of a prior on a device, in float64.
 
-    PyTorch's distributions have no method ``to``, and some of GPyTorch's priors do not move their
-    bounds. Saving and loading the prior moves all its tensors.
+    PyTorch's distributions have no method ``to``, and the method ``to`` of some GPyTorch priors
+    does not move the bounds of the prior. Therefore the prior is saved, and then loaded onto the
+    device.
     """
     file = io.BytesIO()
     torch.save(prior, file)
@@ -223,7 +224,7 @@ class ParameterLayout:
         return self.searched(vector, 1 / unit)
 
     def fast_start(self, unit: Tensor) -> Tensor:
-        """Stored vectors, `... x p`, of the user's values, except that rates of change are high."""
+        """Stored vectors, `... x p`: the user's values, but with high rates of decay."""
         start = self.searched(self.given.expand(*unit.shape, -1), unit)
         return self.retained(torch.where(self._fast.isnan(), start, self._fast), unit)
 
@@ -242,8 +243,8 @@ class ParameterLayout:
         """Decode the vectors of m problems, `m x p`.
 
         Returns:
-            Five tensors: lengthscales, `m x lengthscales`; the kernel's output scale, `m`, or 1 for
-                a kernel without an output scale; the noise variance, `m`; natural values of the
+            Five tensors: the l lengthscales, `m x l`; the kernel's output scale, `m`, or 1 for a
+                kernel without an output scale; the noise variance, `m`; natural values of the
                 decay's parameters in the vector's unit of time, `m x k`; and the derivatives of
                 these natural values with respect to the entries of the vector, `m x k`.
         """
@@ -252,7 +253,7 @@ class ParameterLayout:
         return natural[:, :n], natural[:, n], natural[:, n + 1], natural[:, head:], slope[:, head:]
 
     def named(self, natural: Tensor) -> dict[str, Tensor]:
-        """Convert natural values, `... x k`, to the values of the decay's parameters, by name."""
+        """Convert natural values, `... x k`, to a dict from names to values of decay parameters."""
         named = zip(self._declared.items(), natural.unbind(-1), strict=True)
         return {name: parameter.value(entry) for (name, parameter), entry in named}
 

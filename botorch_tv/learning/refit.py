@@ -60,15 +60,15 @@ class Refit:
 
     Default priors are relative to the extent of the domain, or assume the unit cube:
 
-    - lengthscale: the kernel's prior if it has one, otherwise a log-normal prior; the median is 0.2
-      √d, and the logarithm of the lengthscale has standard deviation 0.75. The median is shorter
-      than BoTorch's 4.1 √d, because a long lengthscale stops exploration, and because the
-      observations of a bandit concentrate around the optimum and cannot rule out a long
+    - lengthscale: the kernel's prior if it has one, otherwise a log-normal prior. The log-normal
+      prior has the median 0.2 √d, and the logarithm of the lengthscale has standard deviation 0.75.
+      The median is shorter than BoTorch's 4.1 √d, because a long lengthscale stops exploration, and
+      because the observations of a bandit concentrate around the optimum and cannot rule out a long
       lengthscale;
     - output scale, for a ``ScaleKernel``: the kernel's prior if it has one, otherwise a log-normal
-      prior; the median is the given output scale, because outcomes are not standardised, and the
-      logarithm of the output scale has standard deviation 1;
-    - noise: BoTorch's log-normal prior of the noise variance; the median is e⁻⁴ times the kernel's
+      prior. The median of the log-normal prior is the given output scale, because outcomes are not
+      standardised. The logarithm of the output scale has standard deviation 1;
+    - noise: BoTorch's log-normal prior of the noise variance. The median is e⁻⁴ times the kernel's
       variance, and the logarithm of the noise variance has standard deviation 1;
     - parameters of a decay: the declared prior of each parameter. For ε and σ_w² the prior is
       half-normal with scale 0.25, which is flat near 0 and includes 0. Default priors refer to
@@ -85,9 +85,10 @@ class Refit:
         epsilon: Prior and bounds of ``Markov``'s rate of change, by default from 0 to 0.999 per
             median time between observations; None to fix it.
         sigma_w2: Prior and bounds of ``Wiener``'s rate of growth; None to fix it.
-        decay: For a decay other than ``Markov`` and ``Wiener``: how each parameter is learned, by
-            its declared name. Unlisted parameters are learned under their declared priors. None to
-            fix all parameters of the decay.
+        decay: For a decay other than ``Markov`` and ``Wiener``: a dict from the declared name of a
+            parameter to the parameter's prior and bounds, or to None to fix the parameter. Unlisted
+            parameters are learned under their declared priors. If ``decay`` is None, all
+            parameters of the decay are fixed.
         evaluations: Largest number of evaluations of the posterior density per fit.
 
     Raises:

@@ -171,7 +171,8 @@ class Units:
         dtype: The dtype of points in the unit cube.
 
     Raises:
-        ValueError: If a parameter is named "(context)", the key of the context in files.
+        ValueError: If a parameter is named "(context)", because files use this name for the
+            context.
     """
 
     def __init__(self, parameters: Parameters | None, clock: LoopClock, dtype: torch.dtype) -> None:
@@ -183,7 +184,10 @@ class Units:
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in the units of the parameters, without the context if parameters are named."""
+        """A point in the units of the parameters.
+
+        If parameters are named, the context is omitted.
+        """
         if self.parameters is None:
             return [float(value) for value in point]
         place = point[: self.parameters.columns]

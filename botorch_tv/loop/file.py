@@ -173,7 +173,7 @@ def _checked(field: str, value: Any, of_reply: bool) -> Any:
 
 
 def _digests(content: Mapping[str, Any]) -> dict[str, str]:
-    """A short digest of each row and of each other value, by the names that messages use."""
+    """A dict with a short digest of each row and each other value; messages use its keys."""
     parts: dict[str, Any] = {}
     for name, value in content.items():
         if name in ROWS and name != "superseded":
@@ -264,7 +264,7 @@ def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
     require(X.dim() == 2 and len(X) > 0, f"{points} is not a list of points")
     domain.locate(X)
     if not isinstance(domain, Grid):
-        require(arms is None, f"arms are {arms}, but {domain!r} has none")
+        require(arms is None, f"arms are {arms}, but {domain!r} has no arms")
         return
     own = domain.X.to(X)
     fits = arms is not None and max(arms) < len(own)
@@ -300,7 +300,7 @@ def as_domain(bounds: Domain | Bounds) -> Domain:
 def domain_data(domain: Domain) -> dict[str, Description]:
     """A domain as JSON data, from which :func:`domain_from` restores it bit for bit.
 
-    A user-defined domain or search is only described, so it cannot be restored.
+    A user-defined domain or search is described but not stored, so it cannot be restored.
     """
     if type(domain) is Box:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}

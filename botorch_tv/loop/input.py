@@ -167,7 +167,7 @@ def check_labels(columns: Mapping[str, Any]) -> None:
     filtering a single column changes the order of its labels.
 
     Args:
-        columns: The columns of a table, by the names of the arguments.
+        columns: A dict from the name of each argument to the column given for the argument.
 
     Raises:
         InputDataError: If the labels of two columns differ; the error names the columns.

@@ -141,8 +141,8 @@ def question(asked: Consultation, number: int, known: int) -> Question | None:
 def recounted(answers: Iterable[Measurement], *others: Iterable[Any]) -> tuple[list[Any], ...]:
     """Renumber rows after answers were removed or added; answers are returned in order of time.
 
-    The arrivals of the n answers become 0 to n - 1, in the same order. In every row, ``known``
-    becomes the number of the n answers that had arrived before the row was made.
+    The arrival numbers of the n answers become 0 to n - 1, in the same order. In every returned
+    row, ``known`` states how many of the n answers had arrived before the row was made.
     """
     order = sorted(answers, key=lambda answer: answer.arrival)
     arrivals = [answer.arrival for answer in order]
@@ -236,10 +236,10 @@ class MeasurementLog(NamedTuple):
         return self._replayed(place, answers, oldest)
 
     def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
-        """A log with the given answers instead of the present answers.
+        """A log with the given answers instead of the answers of ``self``.
 
-        The present log must have no replies. The log replays all answers from the first answer that
-        differs.
+        ``self`` must have no expert replies. The new log replays all answers from the first answer
+        that differs.
 
         Args:
             answers: All answers, in any order.
@@ -375,7 +375,7 @@ class MeasurementLog(NamedTuple):
 
         Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
         GP-BUCB (Desautels, Krause and Burdick, JMLR 15, 2014, Algorithm 1). Fantasies do not
-        trigger resets, change hyperparameters or set units.
+        trigger resets, do not change hyperparameters, and do not determine the units of y and time.
 
         Args:
             waiting: Open suggestions. The fantasy of each suggestion is the predicted mean.
@@ -432,7 +432,7 @@ def replayed(
     """Replay all answers in order of arrival, and recompute some predictions.
 
     Args:
-        log: A log with the strategy and the start state; its answers are not used.
+        log: A log with the strategy and the start state; the answers of this log are not used.
         answers: All answers.
         waiting: The open suggestions.
         replies: The expert's replies. A reply with ``known`` = k is added after the k answers that
@@ -506,7 +506,7 @@ def is_retained(count: int, newest: int, oldest: int) -> bool:
 
 
 def oldest_for(late: int) -> int:
-    """The ``oldest`` that a log needs if at most ``late`` answers are later than a new answer."""
+    """The ``oldest`` that a log needs if a new answer precedes at most ``late`` answers in time."""
     before = max(late - 1, 1)
     return late - 1 + (1 << (before - 1).bit_length())
 
@@ -566,7 +566,7 @@ def _patience(when: Tensor) -> int:
 
 
 def retried(state: State) -> State:
-    """If a category is due, the state with a search of this category alone; else the same state.
+    """If a category is due, a state whose search is restricted to it; else the unchanged state.
 
     Args:
         state: The state of one trial.

@@ -595,8 +595,8 @@ class Loop:
 
         Raises:
             InputDataError: If the number of answers differs from the number of points, if an answer
-                is NaN or infinite, or if the consultation is not open, because it was absorbed or
-                superseded by a newer consultation. The loop is not changed.
+                is NaN or infinite, or if the consultation is not open; see :meth:`consult`. The
+                loop is not changed.
         """
         number = getattr(consultation, "number", consultation)
         asked = self._consultations.get(number) if type(number) is int else None
@@ -710,7 +710,7 @@ class Loop:
             Up to six lines.
 
         Raises:
-            InputDataError: If ``now`` or ``context`` is refused as in :meth:`ask`.
+            InputDataError: If ``now`` or ``context`` is invalid; see :meth:`ask`.
         """
         clock, strategy, state = self._units.clock, self._strategy, self.state
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
@@ -744,7 +744,7 @@ class Loop:
         now: Time | None = None,
         context: Numbers | None = None,
     ) -> Figure:
-        """Plot observations and choices over time, and the predicted objective now.
+        """Plot observations and choices over time, and slices of the posterior at the present time.
 
         The upper panel shows each observation, and the mean predicted for it with a band of two
         standard deviations to each side. Below the upper panel, each parameter has one panel, or
@@ -866,7 +866,7 @@ class Loop:
 
         Raises:
             OSError: If the file cannot be written; an existing file is then unchanged.
-            ValueError: If the strategy or the domain has parts that cannot be described, or if
+            ValueError: If the file cannot describe a part of the strategy or of the domain, or if
                 another process has written the file since this loop last loaded or saved it.
         """
         path = Path(path)
@@ -916,10 +916,11 @@ class Loop:
         changed, added or deleted by hand, a warning names them, and the loop continues from the
         changed rows.
 
-        With ``snapshot``, loading takes the same time for any number of answers. After every 32
-        further answers, loading stores a snapshot of 10 to 100 MB beside the file. The snapshot
-        contains the state after all but the newest answers. A snapshot is ignored if it is damaged,
-        or if it belongs to other answers, another strategy or other versions of libraries.
+        With ``snapshot``, loading takes the same time for any number of answers. Loading stores a
+        new snapshot of 10 to 100 MB beside the file if the new snapshot covers at least 32 more
+        answers than the previous snapshot. A snapshot contains the state after all answers except
+        the newest eight. A snapshot is ignored if it is damaged, or if it belongs to other answers,
+        another strategy or other versions of libraries.
 
         Args:
             path: The file.

@@ -258,8 +258,8 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     """Take the arguments of :meth:`Loop.from_table` from the columns of the table X.
 
     Args:
-        given: The arguments of the user: X is a table in the format of :meth:`Loop.table`, and all
-            other arguments are None.
+        given: The arguments of the user: X must be a table in the format of :meth:`Loop.table`, and
+            all other arguments must be None.
         domain: The domain.
 
     Raises:
@@ -321,8 +321,8 @@ def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
     """A text with the half-life of the correlation and the doubling time of the noise, if any.
 
     Args:
-        decay: The decay of the covariance.
-        inflation: The growth of the noise variance.
+        decay: The decay of the covariance with time.
+        inflation: The growth of the noise variance with the age of an observation.
         unit: Unit of time in the plural, such as "hours"; empty if times are numbers.
     """
     ages = 2 ** torch.linspace(-30, 40, 2**17, dtype=torch.float64, device="cpu")

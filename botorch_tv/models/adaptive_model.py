@@ -45,10 +45,10 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
     """The joint posterior of a mixture at q points, multiplied by a factor and shifted.
 
     The posterior is not Gaussian. The posterior has the mean, the variance and the covariance of
-    the mixture. A sample draws a member of the bank, then a function of this member. Sets of points
-    that share base samples are evaluated on the same smooth function. Two terms are drawn
-    independently for every point: the observation noise, and the part of the function that a finite
-    number of features does not represent.
+    the mixture. To draw a sample, first a member of the bank is drawn, and then a function from the
+    posterior of this member. Sets of points that share base samples are evaluated on the same
+    smooth function. Two terms are drawn independently for every point: the observation noise, and
+    the part of the function that a finite number of features does not represent.
 
     Args:
         drawing: The mixture, conditioned on its measurements.
@@ -277,7 +277,7 @@ def check_points(
     out, early = ~((U - 0.5).abs() <= 0.5 + beyond), ~(time.detach() >= newest)
     if bool(out.any()):
         raise InputDataError(
-            f"a point has {points[out][0].item():g} in a column, but it must lie between "
+            f"a point has the value {points[out][0].item():g} in a column, but the bounds are "
             f"{prior.lower.tolist()} and {prior.upper.tolist()}; give bounds that contain all "
             "points."
         )
@@ -303,11 +303,14 @@ def check_memory(prior: BankPrior, shape: Size) -> None:
 def learned(
     prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
 ) -> RunningMixture:
-    """The posterior after the rows of ``X`` in their order; all trials are in one batch dimension.
+    """The posterior given further observations, with all trials in one batch dimension.
+
+    The observations are added row by row.
 
     Args:
         prior: Prior of the bank.
-        running: Posterior before the rows of ``X``; the units of y and time must be set already.
+        running: Posterior without the observations in ``Y``; its units of y and time must be set
+            already.
         X: Inputs, `batch_shape x n x d`.
         Y: Observations, `batch_shape x n x 1`.
         time_dim: Index of the time column.
@@ -407,7 +410,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         extrapolate.
 
         Args:
-            X: Inputs, `... x batch_shape x q x d`, no earlier than the newest observation.
+            X: Inputs, `... x batch_shape x q x d`; no time may be before the newest observation.
             output_indices: None or [0].
             observation_noise: True adds each member's noise variance, False adds nothing. A tensor,
                 `... x q x 1`, is the variance to add for all members.
@@ -449,10 +452,10 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         return AdaptivePosterior(self._drawing, *every)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
-        """A model conditioned on q more observations, in the same units.
+        """A model conditioned on q more observations; the units of y and time do not change.
 
         Args:
-            X: Inputs, `batch_shape' x q x d`, no earlier than the previous observations.
+            X: Inputs, `batch_shape' x q x d`; no time may be before the model's newest observation.
             Y: Observations, `batch_shape' x q x 1`; leading dimensions that the model lacks contain
                 further trials.
             noise: Must be None (not a tensor of any shape), because the bank estimates the noise.
@@ -541,8 +544,8 @@ def adaptive_model(
     The posterior is a mixture of the processes in the bank; see :mod:`botorch_tv.gp.mixture`.
     Observations may be in any units. The units of y and time are computed from the first four
     observations in order of time, and from any further observations at the time of the fourth
-    observation. If all these values of y are equal, later observations are used too.
-    ``adaptive_gp_ucb()`` has the same posterior given the same data.
+    observation. If y is equal in all observations used for the units, later observations are used
+    too. ``adaptive_gp_ucb()`` has the same posterior given the same data.
 
     Predictions are possible from the time of the newest observation on. Fix the time of the points
     with :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an

@@ -78,9 +78,9 @@ class AgingGP(GrowingGP):
         self._update_likelihood(self.train_inputs[0])
 
     def measure(self) -> None:
-        """Express rates per median time between observations; predictions do not change.
+        """Express rates of forgetting per median time between observations.
 
-        The constructor and ``fit_gpytorch_mll`` call this method.
+        Predictions do not change. The constructor and ``fit_gpytorch_mll`` call this method.
         """
         for part in rates(self):
             part.measure(self._unit())

@@ -1,8 +1,9 @@
 """A ``SingleTaskGP`` that predicts from a Cholesky factor; new observations extend the factor.
 
 With prior covariance K, noise variances N and S = N^(-1/2), the factored matrix is I + S K S. The
-eigenvalues of I + S K S are at least 1 for any noise and any points, so no jitter is needed. An
-observation with infinite noise has S = 0, and does not change the likelihood.
+eigenvalues of I + S K S are at least 1 for any noise and any points, so no jitter is needed. If
+an observation has infinite noise variance, its entry of S = N^(-1/2) is 0, and the likelihood does
+not depend on the observation.
 
 BoTorch repeats the inputs for each of m outputs, along a dimension of size m, and passes these
 repeated inputs to the input transform. If the input transform has a batch shape, it would confuse
@@ -45,8 +46,8 @@ class GrowingRegression:
         noise: Noise variances of the new observations, `batch_shape x q`.
         residual: New observations minus their prior mean, `target_batch_shape x q`.
         attached: Whether to retain the autograd graph, which gradients need.
-        before: The regression on n earlier observations, extended in O(n² q); None without earlier
-            observations.
+        before: The regression on n earlier observations, to which the q new observations are added
+            in O(n² q); None if there are no earlier observations.
         across: Prior covariance between earlier and new observations, `batch_shape x n x q`.
 
     Attributes:
@@ -426,7 +427,7 @@ def check_honoured(model: GrowingGP) -> None:
     ):
         require(
             honoured,
-            f"{owner.__name__} overrides {name}, which predictions do not use. "
+            f"{owner.__name__} overrides {name}, but predictions do not use this method. "
             "Define noise by _shaped_noise_covar or noise_covar of the likelihood, and the prior "
             "by mean_module and covar_module, or use SingleTaskGP.",
         )

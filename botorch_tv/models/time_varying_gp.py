@@ -1,9 +1,9 @@
 """A drop-in replacement for ``SingleTaskGP``, for an objective that changes with time.
 
 Standardised data have variance 1, but a few dozen observations of a slow drift show only a part of
-the objective's variation. If the prior variance is 1, a fit to such data finds a rate of change
-that is several times too high. Therefore the default kernel also learns an output scale. The priors
-of scale, noise and rate (``RatePrior``) were chosen on simulated data by
+the objective's variation. If the prior variance is fixed at 1, a fit to a few dozen observations
+finds a rate of change that is several times too high. Therefore the default kernel also learns an
+output scale. The priors of scale, noise and rate (``RatePrior``) were chosen on simulated data by
 ``benchmarks/statistics/default_rate.py``, and validated on other data.
 """
 
@@ -129,7 +129,8 @@ def temporal_kernel(
         times: Times of the training data, `... x n`; the first is the origin of a decay that is
             not stationary.
         batch_shape: Batch shape of the parameters.
-        learn: Whether to learn the parameters, under their default priors.
+        learn: Whether to learn the parameters of the decay under their default priors; if False,
+            the parameters are fixed.
 
     Raises:
         ValueError: If the decay is not a covariance, or has no valid parameters to learn.
@@ -198,9 +199,9 @@ class TimeVaryingGP(AgingGP):
         covar_module: A kernel over all columns including time, as in ``SingleTaskGP``; it replaces
             the decay. For a kernel over the columns other than time, use ``spatial_module``.
         mean_module: The prior mean; a learned constant if None.
-        outcome_transform: As in ``SingleTaskGP``. The default is ``Standardize``, but None if
-            ``learn_forgetting`` is False, because ``Standardize`` changes the scale of noise and
-            kernel variances between datasets.
+        outcome_transform: As in ``SingleTaskGP``. The default is ``Standardize``. If
+            ``learn_forgetting`` is False, the default is None, because with ``Standardize`` the
+            unit of the noise variance and of the kernel variance would differ between datasets.
         input_transform: A transform of the columns other than time.
         forgetting: A decay, an inflation, or a sequence of one decay and one inflation, from
             ``botorch_tv.forgetting`` or custom; fitting starts from their parameter values.

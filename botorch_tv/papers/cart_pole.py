@@ -16,7 +16,8 @@ choices are ours:
   Some costs lie six standard deviations above the average, because the cost is a bowl with a high
   rim.
 - A run is stopped as soon as its cost reaches :data:`LIMIT`, the highest cost before the change of
-  friction. After the change of friction, 1 in 300 runs with random gains is stopped.
+  friction. After the change of friction, 1 in 300 runs with random gains reaches
+  :data:`LIMIT`.
 - All strategies of a trial start at the same random gains, and learn their four lengthscales every
   five rounds.
 """
@@ -71,16 +72,16 @@ LIMIT = 1.285
 
 
 def cart_pole() -> CartPole:
-    """The cost as a function of the gains, as a multiple of the lowest cost before the change."""
+    """The cost as a function of the gains, in units of the lowest cost before friction changes."""
     return CartPole(MACHINE, change=CHANGE, factor=2.5, limit=LIMIT, horizon=HORIZON)
 
 
 @cache
 def unit() -> tuple[float, float]:
-    """Prior mean and standard deviation, as multiples of the lowest cost before the change.
+    """Two values: the prior mean of the cost, and the standard deviation that is the unit of cost.
 
-    The prior mean and the standard deviation are computed from the costs of gains that are spread
-    evenly over the box.
+    Both values are multiples of the lowest cost before friction changes, and are computed from the
+    costs of gains that are spread evenly over the box.
     """
     problem = cart_pole()
     lower, upper = problem.spatial_bounds

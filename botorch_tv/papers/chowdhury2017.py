@@ -2,14 +2,15 @@
 
 The synthetic functions are defined on 100 random arms in [0, 1]. Each synthetic function is either
 a draw from the Gaussian process or a smoothed draw. A smoothed draw is the posterior mean fitted to
-a draw, and lies in the kernel's function space. Some settings of the paper depend on the function.
-Here each setting has one value for a whole study: R² is 1 % of the mean range of the study's
-functions f, and B is the largest √(fᵀKf), because §6 of [C17] prints B² = fᵀKf. (The squared norm
-of a smoothed draw f = Ka is aᵀKa, which §6 does not use.) All trials have the same arms. The paper
-does not state the noise assumed in the fit; here it is 1 % of the mean range of the draws. The
-paper does not define the incumbent of GP-EI and GP-PI; here it is the best value observed. The
-first arm is random, and ties are broken at random. On the standard functions, variants of GP-EI and
-GP-PI are played too: their incumbent is the best posterior mean, and their labels have a suffix.
+a draw, and lies in the kernel's function space. Some settings of the paper depend on the objective
+function. Here each setting has one value for a whole study: R² is 1 % of the mean range of the
+study's functions f, and B is the largest √(fᵀKf), because §6 of [C17] prints B² = fᵀKf. (The
+squared norm of a smoothed draw f = Ka is aᵀKa, which §6 does not use.) All trials have the same
+arms. The paper does not state the noise assumed in the fit; here it is 1 % of the mean range of the
+draws. The paper does not define the incumbent of GP-EI and GP-PI; here it is the best value
+observed. The first arm is random, and ties are broken at random. On the standard functions,
+variants of GP-EI and GP-PI are played too: their incumbent is the best posterior mean, and their
+labels have a suffix.
 
 The paper gives neither the unit nor the horizon of the standard functions in Figure 3. Here the
 standard functions are standardised over the arms, because the kernel has variance 1; R² = λ is 1 %
@@ -71,7 +72,8 @@ def line_up(
         kernel: Covariance of the arms.
         noise: Variance λ = R² of the noise.
         B: Bound on the norm of the functions.
-        gain: How the information gain in the confidence widths is computed.
+        gain: How the information gain is computed; the confidence widths depend on the information
+            gain.
     """
     R = noise**0.5
     agnostic = AgnosticGPUCB(B=B, delta=DELTA, gain=gain)
@@ -183,7 +185,7 @@ TEST_ROWS = 192
 
 @cache
 def standardised(problem: BaseTestProblem) -> tuple[Grid, Tensor]:
-    """Fixed random points in the unit cube, 100 per dimension, and standardised function values."""
+    """Two values: 100 random points per dimension, and the standardised function values at them."""
     shape = (POINTS_PER_DIMENSION * problem.dim, problem.dim)
     grid = Grid(torch.from_numpy(np.random.default_rng(2017).random(shape)))
     found: Tensor = problem(grid.X, noise=False)
@@ -263,7 +265,7 @@ class SensorWorld(StaticWorld):
 
     Args:
         panel: The record.
-        sensors: Number of arms of the record to use, drawn at random.
+        sensors: Number of arms to draw at random from the record.
         training: Indices of the training rows.
         played: Indices of the rows that trials play.
 
@@ -341,7 +343,7 @@ def _sensors(
         paper: What the paper reports.
         remark: A remark about the record.
         world: Makes the world from the records.
-        claims: The paper's claims, by the name of the case.
+        claims: Function from the name of a case to the paper's claims about the case.
         instead: As for :class:`Recorded`.
         record: As for :class:`Recorded`.
         trials: Number of rows played.

@@ -121,7 +121,7 @@ def across(
 ) -> Claim:
     """The claim that `lower` has less total regret than `higher` in the mean over several cases.
 
-    The standard error comes from the spread of the cases, for example of the days of a record.
+    The standard error is computed over cases, for example over days, instead of over trials.
 
     Args:
         cases: Names of the studies.
@@ -164,7 +164,7 @@ def within(
 
 
 def yes(holds: bool) -> str:
-    """The answer to a claim that can only be right or wrong, not level."""
+    """The answer to a claim, "yes" or "no", if the answer "level" is not possible."""
     return "yes" if holds else "no"
 
 
@@ -213,8 +213,8 @@ def judge_readings(readings: Mapping[str, Sequence[Claim]], results: Results) ->
     lists the verdicts under all interpretations.
 
     Args:
-        readings: The claims under each interpretation, by the name of the interpretation, such as
-            "B = 1".
+        readings: A dict from the name of each interpretation, such as "B = 1", to the claims under
+            this interpretation.
         results: The studies of all interpretations.
     """
     outcomes = {name: judge(claims, results) for name, claims in readings.items()}

@@ -4,7 +4,7 @@
 with less noise, and adds ET-GP-UCB. Functions are drawn anew for every trial. The papers' numbers
 depend on the functions that the papers drew, so only the orders of strategies can be compared. Some
 standard deviations in [ET] are as small as if all trials had the same functions. Therefore a second
-interpretation of the papers is played too: all trials have the functions of the first trial.
+interpretation of the papers is tested too: all trials have the functions of the first trial.
 
 Theory derives some settings from the functions; here each setting has one value for a whole study.
 B_T is the mean over trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed round by round. The paper
@@ -85,7 +85,7 @@ def abrupt(noise: float, terms: int = 20) -> AbruptWorld:
 
 
 def slow(noise: float, terms: int = 20, legs: int = 1) -> DriftWorld:
-    """The objective moves from f4 to f5 linearly in time and, if there are two legs, on to f6."""
+    """The objective moves linearly from f4 to f5 and, if ``legs`` is 2, then linearly to f6."""
     functions = RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
     return DriftWorld(_ARMS, functions=functions, horizon=HORIZON, legs=legs, noise=noise)
 
@@ -312,7 +312,7 @@ RAW_NOISE = 300.0
 
 
 def prices(records: Recordings, *, raw: bool = False) -> PanelWorld:
-    """Prices of the last 823 days, which also determine the scale and the covariance.
+    """A world of the prices of the last 823 days; the same prices are the training data.
 
     Args:
         records: The records.

@@ -31,7 +31,7 @@ class Case(ABC):
     """A case: a study of an experiment.
 
     Attributes:
-        title: A caption that distinguishes the case.
+        title: A caption that distinguishes the case from the other cases.
         noise: Default variance of the noise; None if it depends on the data.
         trials: Largest number of distinct trials; None for any number.
         horizon: Largest number of rounds; None for any number.
@@ -44,7 +44,7 @@ class Case(ABC):
 
     @abstractmethod
     def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
-        """The world (the simulated objectives), and the strategies by label.
+        """Two values: the world (simulated objectives); and a dict from labels to strategies.
 
         Args:
             noise: Variance of the noise; None for the default of the experiment.
@@ -54,14 +54,14 @@ class Case(ABC):
 
 @dataclass(frozen=True)
 class Drawn(Case):
-    """A study on drawn objectives. The world and the strategies are made from the noise variance.
+    """A study on drawn objectives.
 
     Args:
-        title: A caption that distinguishes the case.
+        title: A caption that distinguishes the case from the other cases.
         variance: Variance of the noise, or a function that computes it.
-        world: Function that makes the world.
-        strategies: Function that makes the strategies, by label.
-        horizon: Largest number of rounds of this case; None for the number of the experiment.
+        world: Function from the noise variance to the world.
+        strategies: Function from the noise variance to a dict of strategies, with labels as keys.
+        horizon: Largest number of rounds of this case; None for the experiment's number of rounds.
         fixed: Whether all trials have the same functions; the trials then differ in noise alone.
     """
 
@@ -86,7 +86,7 @@ class Recorded(Case):
     """A study on recorded data.
 
     Args:
-        title: A caption that distinguishes the case.
+        title: A caption that distinguishes the case from the other cases.
         world: Function that makes the world from the records.
         strategies: Function that makes the strategies from the world's covariance, noise and rate
             of change.
@@ -151,7 +151,7 @@ class Experiment:
         horizon: Rounds T; a shorter record is played to its end.
         trials: Default number of trials. If a record has fewer distinct trials than this number,
             each distinct trial is played once.
-        cases: The studies of the experiment, by names that are valid in file names.
+        cases: A dict of cases; the keys are names that are valid in file names.
         score: Function that judges the results.
         picture: Function that draws the results and writes the figure to a path; by default it
             draws regret curves, in a panel per case.
@@ -187,7 +187,7 @@ class Experiment:
     ) -> Outcome:
         """Run every study, judge the results, and write results, tables and figure.
 
-        Each study is written as soon as it is finished.
+        The result of each study is written as soon as the study is finished.
 
         Args:
             folder: Folder for the results, created if missing. File names start with the
@@ -196,7 +196,8 @@ class Experiment:
             noise: Variance of the noise in the world and in the models; None for the default.
             data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without a folder,
                 records are synthetic and nothing is judged.
-            quick: Whether to run a few trials of a few rounds, :attr:`quick`, without a verdict.
+            quick: Whether to limit the run to the numbers of trials and rounds in :attr:`quick`; a
+                limited run has no verdict.
             lasting: Whether to store finished trials in :meth:`chunk_folders`; the same call then
                 resumes after an interruption.
             options: Further arguments of :func:`~botorch_tv.simulation.run_study`, such as
@@ -251,7 +252,7 @@ class Experiment:
 
     @property
     def errors(self) -> str:
-        """A text on what differs between trials, for the cases whose trials share objectives."""
+        """For cases whose trials share objectives: a text that states how the trials differ."""
         over: dict[str, list[str]] = {"first arms": [], "noise": []}
         for name, case in self.cases.items():
             if isinstance(case, Recorded) and case.trials is None:
@@ -288,7 +289,7 @@ class Experiment:
         each = {name: case.noise for name, case in self.cases.items()}
         if None in each.values() or len(set(each.values())) > 1:
             raise ValueError(
-                f"{self.id}: noise is {noise}, but this experiment plays a record, or its cases "
+                f"{self.id}: noise is {noise}, but this experiment uses a record, or its cases "
                 f"have different variances: {each}; omit the noise."
             )
 
@@ -314,7 +315,7 @@ def draw_totals(
     Args:
         axes: Where to draw.
         result: The study.
-        places: For each strategy, by its label, the value of the parameter.
+        places: A dict from the label of each strategy to the strategy's value of the parameter.
         mark: The value to mark; None to mark nothing.
         marked: Label of the marked value in the figure.
         color: Colour of the strategy.

@@ -1,9 +1,11 @@
 """Experiments of [M]: bandits with and without experts, on oscillating functions of 401 arms.
 
-The paper does not give most settings, including the widths. There are therefore three cases: all
-strategies with β = 0.8 ln(4 t); the same width with ties broken at random, because the posterior is
-flat far from all data; and all strategies with the width of the paper's theory. The theory's width
-is so large that TV-GP-UCB is worse than random search and the two SparQ strategies hardly differ.
+The paper does not give most settings, including the confidence widths. There are therefore three
+cases. In the first case, all strategies have the confidence width √β with β = 0.8 ln(4 t). The
+second case has the same confidence width, but ties are broken at random, because the posterior is
+flat far from all data. In the third case, all strategies have the confidence width of the paper's
+theory. The theoretical width is so large that TV-GP-UCB is worse than random search and the two
+SparQ strategies hardly differ.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def line_kernel() -> Kernel:
 
 
 def sine_world(noise: float) -> SineWorld:
-    """Functions with 20 evenly spaced centres on [-50, 50], the same in every trial."""
+    """Functions with 20 evenly spaced centres on [-50, 50]; all trials have the same functions."""
     line = Grid.regular(points=POINTS, dim=1, bounds=[(-50.0, 50.0)])
     return SineWorld(line, kernel=line_kernel(), noise=noise)
 
@@ -144,10 +146,10 @@ _CASES = {
 
 
 def regret_exponent(result: StudyResult, strategy: str) -> float:
-    """Slope of ln R_t on ln t over the second half of the rounds, for the mean R_t of all trials.
+    """Slope of ln R_t against ln t in the second half of the rounds.
 
-    If the slope is below 1, regret per round falls and cumulative regret is sublinear in these
-    rounds.
+    R_t is the mean cumulative regret of all trials. If the slope is below 1, regret per round falls
+    and cumulative regret is sublinear in these rounds.
 
     Args:
         result: The study.
@@ -265,7 +267,10 @@ WEST = 1 / math.cos(math.radians(54))
 
 
 def anomalies(records: Recordings) -> PanelWorld:
-    """Temperatures on a coarse grid: the last 264 hours are played, the others train the model."""
+    """Temperatures on a coarse grid.
+
+    The last 264 hours are played, and all earlier hours are for training.
+    """
     panel = records.temperature(every=4)
     return PanelWorld(
         panel, train=len(panel.values) - TEMPERATURE_HORIZON, center="arm", first_arm="each"

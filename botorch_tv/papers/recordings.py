@@ -92,11 +92,12 @@ class Recordings:
         return load_panel(self._path(PAPER_STOCKS if self.has(PAPER_STOCKS) else STOCKS))
 
     def light(self) -> tuple[Panel, int] | None:
-        """Light in lux at sensors with their coordinates, and the number of training rows.
+        """Two values: light in lux at the sensors of an office, and the number of training rows.
 
         Returns:
-            Two values: the training rows followed by the test rows, as a :class:`Panel`; and the
-            number of training rows. None if the folder has no record of light.
+            Two values: the training rows followed by the test rows, as a :class:`Panel` with the
+            coordinates of the sensors; and the number of training rows. None if the folder has no
+            record of light.
         """
         if not self.has(LIGHT):
             return None
@@ -110,9 +111,9 @@ class Recordings:
         return Panel(values, arms, coordinates=places), len(parts[0])
 
     def check(self) -> None:
-        """Check that all records exist, before a long run needs them.
+        """Check that all required records exist, before a long run needs them.
 
-        The records of the papers themselves are optional.
+        The papers' own records are optional.
 
         Raises:
             FileNotFoundError: If a record is missing.

@@ -72,12 +72,12 @@ def mornings(
 
     Args:
         values: Readings of all days, `rows x arms`.
-        day: The day that comes last.
+        day: The day whose morning comes last in the result.
         training: The training days.
 
     Returns:
-        Two values: the rows of the mornings of the training days, followed by the rows of the
-        morning of ``day``; and the number of rows per morning.
+        Two values: the rows of all mornings, with the training days first and ``day`` last; and the
+        number of rows per morning.
     """
     each = values.reshape(DAYS, STEPS_PER_DAY, -1)[:, MORNING]
     return np.concatenate([each[number] for number in (*training, day)]), each.shape[1]

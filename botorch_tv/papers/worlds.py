@@ -4,8 +4,9 @@
 bound on the norms of the objectives, and the windows of [W22] depend on the variation budget. The
 noise of [C17] depends on the range of the objectives. The norm bound, the variation budget and the
 range are computed once for a whole study, from the functions of the default study on a CPU, with
-seed 0 and the paper's number of trials. Therefore the three numbers do not depend on the requested
-seed, device or number of trials, and a study can be resumed and extended.
+seed 0 and the paper's number of trials. Therefore the norm bound, the variation budget and
+the range do not depend on the requested seed, device or number of trials, and a study can be
+resumed and extended.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ def test_bad_input(tmp_path, capsys):
         experiment_named("et-tabel2")
     for name, message in (
         ("w22-slow", r"w22-slow: noise is 0.5, .*'noise-0.1': 0.1"),
-        ("et-fig3", "et-fig3: noise is 0.5, but this experiment plays a record"),
+        ("et-fig3", "et-fig3: noise is 0.5, but this experiment uses a record"),
     ):
         with pytest.raises(ValueError, match=message):
             EXPERIMENTS[name].run(tmp_path, noise=0.5, progress=False)
