@@ -4,9 +4,10 @@ The posterior is conditional on all data that determined the choice x_t. If the 
 f_t(x_t) therefore lies within mean ± z sd with exactly the nominal probability, whatever rule
 chooses x_t from the posterior. Rounds of a trial are dependent and trials are independent, so all
 standard errors are computed over trials. A round is ignored if its measurement failed. A round is
-also ignored if the strategy cannot predict yet, because the strategy must first estimate its units.
-The objective of a replayed panel contains the noise of the readings. To judge the model of a panel,
-therefore use the calibration of the observations and not that of the objective.
+also ignored if the strategy cannot predict yet, because the strategy must first estimate the units
+of the observations. The objective of a replayed panel contains the noise of the readings. To judge
+the model of a panel, therefore use the calibration of the observations and not that of the
+objective.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ VARIABLES = {
     "model_noise": "the strategy's estimate, before y_t, of the noise variance σ² of observations",
 }
 """The variables that Diagnosis records, `strategy x trial x round`, and their meanings. Predictions
-are NaN in the first rounds of a strategy that must first estimate its units."""
+are NaN in the first rounds of a strategy that must first estimate the units of the observations."""
 MODEL_NOISE = "model_noise"
 
 
