@@ -53,10 +53,11 @@ def describe(value: object, path: str) -> Description:
     """Describe a value as JSON; values that lead to different results have different descriptions.
 
     Objects are described by their class and public attributes. Arrays are described by a digest of
-    their bytes, and by weighted sums, which allow comparisons that ignore rounding. For users'
-    functions and classes, the description contains digests of the source, and of all code and
-    constants that the source names. Cached properties are excluded. An attribute ``_name`` is
-    excluded too, unless the constructor of a user's class has an argument ``name``.
+    their bytes, and by weighted sums of their entries; the weighted sums allow comparisons that
+    ignore rounding. For users' functions and classes, the description contains digests of the
+    source, and of all code and constants that the source names. Cached properties are excluded. An
+    attribute ``_name`` is excluded too, unless the constructor of a user's class has an argument
+    ``name``.
 
     Args:
         value: The value, of any type.

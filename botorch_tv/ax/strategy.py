@@ -63,10 +63,10 @@ def time_varying_generation_strategy(
         forgetting: The argument ``forgetting`` of :class:`TimeVaryingGP`; ``Markov`` if None.
         learn_forgetting: Whether the rates of ``forgetting`` are learned from the data.
         width: Width of the confidence bound that is the acquisition function; outcomes are
-            standardised. If the objective is maximised, the bound is an upper bound, otherwise a
-            lower bound. If ``width`` is None, the acquisition function is noisy expected
-            improvement at the present time, in the variant that Ax selects for single or multiple
-            objectives.
+            standardised. The acquisition function is the upper confidence bound if the objective is
+            maximised, and the lower confidence bound if the objective is minimised. If ``width`` is
+            None, the acquisition function is noisy expected improvement at the present time, in the
+            variant that Ax selects for single or multiple objectives.
         initialization_trials: Number of initial Sobol points, at least 1; attached trials count.
         seed: Seed of the Sobol sequence.
 

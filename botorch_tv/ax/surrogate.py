@@ -224,8 +224,9 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     at the pending points ([D14]).
 
     The option ``"width"`` is a confidence width; it sets the beta of ``UpperConfidenceBound``. If
-    the width depends on the round, the round is the number of observations plus 1. If the width
-    depends on the dimension, the time column does not count.
+    the confidence width depends on the number of the round, this number is the number of
+    observations plus 1. If the confidence width depends on the dimension of the domain, the time
+    column is not counted as a dimension.
 
     Args:
         surrogate: As in Ax's ``Acquisition``.

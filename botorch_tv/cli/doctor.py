@@ -73,8 +73,8 @@ def extra_text(extra: str) -> str:
 def check(device: torch.device) -> tuple[float, float]:
     """The largest error of a strategy's posterior, and the strategy's run time in seconds.
 
-    The reference is dense regression, computed without :mod:`botorch_tv`. The posterior mean of
-    dense regression is k~ᵀ (K ∘ D + σ²I)⁻¹ y, where D = (1 - ε)^(|s - t| / 2).
+    The errors are differences from dense regression, computed without :mod:`botorch_tv`. The
+    posterior mean of dense regression is k~ᵀ (K ∘ D + σ²I)⁻¹ y, where D = (1 - ε)^(|s - t| / 2).
     """
     grid = Grid.regular(POINTS, 2)
     with torch.device("cpu"):

@@ -35,8 +35,9 @@ FORM = (
 STATUS = "botorch-tv loop status {file} lists open suggestions by number"
 OPEN = f"{STATUS}; botorch-tv loop ask {{file}} makes a new suggestion."
 FULL = (
-    f"{STATUS}; botorch-tv loop tell {{file}} Y --number N answers a suggestion, botorch-tv loop "
-    "discard {file} --number N drops it, botorch-tv loop ask {file} --pending N allows more."
+    f"{STATUS}; botorch-tv loop tell {{file}} Y --number N answers suggestion N, botorch-tv "
+    "loop discard {file} --number N drops suggestion N, and botorch-tv loop ask {file} --pending M "
+    "allows M open suggestions."
 )
 MEASURED = (
     "botorch-tv loop table {file} lists measurements by number; botorch-tv loop amend {file} Y "
@@ -52,7 +53,7 @@ def option(
     default: object = argparse.SUPPRESS,
     **more: Any,
 ) -> None:
-    """Add an option, whose type is the type of its default unless ``more`` gives another."""
+    """Add an option; unless ``more`` contains a type, the option has the type of ``default``."""
     if default is not argparse.SUPPRESS:
         more = {"type": type(default)} | more
     group.add_argument(flag, help=help, default=default, **more)

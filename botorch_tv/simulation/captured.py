@@ -164,7 +164,8 @@ class CapturedTable:
 
     Args:
         settings: The settings of the study.
-        compilable: For the label of each strategy, the strategy in the form of numbers and tables.
+        compilable: The strategies, converted to numbers and tables; each key is the label of a
+            strategy.
         block: The trial numbers of the block, such as ``range(50, 100)``.
         capture: A function that records a round as a CUDA graph; None to launch every operation
             individually.
@@ -236,11 +237,12 @@ class Recorder:
         self.capture = capture
 
     def give_up(self, why: str) -> None:
-        """Drop the function that records work, and warn that the study continues without graphs."""
+        """Drop the function that records work; warn that the study goes on without CUDA graphs."""
         self.capture = None
         warnings.warn(
             f"run_study: rounds could not be captured as CUDA graphs ({why}). The study continues "
-            "without graphs and makes the same choices; with compiled=False, no capture is tried.",
+            "without CUDA graphs and makes the same choices; give compiled=False to avoid this "
+            "warning.",
             stacklevel=2,
         )
 
@@ -254,9 +256,10 @@ class Replayed:
         work: A function that reads and writes the same memory every time.
         recorder: The object whose function ``capture`` records the work as a CUDA graph.
         written: All tensors that the work changes and that later calls read. If ``written`` is
-            empty, the recording is used without a check. If it is not empty, the second call
-            executes the recording and then executes the work itself. Later calls use the recording
-            only if both executions wrote the same numbers to these tensors, up to rounding.
+            empty, the recording is used without a check. If ``written`` contains tensors, the
+            recording is checked: the second call executes the recording, and then executes the work
+            without the recording. Later calls execute the recording only if it wrote the same
+            numbers as the work to the tensors in ``written``, up to rounding.
     """
 
     def __init__(self, work: Work, recorder: Recorder, written: Sequence[Tensor] = ()) -> None:

@@ -8,8 +8,8 @@ The algorithm for the posterior is that of :class:`~botorch_tv.gp.arm_engine.Pla
 loops.
 
 All compiled code is in this file, because Numba's cache on disk ignores changes in other files.
-``COMPILED_IN`` is a digest of what this code takes from other files: a constant, and the fields of
-a tuple.
+``COMPILED_IN`` is a digest of the two things that this code takes from other files: the constant
+``REFRESH_ROUNDS``, and the fields of ``Rules``.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
 class Factors(NamedTuple):
     """The covariance K = K₁ ⊗ K₂ over the arms; each factor belongs to a group of dimensions.
 
-    Φ₁ and Φ₂ are the kernel's features in the first and second group of dimensions. A function
-    whose coordinates in these features are the matrix C has the values Φ₁ C Φ₂ᵀ on the arms. The
-    features are padded with columns of zeros: Φ₁ has a multiple of six columns, and Φ₂ a multiple
-    of three. If the covariance has no product structure, K₁ is 1 and K₂ is the whole covariance; a
-    row of K₂ then has the covariances of an arm with all arms.
+    Φ₁ and Φ₂ are the kernel's features in the first and second group of dimensions. If the matrix C
+    contains the coordinates of a function with respect to Φ₁ and Φ₂, the function has the values Φ₁
+    C Φ₂ᵀ on the arms. The features are padded with columns of zeros: Φ₁ has a multiple of six
+    columns, and Φ₂ a multiple of three. If the covariance has no product structure, K₁ is 1 and K₂
+    is the whole covariance; a row of K₂ then has the covariances of an arm with all arms.
     """
 
     left: np.ndarray
@@ -446,7 +446,7 @@ def play(
         noise: Observation noise, `rounds x trials`.
         features: Features of the objectives. If ``given`` contains values on the arms,
             ``features.places`` is empty.
-        factors: Factors of the strategy's kernel.
+        factors: The factors K₁ and K₂ of the covariance over the arms, for the strategy's kernel.
         rules: The strategy's settings in the form of numbers and arrays.
         trials: The posterior and the recorded variables of each trial, updated in place.
     """
@@ -479,7 +479,7 @@ def _matrices(factors: Factors, columns: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 def factors(basis: Basis) -> Factors:
-    """The covariance of a basis: a product over dimensions if possible, otherwise a matrix."""
+    """The covariance over the arms for a basis: a Kronecker product if possible, else a matrix."""
     if not isinstance(basis, ProductBasis):
         every = torch.arange(basis.arms, device="cpu")
         covariance = np.ascontiguousarray(basis.gram(every).numpy())
@@ -533,7 +533,8 @@ class CompiledTable:
 
     Args:
         settings: The settings of the study.
-        compilable: For the label of each strategy, the strategy in the form of numbers and tables.
+        compilable: The strategies, converted to numbers and tables; each key is the label of a
+            strategy.
         block: The trial numbers of the block, such as ``range(50, 100)``.
         stop: An event; if it is set, no more rounds are played.
 

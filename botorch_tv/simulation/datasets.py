@@ -42,14 +42,14 @@ def by_trial(data: xr.DataArray, summed_up: Callable[[xr.DataArray], xr.DataArra
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """Moments over trials, without NaN: the number of values, their mean and their scatter."""
+    """Moments over trials: the number, the mean and the scatter of the values; NaN is ignored."""
 
     count: np.ndarray
     """Number of trials whose value is not NaN."""
     mean: np.ndarray
     """Mean of the values that are not NaN; NaN if all values are NaN."""
     scatter: np.ndarray
-    """Sum of squared deviations of the values from ``mean``, without NaN."""
+    """Sum of squared deviations of the values from ``mean``; NaN is ignored."""
 
     @classmethod
     def of(cls, values: np.ndarray) -> BlockMoments:

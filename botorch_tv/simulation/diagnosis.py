@@ -3,10 +3,11 @@
 The posterior is conditional on all data that determined the choice x_t. If the model is correct,
 f_t(x_t) therefore lies within mean ± z sd with exactly the nominal probability, whatever rule
 chooses x_t from the posterior. Rounds of a trial are dependent and trials are independent, so all
-standard errors are computed over trials. Rounds are ignored if they have no observation, because a
-measurement failed, or no prediction, because the strategy is still estimating its units. The
-objective of a replayed panel contains the noise of the readings. To judge the model of a panel,
-therefore use the calibration of the observations and not that of the objective.
+standard errors are computed over trials. A round is ignored if its measurement failed. A round is
+also ignored if the strategy cannot predict yet, because the strategy must first estimate the units
+of the observations. The objective of a replayed panel contains the noise of the readings. To judge
+the model of a panel, therefore use the calibration of the observations and not that of the
+objective.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _deviations(data: xr.Dataset, strategy: str) -> tuple[np.ndarray, ...]:
 
 
 def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.Dataset:
-    """Share of rounds in which objective and observation lie inside the predicted bands.
+    """For the objective and for the observation, the share of rounds inside the predicted bands.
 
     Args:
         data: A diagnosed study.
@@ -60,9 +61,10 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         `observation` (`strategy x level`): share of rounds with |y_t − mean| <= z sqrt(sd² + σ²).
         `played` (`strategy`): share of rounds with f_t(x_t) in the strategy's own band, mean ±
         √beta · sd. `played_level` (`strategy`): nominal level of the strategy's own band, averaged
-        over rounds. `throughout` (`strategy`): share of trials with f_t(x_t) in the strategy's own
-        band in all rounds; theorems guarantee at least the probability 1 − δ for this. If a
-        strategy explores without a band, as GP-EI does, √beta comes from the strategy's ``width``.
+        over rounds. `throughout` (`strategy`): share of trials in which f_t(x_t) lies in the
+        strategy's own band in every round; theorems guarantee that the probability of such a trial
+        is at least 1 − δ. If a strategy explores without a band, as GP-EI does, √beta comes from
+        the strategy's ``width``.
 
     Raises:
         ValueError: If the study was not diagnosed, or if a level lies outside (0, 1).
@@ -204,24 +206,28 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     """One row per triggered reset, in the order of strategies, trials and rounds.
 
     The deviation y − mean is the sum of the model's error f_t(x_t) − mean and the noise y −
-    f_t(x_t). The band of [ET] Lemma 3 has two parts: sqrt(2L) sd for the model's error (Lemma 1)
-    and sqrt(2L) σ for the noise (Lemma 2). The model's error and the noise are signed: positive in
-    the direction of the deviation. If only the model's error exceeds its part of the band, as after
-    a change of the objective, the cause of the reset is "objective". If only the noise exceeds its
-    part of the band, the cause is "noise"; for a static objective, the trigger is then false. If
-    the model's error and the noise both exceed their parts of the band, the cause is "both". If a
-    trigger's band differs from the band of [ET], the trigger's band is divided into two parts in
-    the ratio of sd to σ.
+    f_t(x_t). The band of [ET] Lemma 3 is the sum of an error part, sqrt(2L) sd for the model's
+    error (Lemma 1), and a noise part, sqrt(2L) σ for the noise (Lemma 2). The model's error and the
+    noise are signed: positive in the direction of the deviation. If only the model's error exceeds
+    the error part of the band, as after a change of the objective, the cause of the reset is
+    "objective". If only the noise exceeds the noise part of the band, the cause of the reset is
+    "noise"; if the objective is static, such a trigger is false. If the model's error exceeds the
+    error part of the band and the noise exceeds the noise part, the cause of the reset is "both".
+    If a trigger's band differs from the band of [ET], the trigger's band is divided into an error
+    part and a noise part in the ratio of sd to σ.
 
     Args:
         data: A diagnosed study.
 
     Returns:
-        Columns `strategy`, `trial`, `round`, `rounds_since_reset` (t', which is 1 in the round
-        after a reset; before the first reset, t' is the number of the round), `mean` and `sd` (of
-        f_t(x_t), predicted before y was observed), `observation`, `objective`, `band`, `error` (|y
-        − mean|), `error_of_model` and `error_of_noise` (two signed numbers whose sum is `error`),
-        and `cause`. Predictions, deviations and bands are in the units of y.
+        The following columns. `strategy`, `trial` and `round`: where the reset occurred.
+        `rounds_since_reset`: the t' of [ET], which is 1 in the round after a reset; before the
+        first reset, t' is the number of the round. `mean` and `sd`: posterior mean and standard
+        deviation of f_t(x_t) before y was observed. `observation`: y. `objective`: f_t(x_t).
+        `band`: largest |y − mean| that triggers no reset. `error`: |y − mean|. `error_of_model` and
+        `error_of_noise`: the model's error and the noise; they are signed, and their sum is
+        `error`. `cause`:
+        "objective", "noise" or "both". Predictions, deviations and bands are in the units of y.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -248,7 +254,7 @@ def typical_trial(data: xr.Dataset, strategy: str) -> int:
 
 
 def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
-    """The t' of [ET] in each round: rounds since the previous reset, or since the start.
+    """The t' of [ET] in each round: the number of rounds since the last reset, or since the start.
 
     Args:
         resets: Whether a round ended in a reset, bool, `trials x rounds`.

@@ -266,8 +266,8 @@ def play_task(
         computing them.
 
     Raises:
-        RuntimeError: If the libraries differ from those of the calling process. A ``RuntimeError``
-            also replaces an error that cannot be pickled.
+        RuntimeError: If the worker and the calling process have different versions of a library. A
+            ``RuntimeError`` also replaces an error that cannot be pickled.
         Exception: Any error of a world, a strategy or a recorder, with a note on where it occurred.
     """
     with _sendable_errors(chunk):

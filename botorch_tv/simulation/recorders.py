@@ -26,7 +26,7 @@ __all__ = ["Diagnosis", "PredictionError", "Recorder", "Seen", "Variable", "Weig
 
 @dataclass(frozen=True)
 class Variable:
-    """A recorded quantity of every strategy.
+    """A declaration of a quantity that is recorded for every strategy.
 
     Args:
         sizes: Dimensions of the quantity in one round of one trial, with their lengths, such as
@@ -75,7 +75,7 @@ class Seen(NamedTuple):
     observation: Tensor
 
     def regret(self, value: Tensor) -> Tensor:
-        """The regret of choices with given values of f_t, a tensor of shape `trials`.
+        """The regret of choices, of shape `trials`, computed from the values of f_t at the choices.
 
         Args:
             value: The value of f_t at each choice, a tensor of shape `trials`.
@@ -86,10 +86,11 @@ class Seen(NamedTuple):
 class Recorder(ABC):
     """Records quantities of every round; pass instances as ``run_study(..., record=(...,))``.
 
-    A recorder declares its ``variables``. Each variable is returned by exactly one of ``before``
-    and ``after``, as a tensor of shape `trials` followed by its declared sizes. A recorder's
-    attributes and code are part of the identity of a study. A recorder must not store its inputs,
-    because it receives many blocks of trials, several of them in parallel.
+    A recorder declares its ``variables``. Each variable is returned either by ``before`` or by
+    ``after``, as a tensor. The first dimension of the tensor is `trials`; the other dimensions are
+    those that the variable declares. A recorder's attributes and code are part of the identity of a
+    study. A recorder must not store its inputs, because it receives many blocks of trials, several
+    of them in parallel.
     """
 
     def __repr__(self) -> str:
@@ -113,8 +114,8 @@ class Recorder(ABC):
             seen: The round, with the state before the observation.
 
         Returns:
-            For the name of each variable, a tensor of shape `trials` followed by the declared
-            sizes.
+            A tensor for each variable, by name. The first dimension of the tensor is `trials`; the
+            other dimensions are those that the variable declares.
         """
         return {}
 
@@ -123,11 +124,12 @@ class Recorder(ABC):
 
         Args:
             seen: The round, with the state after the observation.
-            info: Diagnostics of the update, including side queries to an expert.
+            info: What the strategy reports after the observation, such as the number of queries to
+                an expert.
 
         Returns:
-            For the name of each variable, a tensor of shape `trials` followed by the declared
-            sizes.
+            A tensor for each variable, by name. The first dimension of the tensor is `trials`; the
+            other dimensions are those that the variable declares.
         """
         return {}
 
@@ -163,7 +165,7 @@ def require_recorded(data: xr.Dataset, *names: str) -> None:
 
 
 class Play(Recorder):
-    """Records regret, resets, side queries and choices: arms ``index``, or points ``X``."""
+    """Records regret, resets, side queries and choices (the arm ``index`` or the point ``X``)."""
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
         if isinstance(domain, Grid):
@@ -200,16 +202,16 @@ VARIABLES = {
     "model_noise": "the strategy's estimate, before y_t, of the noise variance σ² of observations",
 }
 """The variables that Diagnosis records, `strategy x trial x round`, and their meanings. Predictions
-are NaN in the first rounds of a strategy that must first estimate its units."""
+are NaN in the first rounds of a strategy that must first estimate the units of the observations."""
 MODEL_NOISE = "model_noise"
 
 
 class Diagnosis(Recorder):
-    """Records predictions, bands and observations; a study then takes about twice the time.
+    """Records predictions, bands and observations.
 
-    The result has all variables in ``VARIABLES``. The methods :meth:`~StudyResult.triggers` and
-    :meth:`~StudyResult.calibration` and the attribute :attr:`~StudyResult.simple_regret` need these
-    variables.
+    With this recorder, a study takes about twice the time. The result has all variables in
+    ``VARIABLES``. The methods :meth:`~StudyResult.triggers` and :meth:`~StudyResult.calibration`
+    and the attribute :attr:`~StudyResult.simple_regret` need these variables.
     """
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
@@ -237,7 +239,7 @@ class Diagnosis(Recorder):
 
 
 def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
-    """The values of a recorded variable for one strategy in float64, `trials x rounds`."""
+    """The values of a recorded variable for one strategy, `trials x rounds`, float64."""
     values = data[name].sel(strategy=strategy).transpose("trial", "round").values
     return np.asarray(values, dtype=np.float64)
 
@@ -297,8 +299,8 @@ class Weights(Recorder):
     `strategy x trial x round x rate`, has the posterior weights of the rates of change. Likewise
     ``weight_hazard``, ``weight_lengthscale`` and ``weight_noise_ratio`` have the posterior weights
     of hazards, lengthscales and noise ratios. The variable ``jump``, `strategy x trial x round`, is
-    the probability of a jump of the objective before the newest observation. All variables are NaN
-    for strategies that do not use ``bank``.
+    the probability that the objective jumped just before the newest observation. All variables are
+    NaN for strategies that do not use ``bank``.
 
     Args:
         bank: The candidate models that the recorded strategies use.

@@ -38,11 +38,11 @@ class StudyResult(StudyRecord):
     the mean of either strategy.
 
     Args:
-        data: Dataset with dimensions `strategy x trial x round` and at least the variables `regret`
-            (instantaneous, noiseless: max_x f_t(x) − f_t(x_t)) and `resets` (bool: whether data
-            were dropped in this round; a periodic reset happens before the strategy chooses, and a
-            triggered reset after the observation). The attributes of the dataset document the
-            study: seed, noise, world, versions, and wall time in seconds.
+        data: Dataset with dimensions `strategy x trial x round` and at least two variables.
+            `regret`: instantaneous noiseless regret, max_x f_t(x) − f_t(x_t). `resets`: whether
+            data were dropped in this round, bool; a periodic reset happens before the strategy
+            chooses, and a triggered reset after the observation. The attributes of the dataset
+            document the study: seed, noise, world, versions, and wall time in seconds.
 
     Raises:
         ValueError: If a variable or a dimension is missing or empty.
@@ -67,7 +67,7 @@ class StudyResult(StudyRecord):
     def plot(
         self, path: Where = None, *, ax: Axes | None = None, normalized: bool = True
     ) -> Figure:
-        """Plot regret curves with error bands, and resets as ticks below.
+        """Plot regret curves with error bands, and resets as ticks below the curves.
 
         Args:
             path: Where to write the figure; its extension selects the format.
@@ -148,7 +148,7 @@ class StudyResult(StudyRecord):
             strategy: Label of an adaptive strategy; by default the first adaptive strategy.
             trial: Number of the trial to plot. By default the plot shows the mean over all trials,
                 and a band between the quartiles over trials.
-            ax: Axes for the weights of the rates of change.
+            ax: Axes on which only the posterior weights of the rates of change ε are drawn.
 
         Raises:
             ValueError: If weights were not recorded, or if ``strategy`` has no recorded weights.
@@ -178,8 +178,8 @@ class StudyResult(StudyRecord):
                 1 / cos(latitude) for degrees of latitude and longitude.
             ax: Axes for the map of a single strategy. If the arms have one coordinate, the curves
                 of all strategies are drawn on ``ax``.
-            strategy: Label of the only strategy to draw. By default all strategies are drawn, but a
-                map on ``ax`` shows the best strategy.
+            strategy: Label of the only strategy to draw. By default all strategies are drawn; but
+                if a map is drawn on ``ax``, only the best strategy is drawn.
 
         Raises:
             ValueError: If the study did not record prediction errors, or if its arms have more than
@@ -357,7 +357,9 @@ def verdict(result: StudyResult) -> str:
     apart, over = gap.t_ratio, f"over {trials} paired trials"
     found = f"{best} has the lowest regret, {level}"
     if gap.mean == 0 == gap.standard_error:
-        return f"{best} and {second} have the lowest regret, {level}, the same in every trial."
+        return (
+            f"{best} and {second} have the lowest regret, {level}, and equal regret in every trial."
+        )
     if math.isnan(apart):
         return f"{found}; run more trials for a standard error."
     if apart < CLEAR:
@@ -384,8 +386,8 @@ _COLUMNS = {
 }
 
 _LEGEND = (
-    "Triggered resets per trial and the share of each cause; share of rounds with objective f and\n"
-    f"observation y in their {LEVEL:.0%} bands, and with f in the band mean ± √β sd."
+    "Triggered resets per trial, and the share of each cause. Shares of rounds: objective f and\n"
+    f"observation y, each in its {LEVEL:.0%} band; and f in the band mean ± √β sd."
 )
 
 
@@ -440,8 +442,11 @@ def calibration_table(result: StudyRecord) -> pd.DataFrame:
         result: A diagnosed study.
 
     Returns:
-        Columns `strategy`, `inside` (which quantity is inside which band), `level` (nominal; NaN
-        for the band of a theorem), `share` and its `standard_error` over trials.
+        The following columns. `strategy`: label of the strategy. `inside`: name of the quantity; if
+        the band is the strategy's own band, the name contains the band. `level`: nominal level of
+        the band; NaN if the name ends with "in every round". `share`: share of rounds with the
+        quantity inside the band; share of trials if the name ends with "in every round".
+        `standard_error`: standard error of the share over trials.
 
     Raises:
         ValueError: If the study was not diagnosed.

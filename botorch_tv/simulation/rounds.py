@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """The current step of a study, for notes on errors.
+    """The current step of a study; if an error occurs, a note on the error names this step.
 
     Args:
         block: The numbers of the trials that are played, such as ``range(50, 100)``.
@@ -44,8 +44,8 @@ class Place:
 
         Args:
             number: The round, counted from 1; before the first round, the number is 0.
-            doing: A format string that describes the step. Formatting takes time and a round has
-                many steps, so the string is formatted only if an error occurs.
+            doing: A format string that describes the step. To save time, the format string is
+                formatted only if an error occurs.
             who: The arguments of the format string.
         """
         self._step = number, doing, who
@@ -161,8 +161,8 @@ class Records:
                 declared = "nothing" if shape is None else f"{kind} of shape {tuple(shape)}"
                 raise ValueError(
                     f"run_study: {recorder!r} recorded {name} as {value.dtype} of shape "
-                    f"{tuple(value.shape)}, but its variables() declares {declared}, trials first; "
-                    "make the two agree."
+                    f"{tuple(value.shape)}, but variables() of the recorder declares {declared}; "
+                    "record what variables() declares, with trials as the first dimension."
                 )
             if name in self._row:
                 if self._first is not None:
@@ -202,7 +202,10 @@ class Records:
         self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> dict[str, Arrays]:
-        """After the last round, the recorded variables of every strategy, by label, on the host."""
+        """The recorded variables of every strategy, by label.
+
+        Call this method after the last round.
+        """
         found: dict[str, Arrays] = {label: {} for label in self._labels}
         for name, whole in self._rounds.items():
             host = whole.permute(1, 2, 0, *range(3, whole.dim())).contiguous().cpu().numpy()
@@ -246,7 +249,7 @@ class EagerTable:
         self.records = Records(settings, labels, len(self.block))
 
     def draws(self, purpose: str) -> Stream:
-        """The random numbers for one purpose in the trials of the block."""
+        """The random numbers that the trials of the block use for the given purpose."""
         return self.settings.stream(purpose, self.block)
 
     def play_round(self, step: int, objective: Objective) -> None:
@@ -441,5 +444,6 @@ def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], plac
         f"{regret[number, trial, step]:.6g}, but it must be finite and at least 0. Either "
         f"{source} has NaN or infinite values, or one of its values is "
         f"{'above' if settings.maximize else 'below'} the best value that it reports. Clip the "
-        "values, or correct the best value: best() of objectives, _best_at of a test function."
+        "values, or correct the best value, which best() of the objective or _best_at() of the "
+        "test function returns."
     )

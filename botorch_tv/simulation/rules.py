@@ -51,7 +51,7 @@ it is cached."""
 
 
 class Rules(NamedTuple):
-    """A strategy in the form of numbers, and of tables indexed by round or by elapsed time."""
+    """A strategy, converted to numbers and to tables indexed by round or by elapsed time."""
 
     variance: np.ndarray
     """Prior variance of the arms, `M`."""
@@ -91,15 +91,15 @@ stores at a time, and the features of the kernel of the strategy."""
 
 
 class TooManyArms(Exception):
-    """A trial has more than :data:`MOST_SLOTS` played arms; uncompiled rounds are faster."""
+    """If a trial has more than :data:`MOST_SLOTS` played arms, uncompiled rounds are faster."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
-    """Whether a study compiles its rounds or, on a GPU, captures them.
+    """Whether a study compiles its rounds or, on a GPU, records its rounds as CUDA graphs.
 
     Args:
         wanted: The argument ``compiled`` of ``run_study``. If ``wanted`` is None, large studies on
-            a CPU are compiled, and no rounds are captured on a GPU.
+            a CPU are compiled, and studies on a GPU use no CUDA graphs.
         world: The distribution of objectives.
         rounds: Number of rounds, counted over all strategies and trials.
         device: The device of the study.
@@ -122,7 +122,7 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
 
 
 def numbers_per_trial(compilable: Compilable, horizon: int) -> int:
-    """How many numbers a trial stores in round ``horizon``, including temporary numbers."""
+    """How many numbers a trial stores in the last round, including temporary numbers."""
     _, most, basis = compilable
     slots = min(room_for(most + 1, FIRST_SLOTS), most + 1)
     older = slots**2 // 4 if slots > FIRST_SLOTS else 0  # previous slots, while copied
@@ -136,13 +136,14 @@ def played(**arrays: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> Compilable | None:
-    """Convert a strategy to numbers and tables; None if rounds cannot be compiled or captured.
+    """Convert a strategy to numbers and tables; None if it supports neither Numba nor CUDA graphs.
 
-    The strategy must use upper confidence bounds, a given mean, noise that does not grow with the
-    age of observations, at most one rule of retention (periodic reset, event trigger or window),
-    and float64. Rounding errors must stay small in the inverse covariance of the played arms. The
-    world (the distribution of objectives) must be on a grid, and its class must not override
-    ``first_arm``, ``opening``, ``available`` or another method that a round calls.
+    The strategy must use float64, upper confidence bounds, a prior mean that is given and not
+    estimated, and at most one rule of retention (periodic reset, event trigger or window). The
+    noise variance must not grow with the age of observations. Rounding errors must stay small in
+    the inverse covariance of the played arms. The world (the distribution of objectives) must be on
+    a grid, and its class must not override ``first_arm``, ``opening``, ``available`` or another
+    method that a round calls.
 
     Args:
         world: The distribution of objectives.

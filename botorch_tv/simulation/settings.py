@@ -48,7 +48,7 @@ BEGINNING = threading.RLock()
 
 @dataclass(frozen=True)
 class StudySettings:
-    """The settings that determine the trials of a study; they are arguments of ``run_study``.
+    """The arguments of ``run_study`` that determine the trials of a study.
 
     A block of trials is represented by the range of the numbers of its trials.
     """
@@ -153,7 +153,7 @@ class StudySettings:
         return {name: variable for name, variable in self.variables.items() if variable.averaged}
 
     def shapes(self, trials: int) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Shape and type of each variable recorded for one strategy in some trials, by name.
+        """Shape and type of each variable recorded for one strategy in ``trials`` trials.
 
         For each averaged variable, two variables are stored: the mean over trials, and the scatter
         (sum of squared deviations from the mean).
@@ -168,7 +168,7 @@ class StudySettings:
         return found
 
     def bytes_of(self, trials: int) -> int:
-        """Size in bytes of the variables recorded for one strategy in some trials."""
+        """Size in bytes of the variables recorded for one strategy in ``trials`` trials."""
         return sum(math.prod(shape) * kind.itemsize for shape, kind in self.shapes(trials).values())
 
     # ------------------------------------------------------------ states and random numbers
@@ -189,7 +189,7 @@ class StudySettings:
             return {label: self._states[label] for label in labels}
 
     def compilable(self, labels: Iterable[str]) -> dict[str, Compilable]:
-        """The strategies among ``labels`` whose rounds are compiled or, on a GPU, captured."""
+        """The strategies among ``labels`` that are compiled or run as CUDA graphs on a GPU."""
         if not self.compiled or self.record:  # recorders need the states of strategies
             return {}
         found = {}
@@ -207,7 +207,7 @@ class StudySettings:
         self._compilable[label] = None
 
     def stream(self, purpose: str, block: range, *, spread: float = 1.0) -> Stream:
-        """The random numbers for one purpose in the trials of a block."""
+        """The random numbers that the trials of a block use for the given purpose."""
         return Stream(
             self.seed,
             purpose,
@@ -254,7 +254,7 @@ class StudySettings:
         }
 
     def attributes(self) -> dict[str, str | int | float]:
-        """The attributes of a result."""
+        """The attributes of the result's dataset, such as the seed and the world."""
         try:
             world = json.dumps(describe(self.world, "world"))
         except ValueError:  # without a description of the world, the study cannot be resumed
@@ -282,12 +282,12 @@ class StudySettings:
 
 
 def scatter_of(name: str) -> str:
-    """Name of the scatter (sum of squared deviations) of an average; results omit the scatter."""
+    """Name of the sum of squared deviations of an averaged variable; results omit this sum."""
     return f"{name}_scatter"
 
 
 def error_of(name: str) -> str:
-    """Name of the standard error of an average."""
+    """Name of the standard error of an averaged variable."""
     return f"{name}_standard_error"
 
 
@@ -340,7 +340,7 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
 
 
 def device_of_worker(device: torch.device, number: int) -> torch.device:
-    """The device of this machine for a task; tasks are distributed over several GPUs in turn.
+    """The device for a task on this machine; if there are several GPUs, tasks use them in turn.
 
     Args:
         device: The device of the study; ``"cuda"`` stands for any GPU.
@@ -409,7 +409,7 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
 
 
 def threads_per_chunk(settings: StudySettings, chunk: int, *, trials: int, workers: int) -> int:
-    """Number of PyTorch threads for a block: 1 if operations are small, else an equal share."""
+    """PyTorch threads for a block: 1 if operations are small, else an equal share of all."""
     if chunk * _breadth(settings.world.domain) < BUSY_NUMBERS:
         return 1  # distributing small operations takes longer than computing them
     return max(1, torch.get_num_threads() // min(workers, -(-trials // chunk)))
@@ -426,7 +426,8 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
     Args:
         settings: The settings of the study.
         trials: Number of trials.
-        lasting: Whether the study has a folder; the result then need not fit into memory.
+        lasting: Whether the study has a folder; if it has a folder, the result need not fit into
+            memory.
 
     Raises:
         ValueError: If the result does not fit into memory and the study has no folder.

@@ -71,9 +71,9 @@ def run_study(
     names begin with an underscore, because they may be caches or counters. The identity includes
     every constructor argument, even if an attribute with a leading underscore stores the argument.
 
-    If a result is larger than half of the free memory, ``save_to`` is required. Such a result stays
-    in the files of the folder ``save_to``, and statistics of the result are computed from a few
-    trials at a time.
+    If a result is larger than half of the free memory, ``save_to`` is required; the result then
+    stays in the files of the folder ``save_to``, and its statistics are computed from a few trials
+    at a time.
 
     With an ``executor``, its workers compute the blocks, on this machine or others. A block is sent
     as a pickled task, and computed on a device of the worker. Random numbers depend on the trial
@@ -109,14 +109,15 @@ def run_study(
             has a method ``batch()``, tasks are sent in batches.
         compiled: Whether rounds on a grid run as machine code compiled by Numba (``pip install
             'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after about ten
-            seconds of compilation. A strategy can be compiled if it uses upper confidence bounds,
-            noise that does not grow with the age of observations, and at most one rule of
-            retention, in float64 on a CPU, without recorders. Strategies that cannot be compiled
-            run without compilation. The default on a CPU is True if Numba is installed and the
-            study is large enough to benefit. On a CUDA device the default is False. If ``compiled``
-            is True on a CUDA device, rounds are captured as CUDA graphs, which Python launches as a
-            whole. Strategies with windows cannot be captured; the other conditions are the same as
-            for compilation. If a capture fails, a warning is issued and the study runs without CUDA
+            seconds of compilation. Compilation on a CPU requires float64 and an empty ``record``. A
+            strategy can be compiled if it uses upper confidence bounds and at most one rule of
+            retention (reset, trigger or window), and if the noise variance does not grow with the
+            age of observations. Strategies that cannot be compiled run without compilation. The
+            default on a CPU is True if Numba is installed and the study is large enough to benefit.
+            On a CUDA device the default is False. If ``compiled`` is True on a CUDA device, rounds
+            are recorded as CUDA graphs, which Python launches as a whole. CUDA graphs have the same
+            requirements as compilation; in addition, the strategy must have no window. If the
+            recording of a CUDA graph fails, a warning is issued and the study runs without CUDA
             graphs.
         progress: Whether to show a progress bar; in a log file, the bar is a new line every minute.
 

@@ -50,8 +50,9 @@ class StudyRecord:
             and all(set(names) == set(DIMENSIONS) for names in dims.values())
             and all(self.data.sizes[name] > 0 for name in DIMENSIONS),
             f"A study result needs the variables {' and '.join(REQUIRED)} of dimensions "
-            f"{', '.join(DIMENSIONS)}, none of them empty, but there are {dims} of sizes "
-            f"{dict(self.data.sizes)}. Use the result of run_study.",
+            f"{', '.join(DIMENSIONS)}, and no dimension may be empty; here the variables have the "
+            f"dimensions {dims}, and the sizes are {dict(self.data.sizes)}. Use the result of "
+            "run_study.",
         )
 
     def __repr__(self) -> str:
@@ -84,8 +85,8 @@ class StudyRecord:
     def side_queries(self) -> xr.DataArray:
         """Number of queries to an expert after each round, int, `strategy x trial x round`.
 
-        Queries to an expert do not count in ``regret`` and ``resets``. The number is 0 for
-        strategies that consult no expert.
+        Queries to an expert do not count in ``regret`` and ``resets``. The number of queries is 0
+        for strategies that consult no expert.
         """
         return self.data["side_queries"].transpose(*DIMENSIONS)
 
@@ -113,8 +114,8 @@ class StudyRecord:
         """The squared error of the posterior mean at every arm, [M] Figure 4.
 
         The error at x is (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is
-        the posterior mean at the moment when x_t is chosen. Random search also has a model; its
-        error is what evenly spread measurements achieve.
+        the posterior mean at the moment when x_t is chosen. Random search also has a posterior
+        mean; the error of this posterior mean is what evenly spread measurements achieve.
 
         Returns:
             Variables `mean` and `standard_error` (over trials, NaN for a single trial), each
@@ -153,7 +154,7 @@ class StudyRecord:
         """For each strategy, the mean over trials, and the standard error of the mean.
 
         Args:
-            values: A number for each strategy and trial, `strategy x trial`.
+            values: The values to average, `strategy x trial`.
         """
         own = values.astype(np.float64)
         return {label: Paired.of(own.sel(strategy=label).values) for label in self.strategies}
@@ -236,7 +237,7 @@ class StudyRecord:
         return by_trial(self.resets, lambda resets: rounds.where(resets).min("round"))
 
     def mean_resets(self) -> dict[str, float]:
-        """Mean number of resets per trial, for the label of each strategy."""
+        """Mean number of resets per trial; each key is the label of a strategy."""
         counts = by_trial(self.resets, lambda resets: resets.sum("round"))
         return dict(zip(self.strategies, map(float, counts.mean("trial").values)))
 
@@ -331,7 +332,7 @@ ROUNDING = 1e-12
 
 
 class Paired(NamedTuple):
-    """The mean over trials of a quantity, such as a paired difference, and the standard error.
+    """The mean of a quantity over trials, and the standard error of the mean.
 
     Attributes:
         mean: Mean over trials.
@@ -349,7 +350,7 @@ class Paired(NamedTuple):
 
     @property
     def t_ratio(self) -> float:
-        """The mean divided by its standard error; NaN if both are 0 or the error is not available.
+        """``mean`` divided by ``standard_error``; NaN if both are 0 or ``standard_error`` is NaN.
 
         ``t_ratio`` is infinite if the trials differ only by rounding.
         """
@@ -364,7 +365,7 @@ class Paired(NamedTuple):
         """The mean over trials, and the standard error of the mean.
 
         Args:
-            differences: The value of the quantity in each trial, shape `trials`.
+            differences: A value for each trial, such as a paired difference, shape `trials`.
         """
         trials = len(differences)
         spread = float(differences.std(ddof=1)) if trials > 1 else math.nan

@@ -85,7 +85,7 @@ class Panel:
 
         Raises:
             ValueError: If no arm or several arms have a given name, or if no arm is selected.
-            IndexError: If no arm has a given number.
+            IndexError: If a number in ``arms`` is not the number of an arm.
         """
         for arm in arms:
             if isinstance(arm, str) and self.arms.count(arm) != 1:
@@ -246,9 +246,9 @@ def load_panel(
         path: The file.
         key: Name of the array in an ``.npz`` file; by default the largest numeric array with at
             least two dimensions.
-        axes: Arrays of an ``.npz`` file with the positions along the axes after the first, such as
-            ``("lat", "lon")``. The positions become the coordinates of the arms, in the order of
-            ``axes``.
+        axes: For an ``.npz`` file, the names of the arrays that contain the positions along the
+            axes after the first, such as ``("lat", "lon")``. The positions become the coordinates
+            of the arms, in the order of ``axes``.
         times: For an ``.npz`` file, the name of the array that contains the time of each row. For a
             table, the name of the column of times, or, if columns have no names, the number of the
             column, counted from 0. ``""`` means that there are no times.

@@ -3,8 +3,8 @@
 ε is fitted by marginal likelihood, [B16] App. B. The model is y = vec(F) + noise with covariance
 K_time ⊗ K_arms + σ² I, where K_time is the Markov kernel (1 - ε)^(|t - t'| / 2). In the basis of
 the eigenvectors of K_arms the model decouples into one series for each eigenvalue λ, with
-covariance λ K_time + σ² I. If K_time were diagonalised as well, every ε would cost rounds³
-operations. Each series is a first-order autoregression observed with noise, so a scalar Kalman
+covariance λ K_time + σ² I. K_time is not diagonalised, because this would cost rounds³ operations
+for every ε. Each series is a first-order autoregression observed with noise, so a scalar Kalman
 filter gives its likelihood exactly in a single pass over the rounds, for many ε at once.
 """
 
@@ -133,8 +133,8 @@ def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Spectrum:
 def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> np.ndarray:
     """Fill every missing reading with its conditional mean, given the readings of the same row.
 
-    Let P be the inverse of K + σ² I. In a row with readings y_o of the arms o and gaps at the arms
-    g, the conditional mean of the gaps is -(P_gg)⁻¹ P_go y_o.
+    If a row has readings y_o at the arms o and gaps at the arms g, the conditional mean of the gaps
+    is -(P_gg)⁻¹ P_go y_o, where P is the inverse of K + σ² I.
 
     Args:
         values: Centred readings, `rounds x arms`; NaN for missing readings.
@@ -200,11 +200,12 @@ def fit_epsilon(
 
     To avoid local maxima, the likelihood is first computed on a grid of ε over the whole range,
     including ε = 0. The interval of ε with the largest likelihood is then narrowed to a relative
-    width of 1e-5. Single missing readings are replaced by their conditional mean, given the
-    readings of the same row. Because missing readings are replaced, the fit overestimates ε if arms
-    are weakly correlated. For example, if a tenth of the readings are missing and 20 arms are 0.3
-    lengthscales apart, the estimate is 0.0126 instead of 0.01. Rows without any reading are treated
-    exactly: their missing readings are integrated out.
+    width of 1e-5. If only some readings of a row are missing, they are replaced by their
+    conditional mean, given the other readings of the row. Because missing readings are replaced,
+    the fit overestimates ε if arms are weakly correlated. For example, if a tenth of the readings
+    are missing, the distance between neighbours among 20 arms is 0.3 lengthscales, and the true ε
+    is 0.01, the fitted ε is 0.0126. Rows without any reading are treated exactly: their missing
+    readings are integrated out.
 
     Args:
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN for missing readings.

@@ -39,9 +39,10 @@ LineStyle = tuple[str, str]
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
     """A colour and a line style for every strategy of a plot.
 
-    If a label is the name, the function or a short name of a preset, it has a fixed style. If a
-    label denotes no preset, its text determines a colour; if this colour is taken, the next free
-    colour is used. Styles do not depend on the order of the labels.
+    If a label names a preset (by its full name, a short name or its function's name), the style of
+    the label is fixed. If a label names no preset, the text of the label determines a colour; if
+    this colour is taken, the next free colour is used. Styles do not depend on the order of the
+    labels.
 
     Args:
         labels: Labels of all strategies of the study, whether drawn or not.
@@ -101,7 +102,7 @@ def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
     """Mean over trials, and standard error of the mean, which is NaN for a single trial.
 
     Args:
-        parts: The value of each trial in each round, in blocks of trials, each `trials x rounds`.
+        parts: The values to average: for each block of trials, an array `trials x rounds`.
     """
     whole = BlockMoments.together(map(BlockMoments.of, parts))
     return whole.mean, whole.error
@@ -126,8 +127,9 @@ def fit_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None
     Args:
         axes: The axes.
         curves: Curves that must fit into the axes.
-        skipped: Share of initial rounds in which curves may exceed the axes. Normalised regret
-            starts at the level of random choices, which is several times its later level.
+        skipped: Share of the rounds, at the beginning of a trial, in which curves may exceed the
+            axes. Normalised regret starts at the level of random choices, which is several times
+            its later level.
     """
     tops = [
         float((mean + np.nan_to_num(error))[int(skipped * len(mean)) :].max())
@@ -188,7 +190,7 @@ RASTER_TRIALS = 25  # largest number of rows of ticks; more rows merge into grey
 def plot_regret(
     result: StudyRecord, path: Where = None, *, ax: Axes | None = None, normalized: bool = True
 ) -> Figure:
-    """Normalised and cumulative regret, with resets as ticks below.
+    """Normalised and cumulative regret, with resets as ticks below the curves.
 
     Lines are means over trials, with bands of ± 1 standard error. Each strategy that resets has a
     strip of ticks, with a row for each of the first 25 trials and a tick for each reset.
@@ -234,7 +236,7 @@ def plot_panels(
     """Normalised regret of several studies in panels, or cumulative regret on logarithmic axes.
 
     Args:
-        results: For the title of each panel, the study that the panel shows; at least 1 panel.
+        results: The studies, at least one; each key is the title of a panel.
         path: Where to write the figure; its extension selects the format.
         one_scale: Whether all panels share the vertical scale; give False if their units differ.
         logarithmic: Whether to draw cumulative regret on two logarithmic axes, for curves that

@@ -58,8 +58,8 @@ def plot_prediction_error(
             1 / cos(latitude) for degrees of latitude and longitude.
         ax: Axes for the map of a single strategy. If the arms have one coordinate, the curves of
             all strategies are drawn on ``ax``. The figure of these axes is returned.
-        strategy: Label of the only strategy to draw. By default all strategies are drawn, but a map
-            on ``ax`` shows the best strategy.
+        strategy: Label of the only strategy to draw. By default all strategies are drawn; but if a
+            map is drawn on ``ax``, only the best strategy is drawn.
 
     Raises:
         ValueError: If the study did not record prediction errors, if the arms have more than two
@@ -215,7 +215,8 @@ def plot_weights(
         trial: Number of the trial to plot. By default the plot shows the mean over all trials, and
             a band between the quartiles over trials.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes for the weights of the rates of change; the figure of these axes is returned.
+        ax: Axes on which only the posterior weights of the rates of change ε are drawn; the figure
+            of these axes is returned.
 
     Raises:
         ValueError: If weights were not recorded, if ``strategy`` does not use the recorded bank, or

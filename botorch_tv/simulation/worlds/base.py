@@ -70,7 +70,8 @@ class InFeatures(OnArms):
     Args:
         basis: The features.
         coordinates: Coordinates of the objectives, `trials x r`.
-        out: Memory for the values on the arms, `trials x M`; the next round overwrites this memory.
+        out: Memory for the values of the objectives on all arms, `trials x M`; the next round
+            overwrites this memory.
     """
 
     def __init__(self, basis: ProductBasis, coordinates: Tensor, out: Tensor) -> None:
@@ -187,8 +188,8 @@ class GridWorld(World):
     def look(self, rounds: int, trials: int = 1, seed: int = 0) -> xr.DataArray:
         """The noiseless objective of some trials, for inspection.
 
-        Up to rounding, trial i has the same objective as trial i of every study of this world with
-        this seed on a CPU; the strategies of the study do not matter.
+        Trial i has the same objective, up to rounding, as trial i of a study on a CPU with the same
+        world and the same seed; the strategies of the study do not matter.
 
             >>> shown = world.look(rounds=100, trials=3)
             >>> shown.sel(trial=0, round=[1, 10, 100]).plot.line(x="x1")

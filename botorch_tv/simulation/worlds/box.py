@@ -47,8 +47,8 @@ class BoxWorld(World):
         scale: Positive number by which the shifted values are divided, so that a kernel of variance
             1 fits.
         random_rounds: Number of initial rounds in which all strategies of a trial play the same
-            random points, as in experiments with an initial design. The regret of the random rounds
-            is part of the result.
+            random points, as in experiments with an initial design. The result includes the regret
+            of the rounds with random points.
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Attributes:
@@ -190,7 +190,7 @@ Landscape = TypeVar("Landscape")
 
 
 class Played(TypedDict, total=False):
-    """Options of all worlds of peaks; :class:`PeaksWorld` describes them."""
+    """Options of all worlds of peaks; :class:`PeaksWorld` describes the options."""
 
     noise: float
     shift: float
@@ -338,8 +338,8 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
     Args:
         dim: Number of coordinates d.
         scenario: 1 (five smooth hills), 2 (ten cones) or 3 (fifty cones).
-        period: Number of rounds between changes of the landscape; in ``deap`` 5,000, 5,000 and
-            1,000 for the three scenarios.
+        period: Number of rounds between changes of the landscape; ``deap`` uses 5,000 rounds in
+            scenarios 1 and 2, and 1,000 rounds in scenario 3.
         **played: ``noise``, ``shift``, ``scale``, ``search``; see :class:`PeaksWorld`. Peaks are 30
             to 70 high.
 

@@ -241,10 +241,10 @@ class SineWorld(GridWorld):
     """f_t = Σ_i a_i(t) k(·, c_i), a(t) = (scale / λ_max) u(t) / |u(t)|, [M] §4.1.
 
     u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the
-    kernel among the centers. Trials differ only in their noise. The norm of f_t in the kernel's
-    function space is at most scale / √λ_max. [M] states that the norm is at most ``scale``; this
-    holds only for λ_max >= 1. With the parameters of [M], λ_max is 0.71, and within 500 rounds the
-    norm reaches 5.48.
+    kernel matrix of the centers. Trials differ only in their noise. The norm of f_t in the kernel's
+    function space is at most scale / √λ_max. [M] states that the norm of f_t is at most ``scale``;
+    this statement holds only if the eigenvalue λ_max is at least 1. With the parameters of [M], the
+    eigenvalue λ_max is 0.71, and within 500 rounds the norm of f_t reaches 5.48.
 
     Because the centers are evenly spaced, f is a wave that travels along the line at a constant
     speed. In a round the wave moves by ``frequency`` times the distance between neighbouring
@@ -256,7 +256,7 @@ class SineWorld(GridWorld):
         domain: The arms.
         kernel: A GPyTorch kernel; a matrix is not possible, because centers need not be arms.
         centers: The number n of evenly spaced points c_i from the first to the last arm.
-        scale: The factor ``scale`` of the weights a, at least 0; [M] uses 5.
+        scale: Factor ``scale`` of the weights a_i(t), at least 0; [M] uses 5.
         frequency: Increase of the phase in a round, in radians; [M] uses 0.3.
         noise: Variance of the observation noise.
 
@@ -396,8 +396,9 @@ class GaussianDraw(FunctionDistribution):
 class SmoothedDraw(GaussianDraw):
     """The posterior mean fitted to a draw from the Gaussian process, [C17] §6.
 
-    With g ~ N(0, K) on the arms, f = K a with a = (K + λ I)⁻¹ g, and the squared norm is aᵀ K a.
-    :class:`GaussianDraw` draws g from the same random numbers, so f and g can be compared.
+    The draw on the arms is g ~ N(0, K), and the posterior mean is f = K a, where a = (K + λ I)⁻¹ g.
+    The squared norm of f is aᵀ K a. :class:`GaussianDraw` draws g from the same random numbers, so
+    f and g can be compared.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.

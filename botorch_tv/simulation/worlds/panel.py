@@ -46,9 +46,10 @@ class PanelWorld(GridWorld):
     Trials differ in their first arm; all strategies of a trial have the same first arm. Build
     strategies from ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
 
-    The covariance includes the noise of the readings, so a small ε is overestimated. For 300 rows
-    of 20 arms the fitted ε was 0.06 instead of 0.01; with the true covariance the fitted ε was
-    0.01. If a better value of ε is available, give it to the strategies.
+    The covariance includes the noise of the readings, so a small ε is overestimated. For example,
+    for 300 rows of 20 arms and a true ε of 0.01, the fitted ε was 0.06; if the true covariance was
+    given, the fitted ε was 0.01. If you have a better value than the fitted ε, give your value to
+    the strategies.
 
     Each row is a round, and all rounds are assumed to have the same length; unevenly spaced times
     in a panel cause a warning.
