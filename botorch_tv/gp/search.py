@@ -198,13 +198,13 @@ class Search(ABC):
 
     @abstractmethod
     def check(self, box: Region) -> None:
-        """Raise an ``InputDataError`` unless this search fits the box.
+        """Raise an ``InputDataError`` unless this search can be used on the box.
 
         Args:
             box: The box.
 
         Raises:
-            InputDataError: If the search does not fit the box.
+            InputDataError: If the search cannot be used on the box.
         """
 
     @abstractmethod
@@ -389,8 +389,8 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
     After a few evaluations, only the best third of the ascents of a trial continues.
 
     Args:
-        climb: Computes the negated score, in the unit of scores, and its gradient at points of the
-            unit cube.
+        climb: A function that computes the negated score, in the unit of scores, and its gradient
+            at points of the unit cube.
         start: Starting points, `trials x starts x d`.
         evaluations: Largest number of steps per ascent.
     """

@@ -73,7 +73,7 @@ class RunningMixture(NamedTuple):
 
     @property
     def variances(self) -> Tensor:
-        """The mean of s² per member, `batch_shape x L x K`; finite, because A > 1."""
+        """Mean of s² per member, B / (A - 1), `batch_shape x L x K`; A always exceeds 1."""
         return self.scale / (self.shape[..., None, None] - 1)
 
     def member_weights(self, prior: BankPrior) -> Tensor:
@@ -181,7 +181,7 @@ def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> Runni
 
 
 def with_constants(factor: Tensor, like: Tensor) -> Tensor:
-    """Factors per coordinate: the given factor for features, 1 for the constant.
+    """Factors on the coordinates of a member: ``factor`` for features, and 1 for the constant.
 
     Args:
         factor: Factor on the features, `T x K`.
@@ -390,7 +390,10 @@ def _taken_in(prior: BankPrior, after: RunningMixture, jump: RunningMixture) -> 
 
 
 def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
-    """Log density at e of Student's t with 2A degrees of freedom and squared scale (B / A) S."""
+    """Logarithm of the density of Student's t distribution at the deviation ``e``.
+
+    The distribution has mean 0, 2A degrees of freedom and the squared scale (B / A) S.
+    """
     normaliser = torch.lgamma(A + 0.5) - torch.lgamma(A) - 0.5 * torch.log(2 * torch.pi * B * S)
     return normaliser - (A + 0.5) * torch.log1p(e.square() / (2 * B * S))
 

@@ -56,13 +56,11 @@ class Forecast:
             members with this pair, where w is the weight of a member; per lengthscale
             `T x P x (r + 1) x (r + 1)`.
         worth: For each lengthscale and each pair of rate and hazard, the sum of w s² over the
-            members with this pair, `T x L x P`.
+            members with this pair, `T x L x P`, where w is the weight of a member.
         pair: For each member, the index of its pair (rate, hazard), `K`, int64.
-        first: For each pair of rate and hazard, -ln c(1), `P`, where c(τ) is the expected factor on
-            a function after the time τ.
-        second: For each pair of rate and hazard, -ln b(1), `P`, where b(τ) is the expected factor
-            on the square of a function after the time τ.
-        jumps: For each pair of rate and hazard h, -ln(1 - h), `P`.
+        first: For each pair of rate ε and hazard h, -ln c(1) = -ln(1 - h) - ln(1 - ε) / 2, `P`.
+        second: For each pair of rate ε and hazard h, -ln b(1) = -ln(1 - h) - ln(1 - ε), `P`.
+        jumps: For each pair of rate ε and hazard h, -ln(1 - h), `P`.
         normals: Number of normal variates of a sample.
     """
 
@@ -119,7 +117,10 @@ class Forecast:
         return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
 
     def jumped(self, gap: Tensor) -> Tensor:
-        """The factor b - c² by which jumps turn squared means into variance, `T x N x q x P`."""
+        """Values of b - c² for the pairs, `T x N x q x P`.
+
+        Jumps add b - c² times the squared mean to the variance.
+        """
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
 
