@@ -192,8 +192,8 @@ class PlayedArms(RunningPosterior):
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm x in slot j changes P to P + z zᵀ / s, whether the arm is new or not.
     Here e_j is the unit vector, v is the factor on the prior covariance, z = v e_j - P k_A(x), and
-    s = var(x) + noise (Sherman-Morrison, or bordering). The formula for the change of P is also
-    valid after D has been attenuated.
+    s = var(x) + noise (Sherman-Morrison, or bordering). The formula P + z zᵀ / s is also valid
+    after D has been attenuated.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
@@ -252,9 +252,9 @@ class PlayedArms(RunningPosterior):
     def reserve(self, most: int) -> None:
         """Make sure that every trial has a free slot for a new arm.
 
-        To read the counts of used slots from a GPU, the host must wait for the GPU. For this
-        reason, the counts on a GPU are read only if their upper bound ``used`` reaches the number
-        of slots or exceeds ``most``.
+        To read the counts of used slots from a GPU, the host must wait for the GPU. The
+        counts of used slots are read from a GPU only if their upper bound ``used`` reaches the
+        number of slots or exceeds ``most``.
         """
         slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1

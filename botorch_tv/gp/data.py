@@ -325,7 +325,7 @@ class Data(NamedTuple):
 
     @property
     def elapsed(self) -> Tensor:
-        """Time from the origin to each row, for row ``dropped`` and later rows, `batch_shape x n`.
+        """Time since the origin for row ``dropped`` and every later row, `batch_shape x n`.
 
         Rows before the origin are not in use; their times are 0.
         """

@@ -114,7 +114,7 @@ class PointPosterior(OfTrials, ABC):
 
     @abstractmethod
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Two results at points, `trials x q` each: mean minus prior mean; standard deviation.
+        """Two results at points, `trials x q` each: mean minus prior mean; and standard deviation.
 
         Args:
             X: Points, `trials x q x d`.
@@ -134,7 +134,7 @@ class PointPosterior(OfTrials, ABC):
         return mean.detach(), sd.detach(), pull
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Two results for predictions: mean minus prior mean; standard deviation.
+        """Two results for predictions: mean minus prior mean; and standard deviation.
 
         The moments for predictions may differ from the moments for choices, which :meth:`at`
         returns.

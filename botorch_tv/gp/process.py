@@ -87,7 +87,7 @@ class Process:
 
     @cached_property
     def returns(self) -> bool:
-        """Whether a rule may set rows aside for a time.
+        """Whether a rule may set rows aside temporarily.
 
         If a rule sets rows aside, the posterior must be recomputed.
         """

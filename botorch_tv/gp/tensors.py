@@ -3,7 +3,7 @@
 A round reads and writes vectors over all arms a dozen times. If every operation
 allocated new memory, the operating system would first fill the new memory with zeros. On a CPU,
 filling memory with zeros takes several times as long as the arithmetic. Buffers are reused to avoid
-this cost.
+the cost of new memory.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Kernels over arms and time: a product of two factors, and a kernel with weights by age.
 
 ``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects. One
-defect is that both methods treat the buffer of ``active_dims`` as if it had batch dimensions. The
-other defect occurs if a factor of a kernel has no batch shape: both methods apply the index to this
-factor before they expand its batch shape. Because of the two defects, the kernels of this package
-use the methods of :class:`BatchedKernel` instead.
+defect is that ``expand_batch`` and ``__getitem__`` treat the buffer of ``active_dims`` as if it had
+batch dimensions. The other defect occurs if a factor of a kernel has no batch shape: an index is
+applied to this factor before the batch shape of the factor is expanded. To avoid the two defects,
+the kernels of this package use the methods of :class:`BatchedKernel`.
 """
 
 from __future__ import annotations

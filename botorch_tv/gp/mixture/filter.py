@@ -181,7 +181,7 @@ def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> Runni
 
 
 def with_constants(factor: Tensor, like: Tensor) -> Tensor:
-    """Factors on the coordinates of a member: ``factor`` for features, and 1 for the constant.
+    """Factors on all coordinates of a member; the factor on the constant is 1.
 
     Args:
         factor: Factor on the features, `T x K`.

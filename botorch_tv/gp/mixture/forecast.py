@@ -112,12 +112,12 @@ class Forecast:
         return self._spread(at, earlier, between, joint=True)
 
     def remaining(self, gap: Tensor) -> tuple[Tensor, Tensor]:
-        """The factors c and b of the pairs, `T x N x q x P` each."""
+        """The factors c and b for all pairs of rate and hazard, `T x N x q x P` each."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
 
     def jumped(self, gap: Tensor) -> Tensor:
-        """Values of b - c² for the pairs, `T x N x q x P`.
+        """The value b - c² for each pair of rate and hazard, `T x N x q x P`.
 
         Jumps add b - c² times the squared mean to the variance.
         """

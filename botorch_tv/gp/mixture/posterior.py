@@ -160,7 +160,7 @@ class StackedMoments:
     ) -> tuple[Tensor, Tensor, Pull]:
         """Three results: the mean, the standard deviation, and a ``Pull`` for their derivatives.
 
-        Mean and standard deviation are `T x q`, at points ``U``, `T x q x d`.
+        The points ``U`` are `T x q x d`; the mean and the standard deviation are `T x q`.
         """
         phi, pull_features = features.at(U)
         own = torch.split(phi, [block.shape[-1] for block in self._blocks], -1)
@@ -297,11 +297,12 @@ class MixtureInference(Inference):
         process: The process; its rules must retain all observations.
         samples: Whether every round draws samples, as for :class:`Inference`.
         starts: Number of measurements that set the units.
-        choosing: True if choices are computed from the moments, False if predictions are. Moments
-            for choices assume that no jump has occurred since the newest measurement. In more than
-            three coordinates, the features do not represent a large part of the prior variance. If
-            there are more than three coordinates, moments for choices ignore the prior variance
-            that the features do not represent, because no measurement reduces this variance.
+        choosing: True for moments from which choices are computed, False for moments from which
+            predictions are computed. Moments for choices assume that no jump has occurred since the
+            newest measurement. In more than three coordinates, the features do not represent a
+            large part of the prior variance. If there are more than three coordinates, moments for
+            choices ignore the prior variance that the features do not represent, because no
+            measurement reduces this variance.
     """
 
     def __init__(
