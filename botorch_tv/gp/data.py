@@ -208,7 +208,7 @@ class Data(NamedTuple):
         """The data with one more observation, which is retained.
 
         Args:
-            choice: Arms, `batch_shape`, or points, `batch_shape x (d + c)`.
+            choice: Arms, `batch_shape`; or points, `batch_shape x (d + c)`.
             y: Measurements, `batch_shape`; 0 for a failed measurement.
             noise: Noise variances, `batch_shape`; infinite for a failed measurement.
             time: Times of the measurements, `batch_shape`.

@@ -94,7 +94,7 @@ class Against:
     """Computes covariances with fixed points, prepared once, under a smooth stationary kernel.
 
     Args:
-        kernel: The kernel; its smoothness exceeds 1.
+        kernel: A kernel whose smoothness exceeds 1.
         X2: The points, `trials x n x d`.
     """
 

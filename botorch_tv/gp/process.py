@@ -203,7 +203,7 @@ class Inference(ABC):
 
         Args:
             data: The observations.
-            choice: Arms, `batch_shape x e x q`, or points, `batch_shape x e x q x (d + c)`.
+            choice: Arms, `batch_shape x e x q`; or points, `batch_shape x e x q x (d + c)`.
             present: The time of the decision.
         """
 

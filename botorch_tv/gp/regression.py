@@ -27,7 +27,7 @@ class Observations(NamedTuple):
     """The data of a batch of regressions; each of the n rows is an observation."""
 
     choice: Tensor
-    """Arms, `batch_shape x n`, or points, `batch_shape x n x d`."""
+    """Arms, `batch_shape x n`; or points, `batch_shape x n x d`."""
     y: Tensor
     """Observations, `batch_shape x n`."""
     precision_root: Tensor

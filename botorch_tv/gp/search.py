@@ -73,9 +73,9 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
 
     The candidates are the nearest neighbours on a torus. On the torus, the raw points of different
     rounds are translations of each other, so all rounds have the same candidates. Points that are
-    close in the cube are also close on the torus. Instead of the candidates, all points are
-    searched if the candidates may lack a neighbour of a point, if there are few points or more than
-    :data:`MOST_COLUMNS` coordinates, or if the device is not a CPU.
+    close in the cube are also close on the torus. All points are searched instead of the
+    candidates if the candidates may lack a neighbour of a point, if there are few points, if there
+    are more than :data:`MOST_COLUMNS` coordinates, or if the device is not a CPU.
     """
     number, dim = raw.shape
     some = AROUND * wanted

@@ -224,7 +224,7 @@ class BankPrior:
 
     @property
     def normals(self) -> int:
-        """Number of normal variates of a sample: 1 for the member, the rest for a function."""
+        """Number of normal variates of a sample: 1 selects a member, all others a function."""
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:
@@ -254,7 +254,7 @@ class BankPrior:
         """Features for every lengthscale, and the prior variance that they do not represent.
 
         Args:
-            choice: Arms, `T x q`, or points, `T x q x (d + c)`.
+            choice: Arms, `T x q`; or points, `T x q x (d + c)`.
             context_centre: Mean context of the first measurements, `T x c`.
             context_spread: Standard deviation of the context of the first measurements, `T x c`.
 

@@ -102,8 +102,8 @@ def features(
     Among all sets of equally many features, Karhunen-Loève features leave the least variance
     unexplained on average over points of the cube. In each coordinate, the average over points
     gives a quarter of the weight to the values 0 and 1 together, and spreads the other three
-    quarters evenly over [0, 1]. In one or two coordinates, with the default lengthscales of a bank, at most
-    200 features suffice for an error of 0.001. For more coordinates,
+    quarters evenly over [0, 1]. In one or two coordinates, with the default lengthscales of a bank,
+    at most 200 features suffice for an error of 0.001. For more coordinates,
     benchmarks/results/ablations.md lists the errors with 320 features.
 
     Args:
@@ -132,8 +132,8 @@ def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Pro
 def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
     """Three tensors: nodes z of an axis, `M`; weights A, `N x M`; and variances, `N`.
 
-    The variances of the N features are in descending order. Points are weighted uniformly along the axis, except that
-    the share :data:`WALLS` of the weight is at the two ends.
+    The variances of the N features are in descending order. Points are weighted uniformly along the
+    axis, except that the share :data:`WALLS` of the weight is at the two ends.
     """
     inner, weight = _legendre(min(MOST_NODES, 16 + math.ceil(4 / lengthscale)))
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64, device="cpu")

@@ -92,8 +92,8 @@ class RunningMixture(NamedTuple):
     def newest_jump(self) -> tuple[Tensor, Tensor]:
         """Most probable time of the newest jump, and the probability of this time.
 
-        The time of a jump is the time of the first measurement after the jump. If no jump is the
-        most probable case, the returned time is -infinity. Both results are `batch_shape`.
+        The time of a jump is the time of the first measurement after the jump. If it is most
+        probable that no jump has occurred, the returned time is -infinity. Both results are `batch_shape`.
         """
         since, share = self.since.flatten(-2), self.weights.flatten(-2)
         chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
@@ -432,7 +432,7 @@ def advanced(
     Args:
         prior: The prior of the candidate processes.
         running: The posterior before the measurement, with its units already set.
-        choice: Arms, `T`, int64, or points, `T x (d + c)`.
+        choice: Arms, `T`, int64; or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
         time: Times, not before the previous measurement, `T`, float64.
         ratio: Noise variances relative to the default, `T`.
