@@ -93,7 +93,8 @@ class RunningMixture(NamedTuple):
         """Most probable time of the newest jump, and the probability of this time.
 
         The time of a jump is the time of the first measurement after the jump. If it is most
-        probable that no jump has occurred, the returned time is -infinity. Both results are `batch_shape`.
+        probable that no jump has occurred, the returned time is -infinity. Both results are
+        `batch_shape`.
         """
         since, share = self.since.flatten(-2), self.weights.flatten(-2)
         chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)

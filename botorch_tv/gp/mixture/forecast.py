@@ -186,7 +186,7 @@ class Forecast:
         return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
-        """Two results: values of M sampled functions; and the noise variances, `T x N x q x M` each.
+        """Two results, `T x N x q x M` each: values of M sampled functions; and noise variances.
 
         The noise represents the prior variance that the features do not represent and, if ``noise``
         is True, the noise of a new observation.
