@@ -140,7 +140,7 @@ def settle_integer(part: object, name: str, least: int, fix: str) -> None:
 def largest(dtype: torch.dtype) -> float:
     """The largest number accepted as data: 1e150 in float64, 1e15 in float32.
 
-    Within this limit, the sum of the squares of 10⁸ numbers is finite.
+    If 10⁸ numbers do not exceed this result, the sum of their squares is finite.
     """
     return float(10.0 ** math.floor(math.log10(torch.finfo(dtype).max) / 2 - 4))
 
@@ -176,7 +176,7 @@ def of_trial(position: Sequence[int]) -> str:
 
 
 def require_floating(dtype: torch.dtype) -> None:
-    """Raise unless ``dtype`` is float64 or float32."""
+    """Raise an ``InputDataError`` unless ``dtype`` is float64 or float32."""
     if dtype not in (torch.float64, torch.float32):
         raise InputDataError(f"dtype is {dtype}, but it must be torch.float64 or torch.float32.")
 

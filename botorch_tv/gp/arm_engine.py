@@ -3,8 +3,8 @@
 The operations are: let time pass (:meth:`~RunningPosterior.move`), add an observation
 (``observe``), remove an observation (``observe`` with ``remove``), and reset trials to the prior
 (``clear``). All operations take tensors of fixed shape, copy no value to the host, and do the same
-work for every trial. The same operations can therefore be used by the methods ``ask`` and ``tell``,
-by studies, and in recorded CUDA graphs.
+work for every trial. The operations are used by the methods ``ask`` and ``tell``, by studies,
+and in recorded CUDA graphs.
 
 Let D be the prior covariance minus the posterior covariance. The passage of time multiplies D by
 a², where a is the factor by which covariances fall. An observation adds to D the outer product of a
@@ -64,7 +64,7 @@ class RunningPosterior(ABC):
 
     @abstractmethod
     def at(self, basis: Basis, index: Tensor) -> Tensor:
-        """The rows of D for q arms, in coordinates, `batch_shape x q -> * x q x r`."""
+        """The rows of D for q arms, in coordinates of the basis, `batch_shape x q -> * x q x r`."""
 
     @abstractmethod
     def matrix(self, basis: Basis) -> Tensor:
@@ -77,7 +77,7 @@ class RunningPosterior(ABC):
             basis: The basis of the kernel over the arms.
             square: Factor on D, the prior minus the posterior covariance, `batch_shape`; None for
                 1.
-            prior: Factor on the prior covariance, `batch_shape`; None for 1.
+            prior: Factor on the prior covariance, `batch_shape`; None means 1.
             n: Standard normal variates, `batch_shape x p`.
         """
         matrix = self.matrix(basis)
@@ -102,8 +102,8 @@ class RunningPosterior(ABC):
             attenuation: Factor a by which covariances fall between the time of this posterior and
                 now, `batch_shape`.
             square: a², `batch_shape`.
-            grown: The prior variance now, minus a² times the prior variance at the time of this
-                posterior, as a share of the kernel's variance, `batch_shape`.
+            grown: (v - a² u) / k(x, x), `batch_shape`, where a is ``attenuation``, v is the prior
+                variance now, and u is the prior variance at the time of this posterior.
         """
         each = attenuation.unsqueeze(-1)
         self.mean.mul_(each)
@@ -133,7 +133,7 @@ class RunningPosterior(ABC):
             index: Arm measured, `batch_shape`.
             y: Observation minus the prior mean, `batch_shape`.
             noise: Noise variance, positive, `batch_shape`.
-            prior: Factor on the prior covariance, `batch_shape`; None for 1.
+            prior: Factor on the prior covariance, `batch_shape`; None means 1.
             remove: Whether to remove the observation instead of adding it.
         """
         sign = -1 if remove else 1
@@ -192,8 +192,8 @@ class PlayedArms(RunningPosterior):
     Each trial fills slots with its own arms, in the order in which it first played them. An
     observation of the arm x in slot j changes P to P + z zᵀ / s, whether the arm is new or not.
     Here e_j is the unit vector, v is the factor on the prior covariance, z = v e_j - P k_A(x), and
-    s = var(x) + noise (Sherman-Morrison, or bordering). This update of P is also valid after D has
-    been attenuated.
+    s = var(x) + noise (Sherman-Morrison, or bordering). The formula P + z zᵀ / s is also valid
+    after D has been attenuated.
 
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
@@ -252,9 +252,9 @@ class PlayedArms(RunningPosterior):
     def reserve(self, most: int) -> None:
         """Make sure that every trial has a free slot for a new arm.
 
-        To read the counts of used slots from a GPU, the host must wait. On a GPU, the counts of
-        used slots are therefore read only if their upper bound ``used`` reaches the number of slots
-        or exceeds ``most``.
+        To read the counts of used slots from a GPU, the host must wait for the GPU. The
+        counts of used slots are read from a GPU only if their upper bound ``used`` reaches the
+        number of slots or exceeds ``most``.
         """
         slots, on_cpu = self.arms.shape[-1], self.arms.device.type == "cpu"
         self.used += 1

@@ -185,9 +185,9 @@ class Recursion(Inference):
     def serves(process: Process) -> bool:
         """Whether one rank-one step per round gives the exact posterior of a process.
 
-        If noise grows with age, every row changes in every round. Only for a Markov process does
-        the newest posterior contain all information about the past. The posterior must be
-        recomputed by a regression in two cases: if a rule drops rows by time, and if a window
+        If noise grows with age, all noise variances change in every round. Only for a Markov
+        process does the newest posterior contain all information about the past. The posterior must
+        be recomputed by a regression in two cases: if a rule drops rows by time, and if a window
         slides while the prior changes with time.
         """
         slides_while_moving = process.slides and process.moves
@@ -340,9 +340,8 @@ class Recursion(Inference):
         """The change of the prior from ``then`` to ``now``, each result `batch_shape`.
 
         Returns:
-            Four values: the factor a on covariances; a²; the present prior variance minus a² times
-            the earlier prior variance, as a share of the kernel's variance; and the factor on the
-            present prior variance, None for 1.
+            Four values: the factor a on covariances; a²; (v - a² u) / k(x, x), where u is the prior
+            variance at ``then`` and v at ``now``; and v / k(x, x), or None, which means 1.
         """
         decay, dtype = self.process.decay, basis_of(early).variance.dtype
         if decay.stationary:  # before the first observation there is nothing to attenuate
@@ -434,7 +433,7 @@ def amplifies(least_noise: float, basis: Basis) -> bool:
 def precise_rounds(inference: Inference, prior: Prior) -> float:
     """Largest number of observations for which rounding errors are far below posterior variances.
 
-    The number is infinite in two cases: for a regression, because it recomputes the posterior in
+    The result is infinite in two cases: for a regression, because it recomputes the posterior in
     every round; and for a prior that changes with time, because old rounding errors decay.
     """
     if not isinstance(inference, Recursion) or inference.process.moves:

@@ -1,10 +1,10 @@
 """Represent a kernel over finitely many arms without M x M matrices in inference.
 
 A posterior covariance over the arms is the prior covariance minus a few rank-one terms. A basis
-defines how the rank-one terms are stored. With features, K ≈ Φ Φᵀ, every rank-one term is stored as
-r coordinates, which a product with Φ maps to the arms. If K itself is the basis, every rank-one
-term is stored as M values, one value per arm, and no product is needed. Inference calls the same
-methods for every basis.
+defines how the rank-one terms of a posterior covariance are stored. With features, K ≈ Φ Φᵀ, every
+rank-one term is stored as r coordinates, which a product with Φ maps to the arms. If K itself is
+the basis, every rank-one term is stored as M values, one value per arm, and no product is needed.
+Inference calls the same methods for every basis.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class Basis(ABC):
         self.scale = math.sqrt(float(variance.max()))
 
     def unlearned(self) -> Basis:
-        """The prior before learning: this prior, because a grid learns no hyperparameters."""
+        """The prior before learning: this object, because a grid learns no hyperparameters."""
         return self
 
     @abstractmethod
     def row(self, index: Tensor) -> Tensor:
-        """Prior covariances of some arms with all arms, in coordinates, `* -> * x r`."""
+        """Coordinates of the prior covariances of some arms with all arms, `* -> * x r`."""
 
     @abstractmethod
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
@@ -106,7 +106,7 @@ class Basis(ABC):
 
         Args:
             reduction: Prior minus posterior covariance, `batch_shape x r x r`.
-            prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+            prior_factor: Factor on the prior covariance, `batch_shape`; None means 1.
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
@@ -116,8 +116,8 @@ class Basis(ABC):
     def value(self, values: Tensor, index: Tensor) -> Tensor:
         """The value of a function over the arms at one arm per trial, `batch_shape`.
 
-        The function is given by ``values``, `batch_shape x M`, the arm by ``index``,
-        `batch_shape`.
+        The argument ``values``, `batch_shape x M`, contains the function; the argument ``index``,
+        `batch_shape`, selects the arms.
         """
         return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
@@ -146,7 +146,7 @@ class Basis(ABC):
             out: Contiguous memory that the result may use.
 
         Returns:
-            The sum on all arms, `batch_shape x M`.
+            The weighted sum at every arm, `batch_shape x M`.
         """
         return self.expand((weights.unsqueeze(-2) @ self.row(arms)).squeeze(-2), out=out)
 
@@ -273,7 +273,7 @@ class FeatureBasis(Basis):
         return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
 
     def draw_from_prior(self, normal: Tensor) -> Tensor:
-        """Coordinates of a draw from the prior, with ``normal`` as for :meth:`draw`."""
+        """Coordinates of a draw from the prior; for ``normal``, see :meth:`draw`."""
         return self._out_of_frame(self._drawn(normal))
 
     def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
@@ -284,8 +284,8 @@ class FeatureBasis(Basis):
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            The coordinates, `batch_shape x r`. If the argument ``reduction`` of :meth:`draw` is I -
-            RᵀR, :meth:`draw` returns the same coordinates.
+            The coordinates, `batch_shape x r`, equal to the result of :meth:`draw` with
+            ``reduction`` = I - RᵀR.
         """
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)

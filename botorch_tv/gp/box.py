@@ -39,7 +39,7 @@ class BoxPrior:
             box, scalar. All computations use the dtype and device of ``variance``.
         decay: Learned decay, which replaces the strategy's decay; None if the decay is given.
         noise_factor: Learned noise variance divided by the strategy's noise variance, `trials`;
-            None for 1.
+            None means 1.
         given: The prior before learning; None if nothing was learned.
         parameters: Learned parameters, from which the next fit starts, `trials x p`.
         scratch: Buffers for intermediate results.
@@ -76,10 +76,11 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
         kernel: The kernel of the strategy.
 
     Raises:
-        InputDataError: If the kernel is a matrix, has a batch shape or cannot be evaluated. If the
-            covariance matrix of the points is not finite, symmetric and positive semi-definite, or
-            has no positive variance. If the values of the kernel for a batch of trials, or with
-            ``diag=True``, differ from this covariance matrix.
+        InputDataError: If the kernel is a matrix, if it has a batch shape, or if it cannot be
+            evaluated. If the covariance matrix of the points is not finite, not symmetric or not
+            positive semi-definite, or if it has no positive variance. If the values of the kernel
+            for a batch of trials, or with ``diag=True``, differ from the covariance matrix of the
+            points.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(

@@ -6,9 +6,9 @@ needed. An observation with S = 0 has no effect.
 
 New observations do not change the older rows of L and L⁻¹, unless noise grows with age or a row is
 dropped. Whole blocks of rows are cached, so a round on n observations costs O(n²) instead of O(n³).
-A block is computed by the same operations for a growing log and for a long stored log. These
-operations are forward substitutions in the factor; forward substitutions are backward stable. The
-factor L therefore depends only on the log, not on the rounds in which its rows were computed.
+A block is computed by the same operations for a growing log and for a long stored log, so the
+factor L depends only on the log, not on the rounds in which the rows of L were computed. Blocks are
+computed by forward substitutions in the factor; forward substitutions are backward stable.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class GrowingFactor:
 
 
 def factor_of(gram: Gram, like: Tensor) -> Factor:
-    """The factor of n rows, computed without a cache, in the dtype of ``like``, `trials x n`."""
+    """Compute the factor of n rows without a cache; ``like``, `trials x n`, defines the dtype."""
     return GrowingFactor().factor(None, like, like.unsqueeze(-1), gram)
 
 
@@ -289,15 +289,15 @@ def pivoted_cholesky(
 
     Args:
         diagonal: Diagonal of a symmetric positive semi-definite matrix K, `M`.
-        row: Computes a row of K, `M`; called only for the rows of pivots.
+        row: A function that computes a row of K, `M`; called only for the rows of pivots.
         max_rank: Largest number of columns.
         tolerance: The factorisation stops if no diagonal entry of the residual exceeds this number.
 
     Returns:
-        Four results. First, C, `M x r`, with columns in the order of their pivots. Second, the
-        pivots, `r`; each pivot is a diagonal entry of the residual before the pivot's column was
-        added. Third, the diagonal of the final residual K - C Cᵀ, `M`. Fourth, the indices of the
-        pivots, a list of r numbers.
+        Four results: the factor C, `M x r`, with columns in the order of their pivots; the pivots,
+        `r`; the diagonal of the final residual K - C Cᵀ, `M`; and the indices of the pivots, a list
+        of r numbers. A pivot is a diagonal entry of the residual before the column of this pivot is
+        added to C.
     """
     residual = diagonal.clone()
     factor = residual.new_empty(max_rank, len(residual))

@@ -1,6 +1,6 @@
 """A kernel over the arms of a domain: its covariance matrix, checks, and the cheapest basis.
 
-A kernel is factored once for all trials and rounds.
+Each kernel is factored only once; all trials and all rounds use the same factor.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
         The covariances, `q x q`.
 
     Raises:
-        InputDataError: If the kernel has a batch shape, several outputs or a wrong number of
-            lengthscales, or if its evaluation fails.
+        InputDataError: If the kernel has a batch shape, if it has several outputs, if its number of
+            lengthscales is wrong, or if its evaluation fails.
     """
     name, columns, number = describe_kernel(kernel), points.shape[-1], len(points)
     _require_columns(kernel, columns)
@@ -172,8 +172,8 @@ def checked(covariance: Tensor) -> Tensor:
         covariance: The matrix, `M x M`.
 
     Raises:
-        InputDataError: If the matrix is not finite or not symmetric, or has an eigenvalue below
-            -1e-8 times its largest.
+        InputDataError: If the matrix is not finite or not symmetric, or if it has an eigenvalue
+            below -1e-8 times its largest eigenvalue.
     """
     require_symmetric(covariance)
     require_semidefinite(covariance)
@@ -413,11 +413,12 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 
 
 def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues, and eigenvectors, of a matrix that may be its own mirror image.
+    """Ascending eigenvalues and the eigenvectors of a symmetric matrix, centrosymmetric or not.
 
-    A matrix that is its own mirror image up to rounding, such as a stationary kernel on equidistant
-    points, has even and odd eigenvectors. Even and odd eigenvectors are computed separately, so
-    every eigenvector is exactly even or odd, even if some eigenvalues are equal up to rounding.
+    A matrix is centrosymmetric if reversing the order of its rows and of its columns does not
+    change it; an example is a stationary kernel on equidistant points. If the matrix is
+    centrosymmetric up to rounding, even and odd eigenvectors are computed separately, so every
+    eigenvector is exactly even or odd, even if some eigenvalues are equal up to rounding.
 
     Args:
         matrix: The matrix, symmetric, `n x n`.

@@ -36,7 +36,7 @@ def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
         rows: Number n of rows in the log that was passed to the rule.
 
     Raises:
-        InputDataError: If the answer has a wrong type or shape, or contradicts itself.
+        InputDataError: If the answer has a wrong type or shape, or if it contradicts itself.
     """
     retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
     if not isinstance(retained, Retained):
@@ -170,7 +170,7 @@ class Data(NamedTuple):
     def mask(self) -> Tensor | None:
         """Mask of the rows in use, from row ``dropped`` on, `batch_shape x n`, bool.
 
-        None means that all these rows are in use.
+        None means that row ``dropped`` and all later rows are in use.
         """
         if self.aside is None:
             return self.rule_mask
@@ -208,7 +208,7 @@ class Data(NamedTuple):
         """The data with one more observation, which is retained.
 
         Args:
-            choice: Arms, `batch_shape`, or points, `batch_shape x (d + c)`.
+            choice: Arms, `batch_shape`; or points, `batch_shape x (d + c)`.
             y: Measurements, `batch_shape`; 0 for a failed measurement.
             noise: Noise variances, `batch_shape`; infinite for a failed measurement.
             time: Times of the measurements, `batch_shape`.
@@ -245,9 +245,9 @@ class Data(NamedTuple):
     ) -> tuple[Data, Change, Tensor | None]:
         """Drop the rows that any retention rule drops, and reset the trials that any rule resets.
 
-        On a CPU, masks are read to detect that nothing changed. On another device, masks are not
-        read, because the CPU would wait for the device. If masks are not read, the returned change
-        may include drops that did not occur, but the retained rows are correct.
+        On a CPU, masks are read to detect whether anything changed. On another device, masks are
+        not read, because the CPU would wait for the device. If masks are not read, the returned
+        change may include drops that did not occur, but the retained rows are correct.
 
         Args:
             answers: The answer of each rule; answers of users' rules must have passed
@@ -325,7 +325,7 @@ class Data(NamedTuple):
 
     @property
     def elapsed(self) -> Tensor:
-        """Times of rows from ``dropped`` on, counted from the origin, `batch_shape x n`.
+        """Time since the origin for row ``dropped`` and every later row, `batch_shape x n`.
 
         Rows before the origin are not in use; their times are 0.
         """

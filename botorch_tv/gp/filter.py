@@ -209,6 +209,6 @@ def most_rows(basis: Basis) -> int:
     """Number n of rows that are absorbed into the matrix B in its first absorption.
 
     A step reads either all n rows twice (2 n r numbers) or the matrix B once (r² numbers). If n is
-    at least r / 2, it is therefore cheaper to read B than to read the rows.
+    at least r / 2, reading the matrix B takes no longer than reading all n rows twice.
     """
     return max(FEWEST_ROWS, basis.size // 2)

@@ -94,7 +94,7 @@ class Against:
     """Computes covariances with fixed points, prepared once, under a smooth stationary kernel.
 
     Args:
-        kernel: The kernel; its smoothness exceeds 1.
+        kernel: A kernel whose smoothness exceeds 1.
         X2: The points, `trials x n x d`.
     """
 
@@ -114,8 +114,8 @@ class Against:
         """Covariances, `trials x q x n`, and a function for their derivatives.
 
         The returned function maps derivatives with respect to the covariances, `trials x q x n`, to
-        derivatives with respect to X1, `trials x q x d`. This explicit computation is faster than
-        automatic differentiation.
+        derivatives with respect to X1, `trials x q x d`. The derivatives are computed explicitly,
+        which is faster than automatic differentiation.
 
         Args:
             X1: Points, `trials x q x d`.
@@ -202,7 +202,8 @@ def formula(kernel: Kernel) -> str | None:
 
     Returns:
         A text with formula and parameters, if the kernel is squared exponential or Matérn. None for
-        any other kernel: compare the covariances of such kernels instead.
+        a kernel that is neither squared exponential nor Matérn: compare two such kernels by their
+        covariances.
     """
     plain = _stationary(copy.deepcopy(kernel).double())
     if plain is None:

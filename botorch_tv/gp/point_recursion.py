@@ -55,8 +55,8 @@ class Features:
     Args:
         tolerance: Largest allowed error of a posterior mean or standard deviation on a box,
             relative to the largest prior standard deviation, in (0, 1). The tolerance is met for
-            observations whose size is likely under the prior. For far larger observations, the
-            error of the mean grows in proportion to the observations.
+            observations whose size is likely under the prior. If observations are far larger than
+            the prior makes likely, the error of the mean grows in proportion to the observations.
 
     Raises:
         ValueError: If ``tolerance`` is not between 0 and 1.

@@ -114,7 +114,11 @@ class PointPosterior(OfTrials, ABC):
 
     @abstractmethod
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean minus the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
+        """Two results at points, `trials x q` each: mean minus prior mean; and standard deviation.
+
+        Args:
+            X: Points, `trials x q x d`.
+        """
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         """The results of :meth:`at`, and a :data:`Pull` that uses automatic differentiation."""
@@ -130,7 +134,7 @@ class PointPosterior(OfTrials, ABC):
         return mean.detach(), sd.detach(), pull
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean minus the prior mean, and standard deviation, for predictions.
+        """Two results for predictions: mean minus prior mean; and standard deviation.
 
         The moments for predictions may differ from the moments for choices, which :meth:`at`
         returns.
@@ -227,7 +231,7 @@ class RegressionPosterior(GaussianPosterior):
         factor: The Cholesky factor L.
         scale: Factors on the spatial covariances in the posterior variance, `trials x n`. The
             factor of an observation is the product of its entry of S and its temporal factor.
-        prior_factor: Factor v on the prior variance, `trials`; None for 1.
+        prior_factor: Factor v on the prior variance, `trials`; None means 1.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
         path: A sample of the posterior, if requested: frequencies of the features of a prior
@@ -322,7 +326,7 @@ def point_posterior(
         kernel: The spatial covariance.
         observations: Retained observations, with one batch dimension.
         draw: Random numbers for a sample of the posterior; None for no sample.
-        factor: The Cholesky factor of the observations, if available. If this factor is given,
+        factor: The Cholesky factor of the observations, if available. If ``factor`` is given,
             temporal factors among rows are required only for a sample.
     """
     X, root, decay = observations.choice, observations.precision_root, observations.decay
@@ -451,12 +455,12 @@ class PointRegression(PointInference):
     """Regression at points of a box, for any process.
 
     As long as rows are only added to the log, a round on n observations costs O(n²) for any decay,
-    because the factor is only extended; see :class:`GrowingFactor`. A change of old rows of the
-    matrix requires a new factor from the first changed row on, which costs O(n³). Old rows of the
-    matrix change in every round in three cases: if noise grows with age, if a rule drops
-    observations by their relevance, and if a sliding window drops the oldest observation. A reset,
-    or new hyperparameters, change old rows of the matrix in a single round. A sample of a moving
-    objective also costs O(n³).
+    because the factor is only extended; see :class:`GrowingFactor`. If old rows of the factored
+    matrix change, the factor is computed again from the first changed row on, which costs O(n³).
+    Old rows of the factored matrix change in every round in three cases: if noise grows with age,
+    if a rule drops observations by their relevance, and if a sliding window drops the oldest
+    observation. A reset, or a change of the hyperparameters, changes old rows of the factored
+    matrix only in the round in which it occurs. A sample of a moving objective also costs O(n³).
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:

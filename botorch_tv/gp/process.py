@@ -87,7 +87,10 @@ class Process:
 
     @cached_property
     def returns(self) -> bool:
-        """Whether a rule may set rows aside; the posterior must then be recomputed."""
+        """Whether a rule may set rows aside temporarily.
+
+        If a rule sets rows aside, the posterior must be recomputed.
+        """
         return any(isinstance(rule, ConfirmedTrigger) for rule in self.retention)
 
     @cached_property
@@ -108,9 +111,9 @@ class Process:
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
-    """Temporal factors among the rows of a log, as a matrix: only rows ``first`` to ``last`` - 1.
+    """Rows ``first`` to ``last`` - 1 of the matrix of temporal factors between rows of a log.
 
-    Only the first ``last`` columns of these rows are returned,
+    Columns from number ``last`` on are omitted, so the result is
     `batch_shape x (last - first) x last`.
 
     Args:
@@ -167,7 +170,7 @@ class Inference(ABC):
     def start(
         self, prior: Prior, batch_shape: Size
     ) -> RunningPosterior | RunningMixture | GrowingFactor | None:
-        """The running posterior or the cache before any observation; None if there is neither."""
+        """The initial running posterior or cache; None if this inference uses neither."""
         return None
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
@@ -200,7 +203,7 @@ class Inference(ABC):
 
         Args:
             data: The observations.
-            choice: Arms, `batch_shape x e x q`, or points, `batch_shape x e x q x (d + c)`.
+            choice: Arms, `batch_shape x e x q`; or points, `batch_shape x e x q x (d + c)`.
             present: The time of the decision.
         """
 
@@ -229,7 +232,7 @@ class Inference(ABC):
         return noise
 
     def unit(self, data: Data) -> Tensor | None:
-        """The unit of predictions, `batch_shape`; None for 1.
+        """The unit of predictions, `batch_shape`; None means 1.
 
         The results of :meth:`joint` are in the units of y, not in the unit of predictions.
         """

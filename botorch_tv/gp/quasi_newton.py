@@ -49,7 +49,8 @@ def minimize(
     Coordinates should be scaled such that a step of 0.1 is moderate.
 
     Args:
-        function: Computes value and gradient; a result that is not finite counts as infinitely bad.
+        function: A function that returns the value to minimise and its gradient; a result that is
+            not finite counts as infinitely bad.
         start: Starting points, `n x p`; clamped to the bounds.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds, broadcastable with ``start``.
@@ -71,8 +72,8 @@ class Descent:
     """A batch of descents: single problems, or groups of problems whose members may be dropped.
 
     Args:
-        function: Computes value and gradient, as for :func:`minimize`; the constructor calls this
-            function once.
+        function: A function that returns the value to minimise and its gradient, as for
+            :func:`minimize`; the constructor calls this function once.
         start: Starting points, `n x p`, or `n x k x p` for groups of k; clamped to the bounds. A
             group is evaluated until all its members have ended.
         lower: Lower bounds, broadcastable with ``start``.

@@ -1,4 +1,4 @@
-"""Counter-based random numbers: number i of a key is a hash of key and i on every device.
+"""Counter-based random numbers: number i of a key is a hash of key and i, equal on all devices.
 
 The generator is SplittableRandom of Steele, Lea and Flood, "Fast splittable pseudorandom number
 generators" (OOPSLA 2014): word i of a pair (start, step) is ``mix(start + (i + 1) * step)``, where
@@ -46,8 +46,8 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
         trials: Indices of the trials, int64.
 
     Returns:
-        Two tensors of the shape of ``trials``: starts, which differ between all trials; and odd
-        steps.
+        Two tensors of the shape of ``trials``: the start of each trial's sequence of words, which
+        differs between all trials; and the step of each trial's sequence, an odd number.
     """
     count = (trials + 1) * GOLDEN
     step = _finalised(count + second, _MURMUR_3) | 1
@@ -171,7 +171,7 @@ class _Drawn:
     Args:
         generators: One generator for all trials, or one per trial.
         shape: Batch shape of the trials.
-        like: A tensor of the dtype and device of the numbers.
+        like: A tensor that defines the dtype and device of the random numbers.
     """
 
     def __init__(
@@ -205,7 +205,8 @@ def draws_for(
             or None for PyTorch's default generator. A generator on another device draws on that
             device, and the numbers are then copied.
         batch_shape: Shape of the trials.
-        like: A tensor of the dtype and device of the numbers; a :class:`Draws` ignores it.
+        like: A tensor that defines the dtype and device of the returned random numbers. If
+            ``generator`` is a :class:`Draws`, the argument ``like`` is ignored.
 
     Raises:
         InputDataError: If ``generator`` is of another type, or if it is a list whose length is not

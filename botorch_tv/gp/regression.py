@@ -1,6 +1,6 @@
 """Gaussian-process regression on a log of observations: any decay, inflation and retention.
 
-With S = diag(noise_i^(-1/2)) the posterior uses I + S K S, whose eigenvalues are at least 1. A row
+With S = diag(noise_i^(-1/2)), the posterior uses I + S K S, whose eigenvalues are at least 1. A row
 i that is dropped or has infinite noise has S_i = 0 and does not change the likelihood.
 """
 
@@ -27,17 +27,17 @@ class Observations(NamedTuple):
     """The data of a batch of regressions; each of the n rows is an observation."""
 
     choice: Tensor
-    """Arms, `batch_shape x n`, or points, `batch_shape x n x d`."""
+    """Arms, `batch_shape x n`; or points, `batch_shape x n x d`."""
     y: Tensor
     """Observations, `batch_shape x n`."""
     precision_root: Tensor
     """S, the inverse noise standard deviation, 0 for a dropped row, `batch_shape x n`."""
     decay: Tensor | None = None
-    """Temporal factor of the covariance among rows, `batch_shape x n x n`; None for 1."""
+    """Temporal factor of the covariance among rows, `batch_shape x n x n`; None means 1."""
     present_decay: Tensor | None = None
-    """Temporal factor between rows and now, `batch_shape x n`; None for 1."""
+    """Temporal factor between rows and now, `batch_shape x n`; None means 1."""
     prior_factor: Tensor | None = None
-    """Factor on the prior covariance now, `batch_shape`; None for 1."""
+    """Factor on the prior covariance now, `batch_shape`; None means 1."""
     estimates_mean: bool = False
     """Whether the constant prior mean is estimated from these observations."""
 
@@ -94,7 +94,7 @@ class Regression(NamedTuple):
 
         Args:
             basis: The basis of the kernel.
-            prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+            prior_factor: Factor on the prior covariance, `batch_shape`; None means 1.
             normal: Standard normal variates, `batch_shape x p`.
         """
         if self.is_posterior:
@@ -150,9 +150,10 @@ def _together(basis: Basis, rows: int) -> int:
 def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
     """Upper bound of the number of intermediate values in memory in :func:`regress_on_arms`.
 
-    The upper bound is a maximum over numbers of observations up to ``rows``, because more
-    observations can need less memory: they reduce the number of trials in a block, and regressions
-    with more observations than coordinates use smaller matrices.
+    More observations can need less memory, for two reasons: a block then contains fewer trials, and
+    a regression with more observations than coordinates uses smaller matrices. The number of
+    values is computed for several numbers of observations up to ``rows``, and the largest number of
+    values is returned.
 
     Args:
         basis: The basis of the kernel over the arms.
@@ -239,12 +240,12 @@ def whitened(
     Args:
         basis: The basis of the kernel over the arms.
         observations: Retained observations with their precisions.
-        scale: Multiplies the n rows of a matrix, such as the prior covariances of the observations,
-            by factors, `batch_shape x n`.
+        scale: A function that multiplies the n rows of a matrix, such as the prior covariances of
+            the observations, by given factors, `batch_shape x n`, and returns the product.
 
     Returns:
-        Four results: L; L⁻¹ times the matrix that ``scale`` returns; L⁻¹ S y; and L⁻¹ S 1, or None
-        if the prior mean is given.
+        Four results: the factor L; L⁻¹ times the matrix that ``scale`` returns; L⁻¹ S y; and
+        L⁻¹ S 1. The last result is None if the prior mean is given.
     """
     root, present = observations.precision_root, observations.present_decay
     columns = [

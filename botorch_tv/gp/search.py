@@ -73,9 +73,9 @@ def nearest(raw: Tensor, wanted: int) -> Tensor:
 
     The candidates are the nearest neighbours on a torus. On the torus, the raw points of different
     rounds are translations of each other, so all rounds have the same candidates. Points that are
-    close in the cube are also close on the torus. Instead of the candidates, all points are
-    searched if the candidates may lack a neighbour of a point, if there are few points or more than
-    :data:`MOST_COLUMNS` coordinates, or if the device is not a CPU.
+    close in the cube are also close on the torus. All points are searched instead of the
+    candidates if the candidates may lack a neighbour of a point, if there are few points, if there
+    are more than :data:`MOST_COLUMNS` coordinates, or if the device is not a CPU.
     """
     number, dim = raw.shape
     some = AROUND * wanted
@@ -198,13 +198,13 @@ class Search(ABC):
 
     @abstractmethod
     def check(self, box: Region) -> None:
-        """Raise an ``InputDataError`` unless this search fits the box.
+        """Raise an ``InputDataError`` unless this search can be used on the box.
 
         Args:
             box: The box.
 
         Raises:
-            InputDataError: If the search does not fit the box.
+            InputDataError: If the search cannot be used on the box.
         """
 
     @abstractmethod
@@ -389,8 +389,8 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
     After a few evaluations, only the best third of the ascents of a trial continues.
 
     Args:
-        climb: Computes the negated score, in the unit of scores, and its gradient at points of the
-            unit cube.
+        climb: A function that computes the negated score, in the unit of scores, and its gradient
+            at points of the unit cube.
         start: Starting points, `trials x starts x d`.
         evaluations: Largest number of steps per ascent.
     """

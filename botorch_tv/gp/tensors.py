@@ -1,8 +1,9 @@
 """Containers of tensors: reusable buffers, copies per device, growing sequences and trial data.
 
-A round reads and writes vectors over all arms a dozen times. If every pass allocated new memory,
-the operating system would zero its pages first. On a CPU, zeroing takes several times as long as
-the arithmetic. Buffers are therefore reused.
+A round reads and writes vectors over all arms a dozen times. If every operation
+allocated new memory, the operating system would first fill the new memory with zeros. On a CPU,
+filling memory with zeros takes several times as long as the arithmetic. Buffers are reused to avoid
+the cost of new memory.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Rows:
 
     An append returns a new object with one more row. The new row is written after the visible rows,
     in memory that the old and the new object share. A second append to the same object copies all
-    rows first. The visible rows of an object therefore never change.
+    rows first. An append never changes the visible rows of an existing object.
 
     Args:
         room: Memory for rows, `batch_shape x capacity x event_shape`.

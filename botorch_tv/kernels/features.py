@@ -58,8 +58,9 @@ def _gen_kernel_features_spatio_temporal(
         num_inputs = len(kernel.active_dims)
     if type(kernel) is not SpatioTemporalKernel:
         raise UnsupportedError(
-            f"{type(kernel).__name__} extends SpatioTemporalKernel and may be another function, "
-            "for which random features are not available; draw exact samples on a grid instead."
+            f"{type(kernel).__name__} extends SpatioTemporalKernel and may change its covariance, "
+            "but random features are available only for SpatioTemporalKernel itself; draw exact "
+            "samples on a grid instead."
         )
     arms = gen_kernel_features(kernel.spatial, num_inputs=num_inputs - 1, num_outputs=num_outputs)
     space = arms.weight.expand(*kernel.batch_shape, *arms.weight.shape[-2:])
@@ -108,7 +109,7 @@ def quadrature_fourier_features(
 
     Returns:
         The features φ of X, `batch_shape x m`, with m = ``points`` to the power d unless nodes are
-        omitted. For X in [0, 1]^d :func:`botorch_tv.theory.quadrature_error` bounds the error of
+        omitted. For X in [0, 1]^d, :func:`botorch_tv.theory.quadrature_error` bounds the error of
         the approximated kernel.
 
     Raises:

@@ -1,9 +1,10 @@
 """Kernels over arms and time: a product of two factors, and a kernel with weights by age.
 
-``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects. First, they treat
-the buffer of ``active_dims`` as if it had batch dimensions. Second, if a factor of a kernel has no
-batch shape, they apply the index to this factor before they expand its batch shape. Kernels of this
-package therefore use the methods of :class:`BatchedKernel`.
+``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects. One
+defect is that ``expand_batch`` and ``__getitem__`` treat the buffer of ``active_dims`` as if it had
+batch dimensions. The other defect occurs if a factor of a kernel has no batch shape: an index is
+applied to this factor before the batch shape of the factor is expanded. To avoid the two defects,
+the kernels of this package use the methods of :class:`BatchedKernel`.
 """
 
 from __future__ import annotations
@@ -248,8 +249,8 @@ class WeightedKernel(BatchedKernel):
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
             diag: Whether to compute only the pairs of inputs with the same index.
-            last_dim_is_batch: Passed to the base kernel. The weights use all columns, so they are
-                the same for each column.
+            last_dim_is_batch: Passed to the base kernel. The weight of an input is computed from
+                all columns of the input, so all its columns have the same weight.
         """
         base: Tensor = to_dense(
             self.base_kernel(x1, x2, diag=diag, last_dim_is_batch=last_dim_is_batch)

@@ -32,7 +32,7 @@ def smoothness_of(kernel: Kernel) -> float | None:
 
 
 def profile(square: Tensor, smoothness: float) -> Tensor:
-    """Correlation at a squared distance in units of the lengthscale.
+    """Correlation of two points whose distance r is measured in units of the lengthscale.
 
     Args:
         square: r², any shape.

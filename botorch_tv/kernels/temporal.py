@@ -140,9 +140,9 @@ class MarkovKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         epsilon_prior: Prior of ε in the input's unit of time; None for no prior. The default is a
             ``RatePrior`` of ε in the unit of time that :meth:`measure` sets.
-        epsilon_constraint: Bounds of ε in the input's unit of time; with given bounds, ε is also
-            learned in this unit. None for the bounds [0, 1 - 1e-6], without a transform, in a unit
-            taken from the data.
+        epsilon_constraint: Bounds of ε in the input's unit of time; if bounds are given, ε is also
+            learned in this unit. If None, ε is learned within [0, 1 - 1e-6], without a transform,
+            in a unit of time taken from the data.
 
     Raises:
         ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6] and is not 1.
@@ -225,8 +225,9 @@ class WienerKernel(DecayKernel):
         active_dims: Columns of the input to use; None for all.
         sigma_w2_prior: Prior of σ_w² in the input's unit of time; None for no prior. The default is
             a ``RatePrior`` of σ_w² in the unit of time that :meth:`measure` sets.
-        sigma_w2_constraint: Bounds of σ_w² in the input's unit of time; with given bounds, σ_w² is
-            also learned in this unit. None for the lower bound 0, without a transform.
+        sigma_w2_constraint: Bounds of σ_w² in the input's unit of time; if bounds are given, σ_w²
+            is also learned in this unit. If None, σ_w² is learned without a transform, and its
+            lower bound is 0.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.

@@ -105,7 +105,8 @@ class Bank:
             )
             require(
                 len(set(own)) == len(own) > 0,
-                f"Bank: {name} is {values!r}, but needs one or more different numbers; {fix}",
+                f"Bank: {name} is {values!r}, but it must contain one or more distinct numbers; "
+                f"{fix}",
             )
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
@@ -160,11 +161,11 @@ class BankPrior:
         upper: Upper corner, `d`.
         features: Features per lengthscale.
         starts: Points that cover the unit cube, `STARTS x d`, or indices of arms, int64.
-        variance: Prior variance, which is 1, `M` for arms, scalar for a box.
+        variance: Prior variance: the number 1 for each of M arms, `M`; the scalar 1 for a box.
         context_dim: Number c of context coordinates, which have no bounds and come last.
-        tables: A pair for each lengthscale: the features of all arms, `M x (r + 1)`, the last of
-            which is constant; and the prior variance that these features do not represent, `M`.
-            None on a box.
+        tables: A pair for each lengthscale: the features of all arms, `M x (r + 1)`, where the last
+            feature is the constant; and the prior variance that these features do not represent,
+            `M`. None on a box.
 
     Attributes:
         rate: Rate of change ε of each history, `K`.
@@ -223,11 +224,11 @@ class BankPrior:
 
     @property
     def normals(self) -> int:
-        """Number of normal variates of a sample: 1 for the member, the rest for a function."""
+        """Number of normal variates of a sample: 1 selects a member, all others a function."""
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:
-        """The prior before learning: this prior, because a mixture learns only weights."""
+        """The prior before learning: this object, because a mixture learns only weights."""
         return self
 
     def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
@@ -253,7 +254,7 @@ class BankPrior:
         """Features for every lengthscale, and the prior variance that they do not represent.
 
         Args:
-            choice: Arms, `T x q`, or points, `T x q x (d + c)`.
+            choice: Arms, `T x q`; or points, `T x q x (d + c)`.
             context_centre: Mean context of the first measurements, `T x c`.
             context_spread: Standard deviation of the context of the first measurements, `T x c`.
 
@@ -330,8 +331,8 @@ def filling(U: Tensor) -> Tensor:
     """Select points, out of `M x d`, that cover the cube, and return their indices.
 
     The first selected point is closest to the middle of the cube. Each further point is far from
-    the points selected before. Twice the distance of a point from a face of the cube counts like
-    its distance from a selected point.
+    the points selected before. A face of the cube counts like a selected point that is twice as far
+    away as the face.
     """
     walls = 2 * torch.minimum(U, 1 - U).amin(-1)
     # Points tie on regular grids; coarse distances make the choice independent of rounding errors.
@@ -404,8 +405,8 @@ def units_now(
     spreads of y and of the context. The clock is later replaced by the median time between all
     measurements, if clock and median differ much. The correction of the clock matters if the first
     measurements follow each other much faster than the later measurements, for example in a short
-    test run. Without the correction, the clock would be so short that even the smallest positive
-    rate of the bank is too fast.
+    test run. If the clock were not corrected, it would be so short that even the smallest positive
+    rate of the bank would be too fast.
 
     Args:
         units: Units before the measurement.

@@ -100,11 +100,11 @@ def features(
     """Features of a unit squared exponential kernel on the unit cube.
 
     Among all sets of equally many features, Karhunen-Loève features leave the least variance
-    unexplained on average over points of the cube. The coordinates of these points are spread
-    evenly over [0, 1], except that a quarter of the coordinates are 0 or 1. In one or two
-    coordinates, with the default lengthscales of a bank, at most 200 features suffice for an error
-    of 0.001. For more coordinates, benchmarks/results/ablations.md lists the errors with 320
-    features.
+    unexplained on average over points of the cube. In each coordinate, the average over points
+    gives a quarter of the weight to the values 0 and 1 together, and spreads the other three
+    quarters evenly over [0, 1]. In one or two coordinates, with the default lengthscales of a bank,
+    at most 200 features suffice for an error of 0.001. For more coordinates,
+    benchmarks/results/ablations.md lists the errors with 320 features.
 
     Args:
         lengthscale: Lengthscale ℓ.
@@ -130,10 +130,10 @@ def _found(lengthscale: float, columns: int, tolerance: float, most: int) -> Pro
 
 
 def axis_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes z of an axis, `M`, weights A, `N x M`, and descending variances of N features, `N`.
+    """Three tensors: nodes z of an axis, `M`; weights A, `N x M`; and variances, `N`.
 
-    Points are weighted uniformly along the axis, except that the share :data:`WALLS` of the weight
-    is at the two ends.
+    The variances of the N features are in descending order. Points are weighted uniformly along the
+    axis, except that the share :data:`WALLS` of the weight is at the two ends.
     """
     inner, weight = _legendre(min(MOST_NODES, 16 + math.ceil(4 / lengthscale)))
     ends = torch.tensor([0.0, 1.0], dtype=torch.float64, device="cpu")
@@ -287,7 +287,7 @@ class StackedProducts:
 
 
 class StackedInducing:
-    """Projections of several lengthscales, each on its own inducing points, concatenated."""
+    """Features of several lengthscales, concatenated; each lengthscale has its inducing points."""
 
     def __init__(self, parts: Sequence[Inducing]) -> None:
         self._parts = parts

@@ -73,7 +73,7 @@ class RunningMixture(NamedTuple):
 
     @property
     def variances(self) -> Tensor:
-        """The mean of s² per member, `batch_shape x L x K`; finite, because A > 1."""
+        """Mean of s² per member, B / (A - 1), `batch_shape x L x K`; A always exceeds 1."""
         return self.scale / (self.shape[..., None, None] - 1)
 
     def member_weights(self, prior: BankPrior) -> Tensor:
@@ -92,8 +92,9 @@ class RunningMixture(NamedTuple):
     def newest_jump(self) -> tuple[Tensor, Tensor]:
         """Most probable time of the newest jump, and the probability of this time.
 
-        The time of a jump is the time of the first measurement after the jump. If no jump is the
-        most probable case, the returned time is -infinity. Both results are `batch_shape`.
+        The time of a jump is the time of the first measurement after the jump. If it is most
+        probable that no jump has occurred, the returned time is -infinity. Both results are
+        `batch_shape`.
         """
         since, share = self.since.flatten(-2), self.weights.flatten(-2)
         chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
@@ -181,7 +182,7 @@ def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> Runni
 
 
 def with_constants(factor: Tensor, like: Tensor) -> Tensor:
-    """Factors per coordinate: the given factor for features, 1 for the constant.
+    """Factors on all coordinates of a member; the factor on the constant is 1.
 
     Args:
         factor: Factor on the features, `T x K`.
@@ -390,7 +391,10 @@ def _taken_in(prior: BankPrior, after: RunningMixture, jump: RunningMixture) -> 
 
 
 def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
-    """Log density at e of Student's t with 2A degrees of freedom and squared scale (B / A) S."""
+    """Logarithm of the density of Student's t distribution at the deviation ``e``.
+
+    The distribution has mean 0, 2A degrees of freedom and the squared scale (B / A) S.
+    """
     normaliser = torch.lgamma(A + 0.5) - torch.lgamma(A) - 0.5 * torch.log(2 * torch.pi * B * S)
     return normaliser - (A + 0.5) * torch.log1p(e.square() / (2 * B * S))
 
@@ -429,7 +433,7 @@ def advanced(
     Args:
         prior: The prior of the candidate processes.
         running: The posterior before the measurement, with its units already set.
-        choice: Arms, `T`, int64, or points, `T x (d + c)`.
+        choice: Arms, `T`, int64; or points, `T x (d + c)`.
         y: Measurements in the units of the data, `T`.
         time: Times, not before the previous measurement, `T`, float64.
         ratio: Noise variances relative to the default, `T`.

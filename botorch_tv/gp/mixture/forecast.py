@@ -56,13 +56,11 @@ class Forecast:
             members with this pair, where w is the weight of a member; per lengthscale
             `T x P x (r + 1) x (r + 1)`.
         worth: For each lengthscale and each pair of rate and hazard, the sum of w s² over the
-            members with this pair, `T x L x P`.
+            members with this pair, `T x L x P`, where w is the weight of a member.
         pair: For each member, the index of its pair (rate, hazard), `K`, int64.
-        first: For each pair of rate and hazard, -ln c(1), `P`, where c(τ) is the expected factor on
-            a function after the time τ.
-        second: For each pair of rate and hazard, -ln b(1), `P`, where b(τ) is the expected factor
-            on the square of a function after the time τ.
-        jumps: For each pair of rate and hazard h, -ln(1 - h), `P`.
+        first: For each pair of rate ε and hazard h, -ln c(1) = -ln(1 - h) - ln(1 - ε) / 2, `P`.
+        second: For each pair of rate ε and hazard h, -ln b(1) = -ln(1 - h) - ln(1 - ε), `P`.
+        jumps: For each pair of rate ε and hazard h, -ln(1 - h), `P`.
         normals: Number of normal variates of a sample.
     """
 
@@ -114,12 +112,15 @@ class Forecast:
         return self._spread(at, earlier, between, joint=True)
 
     def remaining(self, gap: Tensor) -> tuple[Tensor, Tensor]:
-        """The factors c and b of the pairs, `T x N x q x P` each."""
+        """The factors c and b for all pairs of rate and hazard, `T x N x q x P` each."""
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.first * wide), torch.exp(-self.second * wide)
 
     def jumped(self, gap: Tensor) -> Tensor:
-        """The factor b - c² by which jumps turn squared means into variance, `T x N x q x P`."""
+        """The value b - c² for each pair of rate and hazard, `T x N x q x P`.
+
+        Jumps add b - c² times the squared mean to the variance.
+        """
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
 
@@ -185,7 +186,7 @@ class Forecast:
         return (self.weight * self.scale * self.prior.noise).sum((-2, -1))
 
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
-        """Values of M sampled functions, and variances of noise to add, `T x N x q x M` each.
+        """Two results, `T x N x q x M` each: values of M sampled functions; and noise variances.
 
         The noise represents the prior variance that the features do not represent and, if ``noise``
         is True, the noise of a new observation.

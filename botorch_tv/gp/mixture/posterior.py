@@ -158,7 +158,10 @@ class StackedMoments:
     def slopes(
         self, U: Tensor, features: StackedProducts | StackedInducing
     ) -> tuple[Tensor, Tensor, Pull]:
-        """Mean and standard deviation, `T x q`, at points `T x q x d`, and their derivatives."""
+        """Three results: the mean, the standard deviation, and a ``Pull`` for their derivatives.
+
+        The points ``U`` are `T x q x d`; the mean and the standard deviation are `T x q`.
+        """
         phi, pull_features = features.at(U)
         own = torch.split(phi, [block.shape[-1] for block in self._blocks], -1)
         covered = zip(self._edges, own, self._blocks)
@@ -294,10 +297,12 @@ class MixtureInference(Inference):
         process: The process; its rules must retain all observations.
         samples: Whether every round draws samples, as for :class:`Inference`.
         starts: Number of measurements that set the units.
-        choosing: Whether the moments are for choices (True) or for predictions. Moments for choices
-            assume no jump since the newest measurement. In more than three coordinates, the
-            features do not represent a large part of the prior variance. Moments for choices then
-            also ignore this part, because no measurement reduces it.
+        choosing: True for moments from which choices are computed, False for moments from which
+            predictions are computed. Moments for choices assume that no jump has occurred since the
+            newest measurement. In more than three coordinates, the features do not represent a
+            large part of the prior variance. If there are more than three coordinates, moments for
+            choices ignore the prior variance that the features do not represent, because no
+            measurement reduces this variance.
     """
 
     def __init__(
