@@ -113,7 +113,7 @@ class Placement:
 
     @classmethod
     def of(cls, model: Model, now: float | Tensor | None, time_dim: int | None) -> Placement:
-        """The placement that moves points to the present of a model.
+        """The ``Placement`` that sets the times of points to the present time of a model.
 
         Args:
             model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models that contains such a

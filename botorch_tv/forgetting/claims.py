@@ -85,8 +85,9 @@ def require_sound(decay: Decay) -> None:
     share = float((values[:, 0] / values[:, -1]).min())
     require(
         share > -TOLERANCE,
-        f"{decay!r} is not a covariance: the correlation matrix of {TIMES} times has a negative "
-        f"eigenvalue, {share:.3g} times the largest eigenvalue; use a positive definite function.",
+        f"{decay!r} is not a covariance: the correlation matrix of {TIMES} time points has a "
+        f"negative eigenvalue, {share:.3g} of the largest eigenvalue; use a positive definite "
+        "function.",
     )
     if decay.markovian:
         first, between, last = torch.combinations(torch.arange(TIMES, device="cpu"), 3).unbind(-1)

@@ -155,7 +155,7 @@ class Basis(ABC):
         return arms * self.size
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
-        """For each arm, the sum of squares of n rows, `batch_shape x n x r -> batch_shape x M`."""
+        """Sum over n rows of their squared values on each arm, `... x n x r` to `... x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
         # Computed in blocks of trials, because all rows on all arms may exceed the memory.

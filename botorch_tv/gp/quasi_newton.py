@@ -153,7 +153,7 @@ class Descent:
         self._write_down()
 
     def go_on_with(self, some: Tensor) -> None:
-        """Retain j members of every group, in the order in which ``some``, `n x j`, lists them."""
+        """Retain j members of every group, those that ``some`` lists, `n x j`, in this order."""
         self._write_down()
         self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
         own = some.index_select(0, self._rows)

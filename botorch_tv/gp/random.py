@@ -41,8 +41,8 @@ def trial_keys(first: int, second: int, trials: Tensor) -> tuple[Tensor, Tensor]
     """For each trial, the start and the step of its sequence of random words.
 
     Args:
-        first: The first 64 bits of the key that the trials share, signed.
-        second: The last 64 bits of the key that the trials share, signed.
+        first: First 64 bits of the trials' common key, as a signed integer.
+        second: Last 64 bits of the trials' common key, as a signed integer.
         trials: Indices of the trials, int64.
 
     Returns:

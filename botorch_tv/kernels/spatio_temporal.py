@@ -2,8 +2,8 @@
 
 ``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects. One
 defect is that ``expand_batch`` and ``__getitem__`` treat the buffer of ``active_dims`` as if it had
-batch dimensions. The other defect occurs if a factor of a kernel has no batch shape: an index is
-applied to this factor before the batch shape of the factor is expanded. To avoid the two defects,
+batch dimensions. The other defect occurs if a factor of a kernel has an empty batch shape: an
+index is applied to this factor before its batch shape is expanded. To avoid the two defects,
 the kernels of this package use the methods of :class:`BatchedKernel`.
 """
 

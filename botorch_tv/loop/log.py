@@ -371,7 +371,7 @@ class MeasurementLog(NamedTuple):
     def as_if_answered(
         self, waiting: Iterable[Place], now: float | None, stopped: Iterable[Place] = ()
     ) -> State:
-        """The state of ``quiet`` with fantasies: assumed answers for points without an answer.
+        """The strategy's state after fantasies: assumed answers for points without an answer.
 
         Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
         GP-BUCB (Desautels, Krause and Burdick, JMLR 15, 2014, Algorithm 1). Fantasies do not

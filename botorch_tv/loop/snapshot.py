@@ -40,7 +40,7 @@ def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
     Args:
         path: The file of the loop.
         content: The content of the file.
-        log: The log of the first answers; the snapshot stores the state of this log.
+        log: The log of some answers, from the first; the snapshot stores its state.
     """
     buffer = io.BytesIO()
     retained = {

@@ -427,7 +427,7 @@ class TimeVaryingGP(AgingGP):
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        """Constructor arguments from a dataset and options, as Ax passes them.
+        """Arguments of the constructor, made from a dataset and options; Ax calls this method.
 
         Args:
             training_data: Inputs and observations, optionally with noise variances.

@@ -42,8 +42,8 @@ def below(
         lower: Label of the better strategy.
         higher: Label of the worse strategy.
         required: Number of standard errors that the paired difference must exceed, by default
-            :data:`REQUIRED`. If ``required`` is -:data:`REQUIRED`, the claim is only that `lower`
-            is not worse.
+            :data:`REQUIRED`. With -:data:`REQUIRED` the claim is only
+            that the regret of `lower` is not higher.
         ours: Whether the claim is ours and not the paper's. Our claims are reported, but do not
             affect the verdict.
     """

@@ -146,7 +146,7 @@ class Adaptive(ProcessStrategy):
 
     @functools.cached_property
     def process(self) -> Process:
-        """A process whose kernel, noise and forgetting are not used; inferences need a process."""
+        """The process that an inference requires; its kernel, noise and forgetting are not used."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
             noise=1.0,

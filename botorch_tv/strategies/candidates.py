@@ -572,8 +572,8 @@ class _SomeTrials(BoxCandidates):
 
 def _unlisted(name: str) -> InputDataError:
     return InputDataError(
-        f"the points of a box cannot be listed, so there is no {name} of all points; use a score, "
-        f"candidates.argmax(lambda at: at.mean), or the posterior at a choice, "
+        f"the points of a box cannot be listed, so there is no {name} of all points; maximise a "
+        "score with candidates.argmax(lambda at: at.mean), or get the posterior at a choice with "
         "candidates.at(choice)."
     )
 

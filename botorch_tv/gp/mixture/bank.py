@@ -224,7 +224,7 @@ class BankPrior:
 
     @property
     def normals(self) -> int:
-        """Number of normal variates of a sample: 1 selects a member, all others a function."""
+        """Number of normal variates of a sample: one selects a member, the rest a function."""
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:

@@ -191,7 +191,7 @@ def drawn(
 
     The scale s² of the drawn member is replaced by its mean.
 
-    A draw does not decide whether a jump has occurred since the newest observation. As in
+    Draws do not distinguish whether a jump has occurred since the newest observation. As in
     predictions, the drawn function has the mean and covariance of the mixture of two cases: a jump,
     and no jump.
 

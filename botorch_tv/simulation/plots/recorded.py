@@ -206,7 +206,7 @@ def plot_weights(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Plot an adaptive strategy's weights: rates, hazards, lengthscales, noise ratios and jumps.
+    """Plot weights of an adaptive strategy's rates, hazards, lengthscales, noise ratios and jumps.
 
     Args:
         result: A study with ``record=(Weights(),)``.
