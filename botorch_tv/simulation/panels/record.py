@@ -237,9 +237,9 @@ def load_panel(
     becomes the panel's times. The times may also be in a column named date, datetime, time or
     timestamp; numbers in this column such as 20260301 and 2026030108 are dates. A first column
     without a name, such as the index of a data frame, is skipped. The first line names the arms if
-    it has text, or if it has distinct whole numbers and no other line has. Empty cells, NA, NaN,
-    and missing cells at the end of a line are missing readings. Ambiguous numbers, dates and time zones
-    raise an error; an example is a column of dates like 1/2/2026, which may be in January or
+    it has text, or if it alone consists of whole numbers, which are distinct. Empty cells, NA, NaN,
+    and missing cells at the end of a line are missing readings. Ambiguous numbers, dates and time
+    zones raise an error; an example is a column of dates like 1/2/2026, which may be in January or
     February.
 
     Args:
