@@ -325,7 +325,7 @@ def test_optima_of_the_past_are_pointed_out(kind):
     best = torch.ones(len(X), 1, dtype=torch.float64)
     make, match = {
         "MES": (lambda X: qMaxValueEntropy(model, X, train_inputs=X), "candidate_set .* train_inp"),
-        "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* their outputs"),
+        "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* outputs there"),
         "PES": (lambda X: qPredictiveEntropySearch(model, X), "pareto_sets .* to the present"),
         "noisy EI": (
             lambda X: LogNoisyExpectedImprovement(model, X, num_fantasies=4),
@@ -473,7 +473,7 @@ REFUSED = {
     "is 0, but a TimeVaryingGP has time in column 2": lambda: at_present(
         PosteriorMean(made()), time_dim=0
     ),
-    "x 2, the columns other than time": lambda: at_present(PosteriorMean(build("markov")), 25.0)(
+    r"x 2 \(columns other than time\)": lambda: at_present(PosteriorMean(build("markov")), 25.0)(
         torch.rand(2, 1, 1, dtype=torch.float64)
     ),
     "give now and time_dim": lambda: at_present(PosteriorMean(SingleTaskGP(*data()))),

@@ -152,7 +152,7 @@ def test_defaults_of_a_panel(panel, capsys):
     output = capsys.readouterr().out
     assert "30 training rows, 15 test rows" in output
     assert f"Fitted: epsilon {world.epsilon:.3g}. " in output
-    assert f"Noise variance {world.model_noise:.3g}: 0.05 of the variance of the training" in output
+    assert f"Not fitted: noise variance {world.model_noise:.3g}, which is 0.05 of the" in output
     strategies = result.data.attrs["strategies"]
     period = int(np.ceil(min(15, 12 * world.epsilon**-0.25)))
     for part in (f"epsilon={world.epsilon}", f"period={period}", "c1=0.8, c2=0.4", "noise=0.05"):

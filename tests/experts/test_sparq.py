@@ -265,7 +265,7 @@ def test_bad_answers() -> None:
         (newest, y, y, "ok is torch.float64"),
         (newest, y.float(), None, "y is torch.float32"),
         (state, y, None, "follows round 5 of .* 4"),
-        (answered, y, None, "follows round 5 of .* answers of round 5"),
+        (answered, y, None, "follows round 5 of .* answers are of round 5"),
         (three, y, None, r"of trials \(2,\), but the state of trials \(3,\)"),
     ]:
         with pytest.raises(InputDataError, match=message):

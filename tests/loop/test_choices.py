@@ -152,7 +152,7 @@ def test_invalid_choices_are_refused(name):
 
 
 def test_other_searches_and_many_trials_are_refused():
-    with pytest.raises(ValueError, match="if there is a Choice"):
+    with pytest.raises(ValueError, match="if a parameter is a Choice"):
         Box(BOX, search=MultiStart())
     kernel = RBFKernel().double()
     strategy = tv_gp_ucb(kernel=kernel, noise=0.1, epsilon=0.1)

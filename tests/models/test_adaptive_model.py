@@ -381,7 +381,7 @@ def test_methods_refuse_bad_arguments():
         (lambda: model.posterior(beyond), InputDataError, "give bounds"),
         (lambda: model.posterior(query * torch.nan), InputDataError, "give bounds"),
         (lambda: model.posterior(query, output_indices=[1]), ValueError, "one output"),
-        (lambda: model.posterior(query, None, False, turn), UnsupportedError, "of samples"),
+        (lambda: model.posterior(query, None, False, turn), UnsupportedError, "MC objective"),
         (lambda: model.posterior(apart).rsample(), InputDataError, "fix the time"),
         (lambda: condition(query, Y[:2], noise), UnsupportedError, "noise=None"),
         (lambda: model.fantasize(query, sampler, noise), UnsupportedError, "noise=None"),
@@ -416,7 +416,7 @@ def test_few_or_equal_measurements():
         ({"train_X": data(12)[0][:, [*[0] * 21, 2]]}, InputDataError, "to 20"),
         ({"now": 0.0}, InputDataError, "later"),
         ({"time_dim": 3}, ValueError, "index of the time"),
-        ({"bounds": SQUARE.flip(0)}, ValueError, "below the second"),
+        ({"bounds": SQUARE.flip(0)}, ValueError, "upper bounds in the second"),
         ({"bounds": SQUARE[:, :1]}, ValueError, "2 x 2"),
     ],
 )

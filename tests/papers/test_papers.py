@@ -343,7 +343,7 @@ def test_cells_by_hand(regret, agree):
     assert (outcome.table["answer"] == "yes").sum() == agree
     assert outcome.holds is (agree == 2)
     assert outcome.table["ours"].tolist() == [1, 4]
-    assert f"{agree} of 2 cells" in outcome.verdict
+    assert f"{agree} of 2 means" in outcome.verdict
     single = make_result({"δ": [[1.0]]})
     outcome = event_triggered.judge_cells({"case": {"δ": (0, 1)}}, 50, {"case": single})
     assert outcome.holds is None
@@ -359,7 +359,7 @@ def test_waiting_times_by_hand():
     assert list(row[["mean", "median", "never", "period"]]) == pytest.approx([5, 6.5, 0.25, 29])
     assert (without["never"], without["median"]) == (1, math.inf)
     assert outcome.holds is None
-    assert "25.00% never" in outcome.verdict
+    assert "25.00% of trials have none" in outcome.verdict
 
 
 CLAIMS = [

@@ -117,7 +117,7 @@ def test_a_box_that_a_dtype_cannot_hold():
     far = Box(torch.tensor([[1e6], [1e6 + 1]], dtype=D))
     strategy = gp_ucb(kernel=kernel(), noise=0.1)
     strategy.init(far)
-    with pytest.raises(InputDataError, match=r"ranges at least \[7\.6.*\] long \(64 round"):
+    with pytest.raises(InputDataError, match=r"ranges of at least \[7\.6.*\] \(64 times"):
         strategy.init(far, dtype=S)
 
 

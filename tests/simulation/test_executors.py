@@ -281,7 +281,7 @@ def test_invalid_values_of_a_world(value: float) -> None:
 def test_wrong_best_values(maximize: bool) -> None:
     player = {"GP": gp_ucb(kernel=KERNEL, noise=0.02, maximize=maximize)}
     side = "above" if maximize else "below"
-    with pytest.raises(ValueError, match=f"Misjudged has .* a value {side} the best"):
+    with pytest.raises(ValueError, match=f"Misjudged has .* values is {side} the best"):
         study(world=Misjudged(4), strategies=player, trials=16, horizon=40)
     study(world=Misjudged(1000), strategies=player, trials=16, horizon=40)
 

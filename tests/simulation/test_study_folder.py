@@ -279,7 +279,7 @@ def test_a_full_disk(whole, tmp_path) -> None:
     child.end()
     assert isinstance(error, OSError)
     assert "File too large" in str(error)
-    assert "0000016-8.npz could not be written. The blocks finished" in error.__notes__[0]
+    assert "0000016-8.npz could not be written. Blocks finished" in error.__notes__[0]
     assert files(tmp_path) == before
     assert not list(tmp_path.glob("*/.*.part"))
     assert same(study(tmp_path), whole)

@@ -86,8 +86,8 @@ def test_features_are_taken_where_they_pay_and_change_no_choice(name):
 
 
 REFUSED = {
-    "short": ({"kernel": smooth(0.03, 2)}, {}, "more than 1024 functions.*increase"),
-    "rough": ({"kernel": MaternKernel(nu=0.5).double()}, {}, "1e-06.*more than 1024 functions"),
+    "short": ({"kernel": smooth(0.03, 2)}, {}, "more than 1024 basis functions.*increase"),
+    "rough": ({"kernel": MaternKernel(nu=0.5).double()}, {}, "1e-06.*more than 1024 basis"),
     "hardly any noise": ({"noise": 1e-12}, {}, "accurate to 1e-14, because the noise is so small"),
     "aging": ({"inflation": ExponentialWeights(0.9)}, {}, "noise that ages"),
     "window": ({"retention": SlidingWindow(3.0, by="time")}, {}, "dropped by time"),
