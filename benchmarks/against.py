@@ -299,7 +299,7 @@ def differences(name: str, before: dict[str, Any], after: dict[str, Any]) -> tup
 
 
 def child(record: Path | None, only: str) -> None:
-    """Plays what it is told on its standard input: a case, or the time of one."""
+    """Plays or times the cases that its standard input names."""
     import torch
 
     torch.set_num_threads(1)

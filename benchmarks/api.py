@@ -71,7 +71,7 @@ def _says_what_it_offers(path: str) -> bool:
 
 
 def _row(module: ModuleType, name: str) -> tuple[str, str]:
-    """A name that leads to its source, and what is said of it."""
+    """A name with a link to its source, and its description."""
     value = getattr(module, name)
     kind = inspect.ismodule(value) or inspect.isclass(value) or inspect.isfunction(value)
     home = inspect.getmodule(value) if kind else None

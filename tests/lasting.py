@@ -201,7 +201,7 @@ def play_without_netcdf(pipe: Connection, folder: Path, settings: dict[str, Any]
     sizes = ["--points", "4", "--trials", "2", "--horizon", "3", "--presets", "ET-GP-UCB"]
     with redirect_stdout(StringIO()):
         choices.main(["--device", "cpu", *sizes, "--out", str(folder / "found.json")])
-    result = study(folder / "kept", trials=2)
+    result = study(folder / "study", trials=2)
     result.summary()
     result.plot(folder / "regret.png")
     try:

@@ -31,7 +31,7 @@ EVERY = 32
 """Number of answers between two snapshots."""
 LATE = 8
 """Number of newest answers that a snapshot excludes, because late answers may precede them."""
-ENDING = "told"
+ENDING = "snapshot"
 
 
 def write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> None:

@@ -298,13 +298,13 @@ def fitted_alpha(world: PanelWorld, kernel: Kernel) -> float:
     eigenvalues, vectors = spectrum(kernel(world.domain.X).to_dense().detach().numpy())
     series = rows @ vectors  # `rows x eigenvectors`
 
-    def misfit(alpha: float) -> float:
+    def deviance(alpha: float) -> float:
         precision = 1 / (world.model_noise * (1 + lag**alpha))
         gain, pull = eigenvalues * precision.sum(), precision @ series
         square = (precision @ rows**2).sum() - (eigenvalues * pull**2 / (1 + gain)).sum()
         return float(square + np.log1p(gain).sum() - rows.shape[1] * np.log(precision).sum())
 
-    return min(ALPHAS, key=misfit)
+    return min(ALPHAS, key=deviance)
 
 
 def _kernel(lengthscale: float) -> Kernel:

@@ -107,7 +107,7 @@ def asked(value, domain="grid", shape=()):
     return made.ask(made.init(DOMAINS[domain], batch_shape=shape)).sqrt_beta
 
 
-def told(domain="grid", **parts):
+def a_round(domain="grid", **parts):
     made = strategy(**parts)
     state = made.init(DOMAINS[domain])
     made.ask(made.tell(state, made.ask(state), 1.0)[0])
@@ -130,7 +130,7 @@ ROWS = {
         *("nan of trial 1", BETA, "at least 0"),
     ),
     "memory": (
-        lambda: told(retention=Scribbling("mean", keeps=False)),
+        lambda: a_round(retention=Scribbling("mean", keeps=False)),
         "Scribbling.update",
         "in-p",
     ),
@@ -158,10 +158,10 @@ for domain in DOMAINS:
         ROWS[f"width {value} {domain}"] = (partial(asked, value, domain), BETA, *words)
     for name in ("time", "y", "noise", "since", "first_time"):
         rule = Scribbling(name, keeps=True)
-        call = partial(told, domain, retention=rule)
+        call = partial(a_round, domain, retention=rule)
         ROWS[f"keep {name} {domain}"] = (call, "Scribbling.keep", "writes into", "log.time.clone()")
     for name in ("y", "mean", "sd"):
-        call = partial(told, domain, retention=trigger(name))
+        call = partial(a_round, domain, retention=trigger(name))
         ROWS[f"trigger {name} {domain}"] = (call, "EventTrigger(delta=0.1", "writes into", "in-pl")
 
 

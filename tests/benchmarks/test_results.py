@@ -116,7 +116,7 @@ def test_every_name_is_there_and_no_other():
         names = all_of(source)
         if names is not None:
             offered[".".join(parts).removesuffix(".__init__")] = names
-    told, explained = {}, []
+    listed, explained = {}, []
     for text in NAMES.read_text(encoding="utf-8").split("\n## ")[1:]:
         title, _, body = text.partition("\n")
         here = {name: source for name, source, _ in LINKED.findall(body)}
@@ -125,9 +125,9 @@ def test_every_name_is_there_and_no_other():
         named = {name.strip("`"): home for name, home in named.items()}
         for name, home in named.items():  # where the reader is sent, it is explained
             assert (home, name) in explained
-        told[title] = {*here, *named}
+        listed[title] = {*here, *named}
         explained += [(title, name) for name in here]
-    assert told == offered
+    assert listed == offered
     assert sum(len(names) for names in offered.values()) > 200
 
 

@@ -92,7 +92,7 @@ def test_a_reader_that_stops_is_no_error(tmp_path, monkeypatch, capsys):
 @pytest.mark.usefixtures("unpictured")
 def test_save_to_goes_on(tmp_path, capsys):
     command = ["compare", "--strategies", "GP,TV", *TINY, "--out", str(tmp_path)]
-    retained = ["--save-to", str(tmp_path / "kept")]
+    retained = ["--save-to", str(tmp_path / "study")]
     assert cli.main([*command, *retained]) == 0
     assert cli.main([*command, *retained, "--trials", "3"]) == 0
     assert StudyResult.load(tmp_path / "compare.nc").data.attrs["trials"] == 3
@@ -112,7 +112,7 @@ def test_save_to_goes_on(tmp_path, capsys):
     ("options", "output"),
     [
         ([], "with --save-to FOLDER a study can be resumed"),
-        (["--save-to", "kept"], "the same command resumes from the trials in kept"),
+        (["--save-to", "study"], "the same command resumes from the trials in study"),
     ],
 )
 def test_an_interrupted_comparison_prints_how_to_resume(

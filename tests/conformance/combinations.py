@@ -339,31 +339,31 @@ def check(number: int, **chosen: Any) -> float:
         suggestion, choices = _choose(case, state, trials, at, now, generator, random)
         for name in ("mean", "sd", "sqrt_beta", "time"):
             differ(getattr(suggestion, name), [getattr(one, name) for one in choices])
-        told: list[dict[str, Any]] = [
+        observations: list[dict[str, Any]] = [
             {"ok": trial.succeeds(t), "noise": None, "time": None} for trial in trials
         ]
         if random.random() < 0.3:
-            for one in told:
+            for one in observations:
                 one["noise"] = float(np.exp(random.uniform(math.log(0.01), 1.0)))
         if random.random() < 0.5:
-            for one, trial, choice in zip(told, trials, choices):
+            for one, trial, choice in zip(observations, trials, choices):
                 newest = trial.bandit.rows[-1].time if trial.bandit.rows else -2.0
                 late = choice.time + random.exponential(2.0)
                 one["time"] = late if trial.late else newest + pick(random, [0.0, 0.25, 1.0])
         y = [trial.measure(one.index, t) for trial, one in zip(trials, choices)]
         arguments: dict[str, Any] = {
-            name: tensor([one[name] for one in told])
+            name: tensor([one[name] for one in observations])
             for name in ("noise", "time")
-            if told[0][name] is not None
+            if observations[0][name] is not None
         }
-        if not all(one["ok"] for one in told) or random.random() < 0.3:
-            arguments["ok"] = tensor([one["ok"] for one in told])
+        if not all(one["ok"] for one in observations) or random.random() < 0.3:
+            arguments["ok"] = tensor([one["ok"] for one in observations])
         nothing = (math.nan, 0.25, math.inf, -math.inf)[t % 4]
-        given = [value if one["ok"] else nothing for value, one in zip(y, told)]
+        given = [value if one["ok"] else nothing for value, one in zip(y, observations)]
         state, info = strategy.tell(state, suggestion, tensor(given), **arguments)
         resets = [
             trial.bandit.tell(choice, value, **one)
-            for trial, choice, value, one in zip(trials, choices, y, told)
+            for trial, choice, value, one in zip(trials, choices, y, observations)
         ]
         assert info.reset.flatten().tolist() == resets, f"case {number}, round {t + 1}: {case}"
         noises = [trial.bandit.rows[-1].noise for trial in trials]

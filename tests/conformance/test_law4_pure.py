@@ -128,9 +128,9 @@ def test_tensors_of_the_caller_may_change_in_place(name: str, batch_shape: tuple
                 X.copy_(domain.X[torch.full(batch_shape, 3 * t)])
                 said = strategy.suggestion_at(state, given(X), now=given(clock))
             y.copy_(said.X.sum(-1) + t % 3)
-            told = {"time": given(clock)} if t % 3 else {}
+            timed = {"time": given(clock)} if t % 3 else {}
             X.fill_(9.0)
-            state, _ = strategy.tell(state, said, given(y), **told)
+            state, _ = strategy.tell(state, said, given(y), **timed)
             best = strategy.recommend(state)
             clock += 0.5
             y.fill_(9.0)
