@@ -164,14 +164,14 @@ def run(names: list[str], files: list[str], fault: Row | None = None) -> Row:
 def concerned(fault: Row, tests: list[Row]) -> list[str]:
     """Tests that execute a fault's line, near and quick tests first, as far as time allows.
 
-    If at most one does, the line may run at import: all tests that enter its file are concerned.
+    If at most one does, the line may run at import: other tests that enter its file follow.
     """
     lines, path = {*range(fault["lines"][0], fault["lines"][1] + 1)}, fault["path"]
-    inside = [test for test in tests if path in test["lines"]]
-    on_line = [test for test in inside if not lines.isdisjoint(test["lines"][path])]
     folder = f"tests/{path.split('/')[1]}/"
-    near = on_line if len(on_line) > 1 else inside
-    near.sort(key=lambda test: (not test["name"].startswith(folder), test["seconds"]))
+    inside = [test for test in tests if path in test["lines"]]
+    inside.sort(key=lambda test: (not test["name"].startswith(folder), test["seconds"]))
+    on_line = [test for test in inside if not lines.isdisjoint(test["lines"][path])]
+    near = on_line if len(on_line) > 1 else on_line + [t for t in inside if t not in on_line]
     total = accumulate(test["seconds"] for test in near)
     return [test["name"] for test, spent in zip(near, total) if spent <= LIMIT]
 

@@ -457,9 +457,9 @@ def _judge_table(results: Results) -> Outcome:
             column = share_of_trials(result, pairwise(by_regret))
             rows.append({"case": name, "lowest": lowest.mean, "column": column.mean})
             sentences.append(
-                f"At {name} {_EVENT} has less regret than every rival in {lowest} of the trials, "
-                f"and the whole column is in the paper's order in {column}. Each trial draws new "
-                "functions."
+                f"At {name}, where each trial draws functions, {_EVENT} has less regret than every "
+                f"rival in {lowest} of the trials, and the whole column is in the paper's order in "
+                f"{column}."
             )
     return also(orders, rows, " ".join(sentences))
 
