@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from botorch.fit import fit_gpytorch_mll
 from conformance.strangers import DampedDrift, Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from models.cases import FORGETTINGS, assert_same, build, data, fit, plain, present
 
 from botorch_tv.forgetting import (
@@ -45,7 +47,8 @@ def test_it_can_be_passed_to_another_model(forgetting, learn):
 def test_learned_rates_are_per_unit_of_the_data():
     X, Y = data(n=30)
     X[..., -1] *= 60  # minutes
-    model = fit(TimeVaryingGP(X, Y, forgetting=Markov(0.001)))
+    model = TimeVaryingGP(X, Y, forgetting=Markov(0.001))
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))  # without a warning
     learned = model.forgetting
     assert isinstance(learned, Markov)
     assert learned.epsilon != 0.001
