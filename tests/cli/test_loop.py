@@ -114,7 +114,10 @@ def test_the_first_date_of_a_loop_of_rounds_sets_hours_with_a_note(
     monkeypatch.chdir(tmp_path)
     Path("past.csv").write_text("time,x,y\n2026-03-01,0.5,1\n")
     name, *rest = command
-    for unit, output in (("rounds", "times are dates, counted in hours"), ("days", "")):
+    for unit, output in (
+        ("rounds", "From now on, times are dates, counted in hours"),
+        ("days", ""),
+    ):
         assert run("new", f"{unit}.json", "x=0:1", "--unit", unit) == 0
         capsys.readouterr()
         assert run(name, f"{unit}.json", *rest) == 0
@@ -359,10 +362,10 @@ REFUSED_TABLES = {
     "x,y\n0.5,1": EXACTLY + " 'time', but has x, y; .* by --y and --times",
     "time,X,y\n2026-03-01,1,1": EXACTLY + " 'x', but has time, X, y; name columns like the par",
     "time,x,x,y\n2026-03-01,1,1,1": EXACTLY + " 'x', but has time, x, x, y",
-    "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1": "x is 2.0, .* in line 3 of .*past.csv",
-    "time,x,y\n2026-03-01,0.5,1\n3,0,1": "time is 3.* with another unit. .*in line 3",
-    "time,x,y\n2026-03-01,0.5,good": "'good' is not a number; .* in line 2",
-    "time,x,y\n01.03.2026,0.5,1": "neither a number nor a date; .* in line 2",
+    "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1": "x is 2.0, .*error is in line 3 of .*past.csv",
+    "time,x,y\n2026-03-01,0.5,1\n3,0,1": "time is 3.* with another unit.*The error is in line 3",
+    "time,x,y\n2026-03-01,0.5,good": "'good' is not a number; .* The error is in line 2",
+    "time,x,y\n01.03.2026,0.5,1": "neither a number nor a date; .* The error is in line 2",
     "time,x,y\n,0.5,1": "'' is neither a number nor a date",
     "time;x;y\n2026-03-01;0,5;1.000,5": "may have a thousands separator; write all",
     "time;x;y\n2026-03-01;0,5;2.5": "may have a thousands separator; write all",
