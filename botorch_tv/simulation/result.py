@@ -253,7 +253,7 @@ def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
     unlike = differences(_identity(second), _identity(first))
     variables = sorted({str(name) for name in set(first.variables) ^ set(second.variables)})
     if variables:
-        unlike.append(f"{', '.join(variables)} is in only one of the results")
+        unlike.append(f"{', '.join(variables)} is in only one of the results (see record=)")
     if unlike:
         raise ValueError(
             f"StudyResult.merge: these are results of different trials: {'; '.join(unlike)}. Run "
