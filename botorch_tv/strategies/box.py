@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,16 @@ from botorch_tv.gp.process import Process
 from botorch_tv.gp.search import MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.strategies.domains import Domain, corners
-from botorch_tv.strategies.parameters import Choice, Float, Integer, MixedSearch, Parameter, Space
+from botorch_tv.strategies.parameters import (
+    BoxParameter,
+    Choice,
+    Float,
+    Integer,
+    MixedSearch,
+    Parameter,
+    Space,
+)
+from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, require, require_integer, shown
 
 
@@ -49,16 +59,16 @@ class Parameters(Space, Mapping[str, Parameter]):
         self.mixed = any(isinstance(axis, Choice) for axis in self.axes)
 
     def __getitem__(self, name: str) -> Parameter:
-        return self._by_name[name]
+        return self.by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
+        return iter(self.by_name)
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self.by_name)
 
     def __repr__(self) -> str:
-        return repr(self._by_name)
+        return repr(self.by_name)
 
     def named(self, place: Tensor) -> dict[str, Any]:
         """The values of the parameters at a point of the cube, rounded to the stored digits.
@@ -67,10 +77,8 @@ class Parameters(Space, Mapping[str, Parameter]):
             place: Coordinates in the cube, `d`.
         """
         return {
-            name: self[name].rounded(value, place.dtype)  # type: ignore[union-attr]
-            if isinstance(self[name], Float)
-            else value
-            for name, value in self.params(place).items()
+            name: axis.rounded(value, place.dtype) if isinstance(axis, BoxParameter) else value
+            for (name, value), axis in zip(self.params(place).items(), self.axes)
         }
 
     def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
@@ -179,14 +187,13 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
     number = float(value) if is_number else math.nan  # type: ignore[arg-type]
     # Values computed elsewhere may lie outside the range by rounding errors.
     inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
-    whole = isinstance(axis, Integer)
+    whole = axis.step == 1
     if not inside or (whole and number % 1):
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
             f"{axis.low:g} to {axis.high:g}; change it, drop the point, or widen the bounds."
         )
-    number = min(max(number, axis.low), axis.high)
-    return axis.rounded(number, dtype) if isinstance(axis, Float) else round(number)
+    return axis.rounded(number, dtype)
 
 
 def _as_parameter(name: object, bounds: object) -> Parameter:
@@ -196,7 +203,11 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
     if isinstance(bounds, Choice):
         kinds, choices = (str, bool, int, float, type(None)), bounds.choices
         plain = all(type(choice) in kinds and choice == choice for choice in choices)
-        if not plain or len(choices) < 2 or len(set(choices)) < len(choices):
+        if (
+            not plain
+            or len(choices) < 2
+            or len({(type(one), one) for one in choices}) < len(choices)
+        ):
             raise InputDataError(
                 f"{name} is {bounds!r}, but the choices must be two or more, all different, each a "
                 "string, number, True, False or None; give each as an argument, Choice('a', 'b')."
@@ -430,6 +441,45 @@ class Box(Domain):
             like: A tensor of any shape with the dtype and the device of the result.
         """
         return self.from_unit(like.new_full((self.dim,), 0.5))
+
+
+def holding(state: State, fixed: Mapping[str, Any]) -> State:
+    """A state whose choices and recommendations have given values of some parameters.
+
+    Args:
+        state: A state of one trial, on a box with named parameters.
+        fixed: Values of the held parameters, indexed by name. Parameters held before stay held.
+
+    Raises:
+        InputDataError: If the domain has no named parameters, if a name is unknown, or if a value
+            lies outside its range.
+    """
+    if not fixed:
+        return state
+    box = state.domain
+    search = box.search if isinstance(box, Box) else None
+    space = search.space if isinstance(search, MixedSearch) else getattr(box, "parameters", None)
+    if space is None or not set(fixed) <= set(space.by_name):
+        raise InputDataError(
+            f"fixed is {shown(fixed)}, but it must have values of the parameters "
+            f"{', '.join(space.by_name)}; correct the names."
+            if space is not None
+            else f"fixed is {shown(fixed)}, but {box!r} has no named parameters; give "
+            "Box({'rate': (0, 1), ...})."
+        )
+    dtype = state.basis.variance.dtype
+    values = {name: _value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
+    before = search.fixed if isinstance(search, MixedSearch) else {}
+    return searched(state, MixedSearch(space, {**before, **values}))
+
+
+def searched(state: State, search: Search) -> State:
+    """A state on a box, with another search."""
+    domain = copy.copy(state.domain)
+    assert isinstance(domain, Box)
+    domain.search = search
+    members = tuple(member._replace(domain=domain) for member in state.members)
+    return state._replace(domain=domain, members=members)
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
