@@ -46,6 +46,8 @@ def observed(player, X, t, y, shape=()):
         ([1.0] * 8 + [50.0] * 12, 16),
         ([1.0] * 4 + [2.0] * 12, FIRST),  # not far enough
         ([0.001] * 4 + [1.0] * 3, FIRST),  # not looked at again yet
+        ([1.0] * 2 + [1e12] + [1.0] * 5 + [3e4, 1e12, 1e12, 1.0], FIRST),  # with long pauses
+        ([1.0] + [1e12] * 2 + [1.0] * 6, 8),  # the first gaps are pauses
     ],
 )
 def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
