@@ -120,9 +120,10 @@ class Progress:
 
     def _write_estimate(self) -> None:
         (start, _), (begun, first), (ended, last) = (self._seen[call] for call in (0, *TIMED))
-        rest = (self._bar.total * self._horizon - last) * (ended - begun) / (last - first)
-        text = f"About {ended - start + rest:.0f} s for {self._bar.total} trials, estimated from "
-        self._bar.write(f"{text}the first {TIMED[-1]} rounds.", file=sys.stderr)
+        trials = int(self._bar.total or 0)
+        rest = (trials * self._horizon - last) * (ended - begun) / (last - first)
+        text = f"About {ended - start + rest:.0f} s for {trials} trials, estimated from the first "
+        self._bar.write(f"{text}{TIMED[-1]} rounds.", file=sys.stderr)
 
 
 # ---------------------------------------------------------------- records
