@@ -81,7 +81,7 @@ from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, require, require_integer, shown
+from botorch_tv.validation import counted, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -1096,7 +1096,7 @@ class Loop:
             InputDataError: If no measurement has this number.
         """
         for answer in self._log.answers:
-            if answer.number == number and not isinstance(number, bool):
+            if answer.number == real(number):
                 return answer
         raise InputDataError(
             f"there is no measurement {shown(number)}; give a number from the table: a "

@@ -226,19 +226,21 @@ def _check_study(
     Returns:
         Trials, horizon and seed as whole numbers.
     """
+    require(isinstance(world, World), f"run_study: world is {world!r}; give a world to play in.")
     require(
         isinstance(strategies, Mapping) and len(strategies) > 0,
         f"run_study: strategies is {strategies!r}; give a dict of labels and at least one "
         "strategy.",
     )
-    for label in strategies:
+    for label, strategy in strategies.items():
         require(
             isinstance(label, str) and label.isprintable() and label.strip() != "",
             f"run_study: the label {label!r} cannot be printed or stored in a file; give text.",
         )
+        fault = f"run_study: {label!r} is {strategy!r}; give a strategy, such as adaptive_gp_ucb()."
+        require(isinstance(strategy, Strategy), fault)
     trials = require_integer("run_study: trials", trials, 1, "it is the number of worlds drawn.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
-    require(seed < 2**64, f"run_study: seed is {seed}; give a seed below 2**64.")
     horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     require(
         world.horizon is None or horizon <= world.horizon,

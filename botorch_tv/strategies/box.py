@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -23,7 +22,7 @@ from botorch_tv.gp.search import MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.parameters import Choice, Float, Integer, MixedSearch, Parameter, Space
-from botorch_tv.validation import largest, require, require_integer, shown
+from botorch_tv.validation import largest, plain, real, require, require_integer, shown
 
 
 class Parameters(Space, Mapping[str, Parameter]):
@@ -168,22 +167,24 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
     Raises:
         InputDataError: If the parameter cannot have this value.
     """
-    value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if isinstance(axis, Choice):
         try:
-            return axis.choices[axis.index(value)]
-        except ValueError as error:
+            return axis.choices[axis.index(plain(value))]
+        except (ValueError, TypeError, ArithmeticError) as error:
             choices = ", ".join(map(repr, axis.choices))
             raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    found = real(value)
+    number = math.nan if found is None else found
     # Values computed elsewhere may lie outside the range by rounding errors.
     inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
     whole = isinstance(axis, Integer)
     if not inside or (whole and number % 1):
+        fix = "change it, drop the point, or widen the bounds."
+        if axis.log and number <= 0:
+            fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
-            f"{axis.low:g} to {axis.high:g}; change it, drop the point, or widen the bounds."
+            f"{axis.low:g} to {axis.high:g}; {fix}"
         )
     number = min(max(number, axis.low), axis.high)
     return axis.rounded(number, dtype) if isinstance(axis, Float) else round(number)
