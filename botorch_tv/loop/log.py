@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
@@ -581,8 +581,6 @@ def retried(state: State) -> State:
     due = overdue(space, tried)
     if due is None:
         return state
-    axis, level = due
-    levels = space.axes[axis].levels
-    assert levels is not None
-    search = replace(domain.search, fixed=(space.places[axis], levels[level]))
-    return state._replace(domain=Box(domain.bounds, context_dim=domain.context_dim, search=search))
+    name, axis = list(space.by_name.items())[due[0]]
+    assert isinstance(axis, Choice)
+    return holding(state, {name: axis.choices[due[1]]})

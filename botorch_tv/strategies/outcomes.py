@@ -21,8 +21,8 @@ from torch import Tensor
 
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.process import Looks
-from botorch_tv.gp.search import DiscreteSearch, Region, Search, Sought, Uniform, raw_points
-from botorch_tv.strategies.box import Box
+from botorch_tv.gp.search import Region, Search, Sought, Uniform, raw_points
+from botorch_tv.strategies.box import Box, searched
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
@@ -176,9 +176,7 @@ def avoiding(state: State, chance: Success | None) -> State:
     """A state whose search on a box multiplies scores by the probability of success."""
     if chance is None or not isinstance(state.domain, Box):
         return state
-    domain = copy.copy(state.domain)
-    domain.search = Weighted(domain.search, chance)
-    return state._replace(domain=domain)
+    return searched(state, Weighted(state.domain.search, chance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +203,7 @@ class Weighted(Search):
         self.search.check(box)
 
     def best(self, box: Region, sought: Sought) -> Tensor:
-        points = box.from_unit(raw_points(STARTS, box.dim, sought.rounds, sought.observed))
+        points = self.search.filling(box, STARTS, sought.rounds, sought.observed)
         points = points.expand(len(sought.observed), *points.shape)
         with torch.no_grad():
             lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)
@@ -228,6 +226,9 @@ class Weighted(Search):
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         return self.search.numbers(dim, looks, trials)
+
+    def held(self, X: Tensor) -> Tensor:
+        return self.search.held(X)
 
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self.search.first(box, like)
@@ -309,10 +310,7 @@ def _allowed(
         points = domain.X.to(X)
     else:
         assert isinstance(domain, Box)
-        if isinstance(domain.search, DiscreteSearch):
-            points = domain.search.X.to(X)
-        else:
-            points = domain.from_unit(raw_points(POINTS, d, state.rounds, X))
+        points = domain.search.filling(domain, POINTS, state.rounds, X)
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
     posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # separate for each point
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
