@@ -19,6 +19,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.box import BoxPrior
+from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
 from botorch_tv.loop.file import (
@@ -112,17 +113,19 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Wrap a method of a loop, so that every call of the method holds the loop's lock."""
+    """Wrap a method of a loop: its calls hold the loop's lock, and refuse unknown arguments."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
         loop: Any = args[0]
+        refuse_unknown(method.__qualname__, method, named)
         with loop._lock.lock:
             return method(*args, **named)
 
     return wrapped
 
 
+@hinted
 class Loop:
     """An optimisation in progress, which suggests where to measure and stores the results.
 
@@ -242,6 +245,7 @@ class Loop:
         self._generator = torch.Generator().manual_seed(seed)
 
     @classmethod
+    @hinted
     def from_table(
         cls,
         *given: Any,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from botorch_tv.hints import hinted
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
 from botorch_tv.simulation.recorders import Recorder
@@ -36,6 +37,7 @@ WORKERS_ELSEWHERE = 16
 """Number of workers that an executor is assumed to have; executors do not report this number."""
 
 
+@hinted
 def run_study(
     world: World,
     strategies: Mapping[str, Strategy],
@@ -213,7 +215,7 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
         warnings.warn(
             f"save_to={folder} has trials computed with different versions: {several}. Results may "
             "differ; use another folder for a study with a single version.",
-            stacklevel=3,
+            stacklevel=4,
         )
     return found
 

@@ -21,6 +21,7 @@ from botorch_tv.gp.point_recursion import in_features
 from botorch_tv.gp.process import Process
 from botorch_tv.gp.search import MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
+from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.parameters import (
     BoxParameter,
@@ -247,6 +248,7 @@ PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
 
+@hinted
 class Box(Domain):
     """A continuous domain: all points between two corners, or all values of named parameters.
 
