@@ -19,6 +19,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.box import BoxPrior
+from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
 from botorch_tv.loop.file import (
@@ -81,7 +82,7 @@ from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, require, require_integer, shown
+from botorch_tv.validation import counted, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,17 +113,19 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Wrap a method of a loop, so that every call of the method holds the loop's lock."""
+    """Wrap a method of a loop: its calls hold the loop's lock, and refuse unknown arguments."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
         loop: Any = args[0]
+        refuse_unknown(method.__qualname__, method, named)
         with loop._lock.lock:
             return method(*args, **named)
 
     return wrapped
 
 
+@hinted
 class Loop:
     """An optimisation in progress, which suggests where to measure and stores the results.
 
@@ -241,6 +244,7 @@ class Loop:
         self._generator = torch.Generator().manual_seed(seed)
 
     @classmethod
+    @hinted
     def from_table(
         cls,
         *given: Any,
@@ -1093,7 +1097,7 @@ class Loop:
             InputDataError: If no measurement has this number.
         """
         for answer in self._log.answers:
-            if answer.number == number and not isinstance(number, bool):
+            if answer.number == real(number):
                 return answer
         raise InputDataError(
             f"there is no measurement {shown(number)}; give a number from the table: a "
