@@ -572,5 +572,7 @@ def retried(state: State) -> State:
     if due is None:
         return state
     name, axis = list(space.by_name.items())[due[0]]
+    if name in domain.search.fixed:
+        return state
     assert isinstance(axis, Choice)
     return holding(state, {name: axis.choices[due[1]]})

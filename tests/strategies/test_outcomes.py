@@ -221,6 +221,24 @@ def test_a_fantasy_is_the_predicted_mean_or_the_limit() -> None:
         assert float(state.history.y.tensor()[-1]) == pytest.approx(float(wanted))
 
 
+def test_failures_besides_the_answers_count_in_order_of_time() -> None:
+    """As if they were answers; after the present time they count as present."""
+    strategy = gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.1)
+    loop, whole = (Loop(strategy, [(0.0, 1.0)]) for _ in range(2))
+    for t, x in enumerate([0.1, 0.7, 0.75, 0.2, 0.8, 0.3]):
+        failed = 0.6 < x < 0.78
+        whole.observe([x], 0.5, ok=not failed, time=float(t))
+        if not failed:
+            loop.observe([x], 0.5, time=float(t))
+    whole.observe([0.9], ok=False, time=6.0)
+    now, X = 6.0, torch.linspace(0, 1, 11, dtype=torch.float64).unsqueeze(-1)
+    found = loop._log.success(now, [(9.0, (0.9,)), (2.0, (0.75,)), (1.0, (0.7,))])
+    wanted = whole._log.success(now)
+    assert found is not None
+    assert wanted is not None
+    assert torch.equal(found.at(X), wanted.at(X))
+
+
 SPACE = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c"), "d": Choice(True, False)})
 
 
@@ -251,6 +269,7 @@ FOUR_TIMES = THRICE + "a" * 238 + "bc"
         ("bc" + "a" * 28, BOTH, None),  # not for long enough
         ("bc" + "a" * 38, BOTH, "b"),
         ("a" * 9 + "cb" + "a" * 29, BOTH, "c"),
+        ("cb" + "a" * 38, BOTH, "c"),  # both are due, c for longer
         ("bc" + "a" * 37, BOTH, None),  # one in ten trials at most
         ("bc" + "a" * 39, BOTH, None),
         ("abc" * 20, "f" + "t" * 59, False),
