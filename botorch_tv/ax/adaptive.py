@@ -238,25 +238,19 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     ) -> GeneratorRun:
         own, search = self.time_parameter, experiment.search_space
         fixed = search.get_disabled_parameter_fixed_features(fixed_features)
-        self._held = {} if fixed is None else {**fixed.parameters}
-        if own not in self._held:
+        given = {} if fixed is None else {**fixed.parameters}
+        if not {own} <= given.keys() <= search.parameters.keys():
             raise UserInputError(
-                f"fixed_parameters has {sorted(self._held)}, but each trial needs its time; give "
-                f"fixed_parameters={{{own!r}: now}}, and the values of parameters to hold, if any."
+                f"fixed_parameters has {sorted(given)}, but it must have the time, and may hold "
+                f"parameters of the search space; give fixed_parameters={{{own!r}: now}}."
             )
-        self._now = float(self._held.pop(own))
+        self._now = float(given.pop(own))
         check_now(self._now, search.parameters[own])
-        for name, value in self._held.items():
-            parameter = search.parameters.get(name)
-            if parameter is None or not parameter.validate(value):
-                raise UserInputError(
-                    f"fixed_parameters has {name!r}: {value!r}, which is not in the search space; "
-                    f"give a value of {parameter or list(search.parameters)}."
-                )
+        search.check_membership(given, raise_error=True, check_all_parameters_present=False)
+        self._held = {name: search.parameters[name].cast(value) for name, value in given.items()}
         # Trials made earlier in the same call are not in the experiment yet, but must be counted.
         self._made = max(self._made, len(experiment.trials))
         gone = dropped(experiment, self.lost_after)
-        gone |= {index for index, trial in experiment.trials.items() if trial.status.is_completed}
         running = {
             metric: [one for one in every if one.trial_index not in gone]
             for metric, every in (pending_observations or {}).items()
@@ -394,8 +388,8 @@ def measured(
     values = {row["trial_index"]: float(row["mean"]) for row in rows}
     if any(row["sem"] > 0 for row in rows):
         warnings.warn(
-            "The adaptive strategy learns the noise from the values, and ignores the standard "
-            "errors (sem) of the data; drop them, or use time_varying_generation_strategy.",
+            "The adaptive strategy learns the noise, and ignores standard errors (sem); drop them, "
+            "or use time_varying_generation_strategy.",
             InputDataWarning,
             stacklevel=2,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -15,6 +14,7 @@ from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import RangeParameter
+from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
 from ax.core.types import ComparisonOp
@@ -164,10 +164,8 @@ def _tried(
 ) -> list[tuple[int, Arm]]:
     """For each measured setting in the search space: the index and the arm of its newest trial."""
     space = experiment.search_space
-    rows = experiment.lookup_data().df.to_dict("records")
-    measured = {
-        (row["trial_index"], row["metric_name"]) for row in rows if math.isfinite(row["mean"])
-    }
+    rows = experiment.lookup_data().df.dropna(subset="mean").to_dict("records")
+    measured = {(row["trial_index"], row["metric_name"]) for row in rows}
     last: dict[str, tuple[int, Arm]] = {}
     for index, trial in sorted(experiment.trials.items()):
         if not isinstance(trial, Trial) or trial.arm is None or trial.status not in MEASURED:
@@ -211,7 +209,8 @@ def complete_trial_at(
     Args:
         client: The client.
         trial_index: Index of the suggested trial.
-        raw_data: The measurements, in the format that ``Client.complete_trial`` takes.
+        raw_data: The measurements, in the format that ``Client.complete_trial`` takes. NaN is a
+            failed measurement.
         fixed_parameters: The actual time, such as ``{"t": 12.5}``; the suggested time if None. If
             the client's strategy has no time parameter, ``fixed_parameters`` must name the range
             parameter that is the time.
@@ -224,10 +223,10 @@ def complete_trial_at(
 
     Raises:
         UserInputError: If the trial is not running, if ``fixed_parameters`` fixes a parameter other
-            than the time, if the time is out of bounds, if ``parameters`` names an unknown
-            parameter or an unknown choice, if a measurement is NaN or infinite, or if Ax refuses
-            the data. After an error, a running trial stays running.
-        ValueError: If the time or a value is not a finite number. A running trial stays running.
+            than the time, if the time is out of bounds, or if Ax refuses the data. After an error,
+            a running trial stays running.
+        ValueError: If the time or a value is not a finite number, or if ``parameters`` has an
+            unknown name or choice. A running trial stays running.
 
     Example:
         >>> complete_trial_at(client, 7, {"y": 3.2}, {"t": 12.5}, parameters={"rate": 0.21})
@@ -238,21 +237,13 @@ def complete_trial_at(
             f"Trial {trial_index} is {trial.status.name}, but only a running trial can be "
             "completed; attach another measurement by client.attach_trial."
         )
-    for metric, value in raw_data.items():
-        mean = value[0] if isinstance(value, tuple) else value
-        if isinstance(mean, float) and not math.isfinite(mean):
-            raise UserInputError(
-                f"{metric} is {mean}, but it must be finite; call "
-                f"client.mark_trial_failed({trial_index}) if the measurement failed."
-            )
     suggested = trial.arm.parameters
     name = None
     with suppress(UserInputError):  # a strategy of another library is no error
         _, name = _timed(client)
-    measured = {
-        **suggested,
-        **{own: _set(client, own, it) for own, it in (parameters or {}).items()},
-    }
+    search, actual = client._experiment.search_space, parameters or {}
+    measured = {**suggested, **{own: _actual(search, own, actual[own]) for own in actual}}
+    search.check_membership(measured, raise_error=True, check_range_bounds=False)
     if fixed_parameters is not None:
         measured |= _time(client, fixed_parameters, name)
     if measured == suggested:
@@ -280,22 +271,17 @@ def _time(
             f"fixed_parameters is {shown(fixed_parameters)}, but must contain only the time; give "
             f"fixed_parameters={{{name or 'the range parameter that is time'!r}: now}}."
         )
-    time = _set(client, own, fixed_parameters[own])
+    time = _actual(client._experiment.search_space, own, fixed_parameters[own])
     check_now(time, parameter)
     return {own: time}
 
 
-def _set(client: Client, name: str, value: object) -> Any:
-    """The value of a parameter that was set, in the type of the parameter."""
-    parameter = client._experiment.search_space.parameters.get(name)
-    if isinstance(parameter, RangeParameter):
-        number = require_number(name, value, "(-inf, inf)", "give the value that was set.")
-        if parameter.cast(number) != number:
-            raise UserInputError(f"{name!r} is {number}, but it must be an integer; round it.")
-        return parameter.cast(number)
-    if parameter is None or not parameter.validate(value):
-        raise UserInputError(
-            f"{name!r} is {shown(value)}, which is not in the search space; give a value of "
-            f"{parameter or list(client._experiment.search_space.parameters)}."
-        )
-    return value
+def _actual(search: SearchSpace, name: str, value: Any) -> Any:
+    """A value that a parameter had, in the type of the parameter if its values are a range."""
+    parameter = search.parameters.get(name)
+    if not isinstance(parameter, RangeParameter):
+        return value
+    number = require_number(name, value, "(-inf, inf)", "give the value that was set.")
+    if parameter.cast(number) != number:
+        raise UserInputError(f"{name!r} is {number}, but it must be an integer; round it.")
+    return parameter.cast(number)

@@ -51,21 +51,20 @@ def dropped(experiment: Experiment, lost_after: timedelta | None) -> set[int]:
             from the durations of trials that have ended; attached trials do not count.
     """
     trials = experiment.trials.values()
-    if lost_after is None:
-        took = [
-            trial.time_completed - trial.time_run_started
-            for trial in trials
-            if trial.time_completed is not None
-            and trial.time_run_started is not None
-            and any(run.generator_run_type is None for run in trial.generator_runs)
-        ]
-        lost_after = max(PATIENCE * median_low(took), SHORTEST) if took else timedelta.max
+    took = [
+        trial.time_completed - trial.time_run_started
+        for trial in trials
+        if trial.time_completed is not None
+        and trial.time_run_started is not None
+        and any(run.generator_run_type is None for run in trial.generator_runs)
+    ]
+    usual = max(PATIENCE * median_low(took), SHORTEST) if took else timedelta.max
     now = datetime.now()
     return {
         trial.index
         for trial in trials
         if trial.status.is_abandoned
-        or (trial.status.is_running and now - trial.time_run_started > lost_after)
+        or (trial.status.is_running and now - trial.time_run_started > (lost_after or usual))
     }
 
 
@@ -97,7 +96,6 @@ class Clock(Transform):  # type: ignore[misc]
     ) -> None:
         super().__init__(search_space, experiment_data, adapter, config)
         self.time_parameter: str = self.config["time_parameter"]
-        self.experiment = None if adapter is None else adapter._experiment
         assert search_space is not None, "Clock requires search space"
         check_search_space(search_space, self.time_parameter)
         self.parameter = search_space.parameters[self.time_parameter].clone()
@@ -110,9 +108,9 @@ class Clock(Transform):  # type: ignore[misc]
         Args:
             observation_features: Points.
         """
-        if self.experiment is None or all(one.trial_index is None for one in observation_features):
+        if all(one.trial_index is None for one in observation_features):
             return observation_features
-        gone = dropped(self.experiment, self.config.get("lost_after"))
+        gone = dropped(self.adapter._experiment, self.config.get("lost_after"))
         return [one for one in observation_features if one.trial_index not in gone]
 
     def transform_optimization_config(
