@@ -114,7 +114,7 @@ CONSTRUCTOR = [
         (X, altered(Y, [7, 2], 0, NAN)),
         {},
         InputDataError,
-        r"rows \[2, 7\] \(from 0; 2 in total\).*remove these rows",
+        r"\[2, 7\] .*; 2 in total.* remove",
     ),
     ((X, NAN * Y), {}, InputDataError, r"6, 7\] \(from 0; 12 in total\), columns \[0\]"),
     ((BATCH_X, altered(BATCH_Y, (1, 2), 4, NAN)), {}, InputDataError, r"rows \[4\]"),
