@@ -443,3 +443,21 @@ def test_a_range_that_was_widened_and_a_parameter_that_was_added():
     best, values, index, _ = best_now(clients[0], {"hour": 6.0})
     assert (best, index) == (before[0] | {"extra": 0.5}, before[2])
     assert values != before[1]
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+def test_an_added_choice_is_tried_soon():
+    client = client_of([MIXED[0], MIXED[1], MIXED[3]], initialization_trials=3)
+    for hour in range(12):
+        setting = {"hour": float(hour), "rate": 10 ** (-hour / 3), "salt": SALTS[hour % 3]}
+        index = client.attach_trial(setting)
+        client.complete_trial(index, {"cost": (setting["salt"] != "sea") + 0.1 * (hour % 5)})
+    client._experiment.search_space.parameters["salt"].set_values([*SALTS[:2], "mud"])
+    tried = []
+    for hour in range(12, 16):
+        ((index, first),) = client.get_next_trials(1, fixed_parameters={"hour": hour}).items()
+        client.complete_trial(index, {"cost": float(first["salt"] != "sea")})
+        tried.append(first["salt"])
+    assert "mud" in tried
+    assert "rock" not in tried
+    assert len(client._generation_strategy._nodes[0]._model[0].answers) >= 8 + 3
