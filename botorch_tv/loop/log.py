@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -212,14 +211,6 @@ class MeasurementLog(NamedTuple):
     def state(self) -> State:
         """The state after all answers."""
         return self.states[-1]
-
-    def before(self, time: float) -> State:
-        """The state before an answer with a given time."""
-        place = bisect_right(self.answers, time, key=lambda answer: answer.time)
-        state = self._base(place)
-        for after, _ in islice(self._steps(state, self.answers), place - state.rounds):
-            state = after
-        return state
 
     def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
         """The log with one more answer, inserted after all answers of the same time.
@@ -466,8 +457,7 @@ def replayed(
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
     """Predicted mean, sd and sqrt(beta) at a row's point and planned time."""
-    when = plan.planned_for
-    state = log.before(when) if plan.number < 0 else log.state
+    state, when = log.state, plan.planned_for
     if state.rounds:
         when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
@@ -582,5 +572,7 @@ def retried(state: State) -> State:
     if due is None:
         return state
     name, axis = list(space.by_name.items())[due[0]]
+    if name in domain.search.fixed:
+        return state
     assert isinstance(axis, Choice)
     return holding(state, {name: axis.choices[due[1]]})
