@@ -14,7 +14,7 @@ Made = TypeVar("Made", bound=Callable[..., Any])
 INSTEAD = {
     "constraints outcome_constraints parameter_constraints": "constraints do not exist yet; "
     "Loop.tell(ok=False) reports a failure, and similar settings are avoided",
-    "objective objectives objective_thresholds": "Loop.tell(y) takes one number; combine objectives",
+    "objective objectives": "Loop.tell(y) takes one number; combine objectives into one",
     "direction directions minimize": "Loop(ranges, maximize=False) minimises",
     "batch_size n q": "Loop.ask(n=4) makes 4 suggestions at once",
     "fixed_features fixed_parameters": "Loop.ask(fixed={'rate': 0.2}) holds parameters",

@@ -121,10 +121,7 @@ def draw_loop(
     settle(values)
     for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
-        # The whole range is shown, so the axis does not change from measurement to measurement.
-        ends = _ends(domain, kind, row)
-        chosen.update_datalim([(0, end) for end in ends], updatex=False)
-        _draw_chosen(chosen, table, waiting, row, kind, ends)
+        _draw_chosen(chosen, table, waiting, row, kind, _ends(domain, kind, row))
         chosen.set_ylabel(name)
         settle(chosen)
         if row == 0:
@@ -196,6 +193,9 @@ def _draw_chosen(
     axes.plot(bad["time"], [_place(kind, value) for value in bad[column]], "x", color=FAILED)
     axes.plot(waiting["time"], [_place(kind, value) for value in waiting[column]], **OPEN)
     _settle(axes.yaxis, kind, [*places, *ends])
+    # The whole range is shown, so the axis does not change from measurement to measurement.
+    axes.update_datalim([(0, end) for end in ends], updatex=False)
+    axes.autoscale_view(scalex=False)
 
 
 def _places(
