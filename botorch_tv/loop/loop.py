@@ -830,13 +830,15 @@ class Loop:
         ax: Axes | None = None,
         now: Time | None = None,
         context: Numbers | None = None,
+        ylabel: str = "y",
     ) -> Figure:
         """Plot observations and choices over time, and slices of the posterior at the present time.
 
         The upper panel shows each observation, and the mean predicted for it with a band of two
         standard deviations to each side. Below the upper panel, each parameter has one panel, or
         two panels if there are predictions. The first panel shows the chosen values over time. The
-        second panel shows a slice of the posterior through the current best point.
+        second panel shows a slice of the posterior through the current best point, which is dotted
+        in both panels. Open suggestions are circles.
 
         Args:
             path: Where to write the figure; its extension selects the format.
@@ -844,6 +846,7 @@ class Loop:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`. If the domain has a context and no context is given, the
                 figure has no slices.
+            ylabel: Name of the observations.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -861,7 +864,10 @@ class Loop:
             present = self._present(now)
             best, _ = self._best(present, context)
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
-        return draw_loop(self.table(), self.domain, self._units, best, predict, path, ax)
+        open_rows, usual = list(self._open.values()), self._strategy.usual_noise
+        waiting = data_frame(open_rows, [False] * len(open_rows), self.domain, usual, self._units)
+        domain, units = self.domain, self._units
+        return draw_loop(self.table(), waiting, domain, units, best, predict, path, ax, ylabel)
 
     @property
     @locked
