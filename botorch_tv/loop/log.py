@@ -11,14 +11,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
@@ -212,14 +211,6 @@ class MeasurementLog(NamedTuple):
     def state(self) -> State:
         """The state after all answers."""
         return self.states[-1]
-
-    def before(self, time: float) -> State:
-        """The state before an answer with a given time."""
-        place = bisect_right(self.answers, time, key=lambda answer: answer.time)
-        state = self._base(place)
-        for after, _ in islice(self._steps(state, self.answers), place - state.rounds):
-            state = after
-        return state
 
     def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
         """The log with one more answer, inserted after all answers of the same time.
@@ -466,8 +457,7 @@ def replayed(
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
     """Predicted mean, sd and sqrt(beta) at a row's point and planned time."""
-    when = plan.planned_for
-    state = log.before(when) if plan.number < 0 else log.state
+    state, when = log.state, plan.planned_for
     if state.rounds:
         when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
@@ -581,8 +571,6 @@ def retried(state: State) -> State:
     due = overdue(space, tried)
     if due is None:
         return state
-    axis, level = due
-    levels = space.axes[axis].levels
-    assert levels is not None
-    search = replace(domain.search, fixed=(space.places[axis], levels[level]))
-    return state._replace(domain=Box(domain.bounds, context_dim=domain.context_dim, search=search))
+    name, axis = list(space.by_name.items())[due[0]]
+    assert isinstance(axis, Choice)
+    return holding(state, {name: axis.choices[due[1]]})

@@ -19,6 +19,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.box import BoxPrior
+from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
 from botorch_tv.loop.file import (
@@ -81,7 +82,7 @@ from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, require, require_integer, shown
+from botorch_tv.validation import counted, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,17 +113,19 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Wrap a method of a loop, so that every call of the method holds the loop's lock."""
+    """Wrap a method of a loop: its calls hold the loop's lock, and refuse unknown arguments."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
         loop: Any = args[0]
+        refuse_unknown(method.__qualname__, method, named)
         with loop._lock.lock:
             return method(*args, **named)
 
     return wrapped
 
 
+@hinted
 class Loop:
     """An optimisation in progress, which suggests where to measure and stores the results.
 
@@ -144,10 +147,9 @@ class Loop:
     fewer than 2 x ``pending`` answers is fast.
 
     **Triggers.** An event trigger compares an answer with the prediction that was made for the
-    suggestion. A measurement that was not suggested is compared with a prediction made at its
-    arrival. A replay compares answers with the stored predictions. If the model is reset after a
-    prediction was made, the prediction is replaced by a prediction from the data that remain after
-    the reset.
+    suggestion. A measurement at a point that was not suggested is compared with the prediction from
+    all measurements with earlier times. If the model is reset after a prediction was made, the
+    prediction is replaced by a prediction from the data that remain after the reset.
 
     **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. A suggested
     measurement has the number of its suggestion. Measurements that were not suggested have the
@@ -242,6 +244,7 @@ class Loop:
         self._generator = torch.Generator().manual_seed(seed)
 
     @classmethod
+    @hinted
     def from_table(
         cls,
         *given: Any,
@@ -444,23 +447,15 @@ class Loop:
             InputDataError: If the point lies outside the domain or a number is not finite. The loop
                 is not changed.
         """
-        state, log = self.state, self._log
-        point = self._units.rounded(self._columns(as_place(X, state), context))
+        state = self.state
+        place = self._located(self._columns(as_place(X, state), context))
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = float(state.time + self._strategy.step(state))
         when = when if time is None else self._number("time", time)
-        count, number = len(log.answers), -self._unsuggested - 1
-        if self._strategy.compares:
-            predicted = self._strategy.suggestion_at(log.before(when), point, now=when)
-            plan = planned(predicted, number, count, predicts=True)
-        else:  # the strategy needs no prediction
-            choice = state.domain.locate(point)
-            arm = int(choice) if isinstance(state.domain, Grid) else None
-            place = tuple(state.domain.points(choice, like(state)).tolist())
-            plan = Measurement(number, place, arm, when, when, count, None)
-        self._take(plan, value, when, noise)
+        number, count = -self._unsuggested - 1, len(self._log.answers)
+        self._take(Measurement(number, *place, when, when, count, None), value, when, noise)
         self._unsuggested += 1
 
     @locked
@@ -510,8 +505,7 @@ class Loop:
         elif ok is not None or y is not None:
             value = as_number("y", y, FAILED)
         when = wrong.time if time is None else self._number("time", time)
-        planned_for = when if wrong.number < 0 else wrong.planned_for
-        right = replace(wrong, y=value, time=when, planned_for=planned_for)
+        right = replace(wrong, y=value, time=when)
         if right == wrong:
             raise InputDataError(
                 f"measurement {number} is {'failed' if wrong.y is None else wrong.y} already; give "
@@ -600,7 +594,7 @@ class Loop:
         """
         number = getattr(consultation, "number", consultation)
         asked = self._consultations.get(number) if type(number) is int else None
-        if asked is None or getattr(consultation, "row", asked) != asked:
+        if asked is None or getattr(consultation, "row", asked).points != asked.points:
             raise InputDataError(
                 f"consultation {shown(number)} is not open; open consultations: "
                 f"{list(self._consultations)}. Absorb the answers to each consultation once, in "
@@ -1073,7 +1067,7 @@ class Loop:
         if suggestion is None and len(self._open) == 1:
             number = next(iter(self._open))
         row = self._open.get(number) if type(number) is int else None
-        if row is None or getattr(suggestion, "row", row) != row:
+        if row is None or getattr(suggestion, "row", row).point != row.point:
             raise InputDataError(
                 f"suggestion is {shown(suggestion)}, but the open suggestions are: "
                 f"{self._units.listed(self._open) or 'none'}; give the number of an open "
@@ -1081,6 +1075,13 @@ class Loop:
                 "suggested."
             )
         return row
+
+    def _located(self, X: Tensor) -> tuple[tuple[float, ...], int | None]:
+        """A point of the domain, `d + c`, as rows store it, and the index of its arm, if any."""
+        domain = self.domain
+        choice = domain.locate(self._units.rounded(X))
+        point = tuple(domain.points(choice, like(self.state)).tolist())
+        return point, int(choice) if isinstance(domain, Grid) else None
 
     def _take(self, plan: Measurement, y: float | None, time: float, noise: float | None) -> None:
         if noise is not None:
@@ -1096,7 +1097,7 @@ class Loop:
             InputDataError: If no measurement has this number.
         """
         for answer in self._log.answers:
-            if answer.number == number and not isinstance(number, bool):
+            if answer.number == real(number):
                 return answer
         raise InputDataError(
             f"there is no measurement {shown(number)}; give a number from the table: a "
@@ -1116,8 +1117,6 @@ class Loop:
         if self._strategy.compares or replies:
             rows = (*old.answers, *self._open.values())
             stale = {row.number for row in rows if row.known > wrong.arrival}
-            # Without a suggestion, the prediction is for the measurement's time, which may change.
-            stale |= {wrong.number} if wrong.number < 0 else set()
             self._log, waiting = replayed(old, answers, waiting, replies, stale, self._oldest)
         else:
             self._log = old.changed(answers, self._oldest)

@@ -26,6 +26,7 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import Markov
 from botorch_tv.gp.mixture.bank import FIRST, MOST_COLUMNS
 from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.hints import hinted
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import OLDEST, MeasurementLog, Place, trial_answer, trial_log
 from botorch_tv.optuna.trials import StudySpace, TrialClock, Trials, failures, sort
@@ -88,6 +89,7 @@ class StudyData(NamedTuple):
         return max(self.place(clock_time), float(self.log.state.time))
 
 
+@hinted
 class DriftSampler(BaseSampler):
     """An Optuna sampler with a strategy that discounts old trials.
 

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.process import Looks
-from botorch_tv.gp.search import DiscreteSearch, Region, Search, Sought, Uniform, raw_points
-from botorch_tv.strategies.box import Box
+from botorch_tv.gp.search import Region, Search, Sought, Uniform, raw_points
+from botorch_tv.strategies.box import Box, searched
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
@@ -76,7 +76,7 @@ class Success:
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
         # If all outcomes have the same time, the unit of time is the time from the outcomes to now.
         gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
-        age = (now - time).to(X) / float(gap)
+        age = (now - time) / float(gap)
         apart = torch.cdist(self._U, self._U).square()
         reach = math.sqrt(max(X.shape[-1], 2) / 2)
         self._terms: list[tuple[float, Tensor]] = []
@@ -86,13 +86,13 @@ class Success:
             K = torch.full_like(apart, LEVEL)
             if length:
                 K += LOCAL * torch.exp(-0.5 * apart / (reach * length) ** 2)
-            K *= torch.exp(stays * (age[:, None] - age).abs())
+            K *= torch.exp(stays * (age[:, None] - age).abs()).to(X)
             K.diagonal().add_(NOISE)
             L = torch.linalg.cholesky(K)
             residual = (label - (2 * PRIOR - 1)).unsqueeze(-1)
             white = torch.linalg.solve_triangular(L, residual, upper=False)
             alpha = torch.linalg.solve_triangular(L.T, white, upper=True).squeeze(-1)
-            self._terms.append((reach * length, alpha * torch.exp(stays * age)))
+            self._terms.append((reach * length, alpha * torch.exp(stays * age).to(X)))
             # The prediction of each outcome from the earlier outcomes.
             before = label - L.diagonal() * white.squeeze(-1)
             chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
@@ -176,9 +176,7 @@ def avoiding(state: State, chance: Success | None) -> State:
     """A state whose search on a box multiplies scores by the probability of success."""
     if chance is None or not isinstance(state.domain, Box):
         return state
-    domain = copy.copy(state.domain)
-    domain.search = Weighted(domain.search, chance)
-    return state._replace(domain=domain)
+    return searched(state, Weighted(state.domain.search, chance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +203,7 @@ class Weighted(Search):
         self.search.check(box)
 
     def best(self, box: Region, sought: Sought) -> Tensor:
-        points = box.from_unit(raw_points(STARTS, box.dim, sought.rounds, sought.observed))
+        points = self.search.filling(box, STARTS, sought.rounds, sought.observed)
         points = points.expand(len(sought.observed), *points.shape)
         with torch.no_grad():
             lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)
@@ -228,6 +226,9 @@ class Weighted(Search):
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         return self.search.numbers(dim, looks, trials)
+
+    def held(self, X: Tensor) -> Tensor:
+        return self.search.held(X)
 
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self.search.first(box, like)
@@ -309,10 +310,7 @@ def _allowed(
         points = domain.X.to(X)
     else:
         assert isinstance(domain, Box)
-        if isinstance(domain.search, DiscreteSearch):
-            points = domain.search.X.to(X)
-        else:
-            points = domain.from_unit(raw_points(POINTS, d, state.rounds, X))
+        points = domain.search.filling(domain, POINTS, state.rounds, X)
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
     posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # separate for each point
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
