@@ -26,6 +26,7 @@ from botorch_tv.forgetting import (
     GLRTrigger,
     Markov,
     PeriodicReset,
+    Retention,
     SlidingWindow,
     Wiener,
 )
@@ -204,6 +205,25 @@ def test_of_triggers(rule: EventTrigger | GLRTrigger, other: tuple[PeriodicReset
     )
     data = Data(4.0)
     assert_law(strategy, SETTING.domain, elsewhere=True, spared=("memory",), data=data)
+
+
+@pytest.mark.parametrize("rule", TRIGGERS, ids=repr)
+def test_triggers_forget_earlier_contradictions_in_a_reset_by_another_rule(rule: Retention) -> None:
+    """After the end of a period, a run equals one that begins then."""
+    parts = {"retention": (rule, PeriodicReset(5)), "width": Constant(4.0)}
+    strategy, data = composed(**parts)(KERNEL, 0.02), Data(4.0)
+    data.y[2:8], data.y[5:, 2], data.ok[5:, 0] = 6.0, 1.4, True
+    whole, *_ = play(strategy, SETTING.domain, data, True)
+    for name in ("time", "at", "y", "ok"):
+        setattr(data, name, getattr(data, name)[5:])
+    afresh, *_ = play(strategy, SETTING.domain, data, True)
+    for one, other in zip(whole, afresh):
+        for ours, wanted in zip(one[-len(other) :], other):
+            for name in wanted.keys() - {"reset"} if wanted is other[0] else wanted:
+                close(ours[name], wanted[name], 1e-8, name)
+    # 6 contradicts the prior mean 0.
+    fires = [bool(measured["reset"]) for measured in afresh[0]]
+    assert fires.index(True) == getattr(rule, "confirm", 0)
 
 
 KERNEL = SETTING.module()
