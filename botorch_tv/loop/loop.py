@@ -19,6 +19,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.box import BoxPrior
+from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
 from botorch_tv.loop.file import (
@@ -81,7 +82,7 @@ from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, require, require_integer, shown
+from botorch_tv.validation import counted, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,17 +115,19 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Wrap a method of a loop, so that every call of the method holds the loop's lock."""
+    """Wrap a method of a loop: its calls hold the loop's lock, and refuse unknown arguments."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
         loop: Any = args[0]
+        refuse_unknown(method.__qualname__, method, named)
         with loop._lock.lock:
             return method(*args, **named)
 
     return wrapped
 
 
+@hinted
 class Loop:
     """An optimisation in progress, which suggests where to measure and stores the results.
 
@@ -254,6 +257,7 @@ class Loop:
         self._generator = torch.Generator().manual_seed(seed)
 
     @classmethod
+    @hinted
     def from_table(
         cls,
         *given: Any,
@@ -826,13 +830,15 @@ class Loop:
         ax: Axes | None = None,
         now: Time | None = None,
         context: Numbers | None = None,
+        ylabel: str = "y",
     ) -> Figure:
         """Plot observations and choices over time, and slices of the posterior at the present time.
 
         The upper panel shows each observation, and the mean predicted for it with a band of two
         standard deviations to each side. Below the upper panel, each parameter has one panel, or
         two panels if there are predictions. The first panel shows the chosen values over time. The
-        second panel shows a slice of the posterior through the current best point.
+        second panel shows a slice of the posterior through the current best point, which is dotted
+        in both panels. Open suggestions are circles.
 
         Args:
             path: Where to write the figure; its extension selects the format.
@@ -840,6 +846,7 @@ class Loop:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`. If the domain has a context and no context is given, the
                 figure has no slices.
+            ylabel: Name of the observations.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -857,7 +864,10 @@ class Loop:
             present = self._present(now)
             best, _ = self._best(present, context)
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
-        return draw_loop(self.table(), self.domain, self._units, best, predict, path, ax)
+        open_rows, usual = list(self._open.values()), self._strategy.usual_noise
+        waiting = data_frame(open_rows, [False] * len(open_rows), self.domain, usual, self._units)
+        domain, units = self.domain, self._units
+        return draw_loop(self.table(), waiting, domain, units, best, predict, path, ax, ylabel)
 
     @property
     @locked
@@ -1213,7 +1223,7 @@ class Loop:
             InputDataError: If no measurement has this number.
         """
         for answer in self._log.answers:
-            if answer.number == number and not isinstance(number, bool):
+            if answer.number == real(number):
                 return answer
         raise InputDataError(
             f"there is no measurement {shown(number)}; give a number from the table: a "

@@ -80,6 +80,18 @@ def test_batch_is_a_loop_of_singles(exploration):
     assert len(torch.unique(batch[1][-1])) == TRIALS
 
 
+def test_after_a_failure_time_counts_from_the_last_success():
+    player, states = strategy(), []
+    for failures in ([], [2.5, 6.0]):
+        state = player.init(GRID)
+        for t in sorted([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, *failures]):
+            suggestion = player.suggestion_at(state, GRID.X[int(3 * t)], now=t)
+            ok = torch.tensor(t not in failures)
+            state, _ = player.tell(state, suggestion, math.sin(t), ok=ok)
+        states.append(state)
+    assert_agree(states[0].data.running, states[1].data.running)
+
+
 def times_with_pauses(seed: int, trials: int = TRIALS) -> Tensor:
     """Times of rounds, a third of which follow a pause of 1 to 1e12 gaps, `rounds x trials`."""
     generator = torch.Generator().manual_seed(seed)
