@@ -568,7 +568,7 @@ def retried(state: State) -> State:
     domain = state.domain
     if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
         return state
-    if state.rounds < domain.search.fills:
+    if not 0 < domain.search.fills <= state.rounds:
         return state
     space = domain.search.space
     tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]

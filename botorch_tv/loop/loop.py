@@ -100,6 +100,8 @@ UNSUPPORTED = (
     "Measure it before you rely on it."
 )
 FAILS_EVERYWHERE = "Every setting is more likely to fail than to succeed."
+Fixed = Mapping[str, Any] | None
+"""Type of the values of held parameters, indexed by name."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -273,6 +275,7 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> Loop:
@@ -298,6 +301,7 @@ class Loop:
             seed: As for :class:`Loop`.
             unit: As for :class:`Loop`.
             maximize: As for :class:`Loop`.
+            lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
             device: As for :class:`Loop`.
 
@@ -317,6 +321,7 @@ class Loop:
             seed=seed,
             unit=unit,
             maximize=maximize,
+            lost_after=lost_after,
             dtype=dtype,
             device=device,
         )
@@ -345,21 +350,17 @@ class Loop:
 
     @overload
     def ask(
-        self,
-        *,
-        now: Time | None = None,
-        context: Numbers | None = None,
-        fixed: Mapping[str, Any] | None = None,
+        self, *, now: Time | None = None, context: Numbers | None = None, fixed: Fixed = None
     ) -> NumberedSuggestion: ...
 
     @overload
     def ask(
         self,
         *,
+        n: int,
         now: Time | None = None,
         context: Numbers | None = None,
-        fixed: Mapping[str, Any] | None = None,
-        n: int,
+        fixed: Fixed = None,
     ) -> list[NumberedSuggestion]: ...
 
     @locked
@@ -368,7 +369,7 @@ class Loop:
         *,
         now: Time | None = None,
         context: Numbers | None = None,
-        fixed: Mapping[str, Any] | None = None,
+        fixed: Fixed = None,
         n: int | None = None,
     ) -> NumberedSuggestion | list[NumberedSuggestion]:
         """Choose where to measure next.
@@ -405,12 +406,12 @@ class Loop:
             )
         present = self._present(now)
         self._strategy.warn_of_absence(self.state, stacklevel=4)
-        made = [self._suggested(present, context, fixed or {}) for _ in range(count)]
+        made = [self._suggested(present, context, fixed) for _ in range(count)]
         self.pending = pending
         return made[0] if n is None else made
 
     def _suggested(
-        self, present: float | None, context: Numbers | None, fixed: Mapping[str, Any]
+        self, present: float | None, context: Numbers | None, fixed: Fixed
     ) -> NumberedSuggestion:
         """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
         log, state, row = self._log, self.state, context_row(self.state, context)
@@ -422,7 +423,7 @@ class Loop:
                 choice = self._strategy.suggestion_at(state, X, now=present)
             else:
                 choice = log.choice(
-                    holding(log.as_if_answered(waiting, present), fixed),
+                    holding(log.as_if_answered(waiting, present), fixed or {}),
                     present,
                     self._success(present),
                     retry=isinstance(self._strategy, Adaptive),
@@ -703,11 +704,7 @@ class Loop:
 
     @locked
     def recommend(
-        self,
-        *,
-        now: Time | None = None,
-        context: Numbers | None = None,
-        fixed: Mapping[str, Any] | None = None,
+        self, *, now: Time | None = None, context: Numbers | None = None, fixed: Fixed = None
     ) -> Any:
         """The point at which the lower bound, mean - sd / 2, is highest.
 
@@ -1148,10 +1145,7 @@ class Loop:
         return given and bool(self._strategy.predicts(self.state))
 
     def _best(
-        self,
-        present: float | None,
-        context: Numbers | None,
-        fixed: Mapping[str, Any] | None = None,
+        self, present: float | None, context: Numbers | None, fixed: Fixed = None
     ) -> tuple[Tensor, Success | None]:
         """The recommended point with its context, `d + c`, and the probability of success."""
         row, chance = context_row(self.state, context), self._success(present)
