@@ -195,13 +195,13 @@ class Loop:
     Example:
         >>> loop = Loop({"temperature": (20, 80)}, unit="hours")  # by the wall clock
         >>> for _ in range(100):
-        ...     suggestion = loop.ask()
+        ...     suggestion = loop.open[0] if loop.open else loop.ask()
+        ...     loop.save("loop.json")  # before the measurement: a stop loses no suggestion
         ...     loop.tell(measure(suggestion.point))
         ...     loop.save("loop.json")
         >>> loop.recommend()
         {'temperature': 56.3}
         >>> loop = Loop.load("loop.json")  # after a power failure; pass a strategy if you chose it
-        >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
 
     def __init__(

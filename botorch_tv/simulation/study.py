@@ -138,6 +138,7 @@ def run_study(
             not exist; if memory cannot hold a single trial; if memory cannot hold the result and
             ``save_to`` is None; if the folder contains another study or a damaged file.
         OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
+        KeyboardInterrupt: If interrupted; a note states what is finished and how to resume.
         RuntimeError: If a worker of ``executor`` has different versions of libraries than this
             process.
         Exception: Any error of a worker, and any error of an executor, such as a lost worker. If
@@ -182,19 +183,29 @@ def run_study(
             sum(len(labels) * settings.bytes_of(len(block)) for labels, block in tasks)
         )
     threads = threads_per_chunk(settings, chunk, trials=trials, workers=workers)
+    last, done = {block: labels[-1] for labels, block in tasks}, [finished]
     with torch_threads(threads), progress_bar(trials, finished, shown=progress) as bar:
-        if executor is None:
-            counted = Progress(bar, horizon, finished)
-            play_here(settings, store, tasks, whole.take, workers, counted)
-        else:
-            last = {block: labels[-1] for labels, block in tasks}
 
-            def take(label: str, block: range, arrays: Arrays) -> None:
-                whole.take(label, block, arrays)
-                if label == last[block]:
+        def take(label: str, block: range, arrays: Arrays) -> None:
+            whole.take(label, block, arrays)
+            if label == last[block]:
+                done.append(len(block))
+                if executor is not None:
                     bar.update(len(block))
 
-            play_elsewhere(executor, settings, store, tasks, take, threads)
+        try:
+            if executor is None:
+                counted = Progress(bar, horizon, finished)
+                play_here(settings, store, tasks, take, workers, counted)
+            else:
+                play_elsewhere(executor, settings, store, tasks, take, threads)
+        except KeyboardInterrupt as error:
+            text = "but lost; a study with save_to=FOLDER (--save-to FOLDER) can be resumed."
+            if folder is not None:
+                text = f"and saved in {folder}; run the same study again to resume it."
+            count = f"{sum(done)} of {trials} trials are finished, in blocks of {chunk}, "
+            error.add_note(count + text)
+            raise
     attributes = {
         "trials": trials,
         "trials_found": finished,
