@@ -82,7 +82,7 @@ from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, real, require, require_integer, shown
+from botorch_tv.validation import counted, plain, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -677,7 +677,7 @@ class Loop:
                 is NaN or infinite, or if the consultation is not open; see :meth:`consult`. The
                 loop is not changed.
         """
-        number = getattr(consultation, "number", consultation)
+        number = plain(getattr(consultation, "number", consultation))
         asked = self._consultations.get(number) if type(number) is int else None
         if asked is None or getattr(consultation, "row", asked).points != asked.points:
             raise InputDataError(
@@ -1176,7 +1176,7 @@ class Loop:
             InputDataError: If the suggestion is not open, or if None is given and not exactly 1
                 suggestion is open.
         """
-        number = getattr(suggestion, "number", suggestion)
+        number = plain(getattr(suggestion, "number", suggestion))
         if suggestion is None and len(waiting := self._waiting or self._open) == 1:
             number = next(iter(waiting))
         row = self._open.get(number) if type(number) is int else None
