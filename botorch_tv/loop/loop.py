@@ -6,12 +6,12 @@ import base64
 import functools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 import torch
 from botorch.exceptions import InputDataError
@@ -76,7 +76,7 @@ from botorch_tv.loop.table import (
     table,
 )
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.box import Bounds, Parameters
+from botorch_tv.strategies.box import Bounds, Parameters, holding
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
@@ -89,6 +89,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+RECENT = 50
+"""Number of newest measurements that determine when an open suggestion is lost."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
 UNSUPPORTED_SHARE = 0.5
@@ -177,24 +179,29 @@ class Loop:
             ``"days"`` or ``"weeks"``; rates of forgetting refer to this unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
+        lost_after: Number of answers that may arrive after a suggestion before the suggestion, if
+            still open, is lost. A lost suggestion may still be answered, but no longer counts as
+            open: not for ``pending``, and not in later choices. The default is twice ``pending`` or
+            twice the largest number of answers that arrived between a suggestion and its answer
+            (among the 50 newest measurements), whichever is larger.
         dtype: Dtype of all computations, float64 or float32.
         device: Device of all computations; the device of the domain by default.
 
     Raises:
-        ValueError: If ``pending`` is below 1, if ``unit`` is unknown, if ``maximize`` contradicts
-            the strategy, or if the strategy does not fit the domain.
+        ValueError: If ``pending`` or ``lost_after`` is below 1, if ``unit`` is unknown, if
+            ``maximize`` contradicts the strategy, or if the strategy does not fit the domain.
         InputDataError: As for :meth:`Strategy.init`.
 
     Example:
         >>> loop = Loop({"temperature": (20, 80)}, unit="hours")  # by the wall clock
         >>> for _ in range(100):
-        ...     suggestion = loop.ask()
+        ...     suggestion = loop.open[0] if loop.open else loop.ask()
+        ...     loop.save("loop.json")  # before the measurement: a stop loses no suggestion
         ...     loop.tell(measure(suggestion.point))
         ...     loop.save("loop.json")
         >>> loop.recommend()
         {'temperature': 56.3}
         >>> loop = Loop.load("loop.json")  # after a power failure; pass a strategy if you chose it
-        >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
 
     def __init__(
@@ -209,6 +216,7 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
@@ -235,6 +243,11 @@ class Loop:
         self._strategy = strategy
         self._log = MeasurementLog.begin(strategy, start)
         self.pending = pending
+        if lost_after is not None:
+            fix = "give a number of answers."
+            lost_after = require_integer("Loop: lost_after", lost_after, 1, fix)
+        self._lost_after = lost_after
+        self._queue: list[tuple[float, ...]] = []
         self._open: dict[int, Measurement] = {}
         self._asked = self._consulted = self._unsuggested = 0
         self._consultations: dict[int, Question] = {}
@@ -330,8 +343,34 @@ class Loop:
 
     # ---------------------------------------------------------------- asking and telling
 
+    @overload
+    def ask(
+        self,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> NumberedSuggestion: ...
+
+    @overload
+    def ask(
+        self,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        n: int,
+    ) -> list[NumberedSuggestion]: ...
+
     @locked
-    def ask(self, *, now: Time | None = None, context: Numbers | None = None) -> NumberedSuggestion:
+    def ask(
+        self,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        n: int | None = None,
+    ) -> NumberedSuggestion | list[NumberedSuggestion]:
         """Choose where to measure next.
 
         Args:
@@ -341,35 +380,55 @@ class Loop:
                 time plus the typical time between measurements.
             context: Coordinates given by the environment, `c` numbers, for a box with
                 ``context_dim`` c.
+            fixed: Values of named parameters that are held for this choice, such as
+                ``{"rate": 0.2}``. Points of :meth:`enqueue` that differ from ``fixed`` stay in the
+                queue.
+            n: Number of suggestions to make at once; if ``pending`` is below n, it becomes n.
 
         Returns:
-            The suggestion; it stays open until :meth:`tell` or :meth:`discard`.
+            The suggestion, or a list of n suggestions if n is given. A suggestion stays open until
+            :meth:`tell` or :meth:`discard`.
 
         Raises:
-            InputDataError: If the number of open suggestions has reached ``pending``, if ``now``
-                lies before the newest measurement, or if the context does not match the domain. The
-                loop is not changed.
+            InputDataError: If the number of open suggestions would exceed ``pending``, if ``now``
+                lies before the newest measurement, or if the context or ``fixed`` does not match
+                the domain. The loop is not changed.
+            ValueError: If n is below 1.
         """
-        if len(self._open) >= self.pending:
+        count = 1 if n is None else require_integer("ask: n", n, 1, "give a number of suggestions.")
+        pending, waiting = max(self.pending, count), self._waiting
+        if len(waiting) + count > pending:
             raise InputDataError(
-                f"pending is {self.pending}, and these suggestions are open: "
-                f"{self._units.listed(self._open)}; tell or discard a suggestion by its number, or "
-                f"set pending to {self.pending + 1}."
+                f"pending is {pending}, and these suggestions are open: "
+                f"{self._units.listed(waiting)}; tell or discard a suggestion by its number, or "
+                f"set pending to {len(waiting) + count}."
             )
-        present, log = self._present(now), self._log
-        row = context_row(self.state, context)
-        chance = self._success(present)
-        waiting = [(plan.planned_for, plan.point) for plan in self._open.values()]
+        present = self._present(now)
         self._strategy.warn_of_absence(self.state, stacklevel=4)
+        made = [self._suggested(present, context, fixed or {}) for _ in range(count)]
+        self.pending = pending
+        return made[0] if n is None else made
+
+    def _suggested(
+        self, present: float | None, context: Numbers | None, fixed: Mapping[str, Any]
+    ) -> NumberedSuggestion:
+        """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
+        log, state, row = self._log, self.state, context_row(self.state, context)
+        waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
+        queued = [p for p in self._queue if not fixed or self._moved(p, fixed)[0] == p]
         try:
-            choice = log.choice(
-                log.as_if_answered(waiting, present),
-                present,
-                chance,
-                retry=isinstance(self._strategy, Adaptive),
-                context=row,
-                generator=self._generator,
-            )
+            if queued:
+                X = self._columns(like(state).new_tensor(queued[0]), context)
+                choice = self._strategy.suggestion_at(state, X, now=present)
+            else:
+                choice = log.choice(
+                    holding(log.as_if_answered(waiting, present), fixed),
+                    present,
+                    self._success(present),
+                    retry=isinstance(self._strategy, Adaptive),
+                    context=row,
+                    generator=self._generator,
+                )
         except Exception as error:
             error.add_note(f"Loop: while choosing suggestion {self._asked + 1}.")
             raise
@@ -381,6 +440,8 @@ class Loop:
         plan = planned(choice, self._asked + 1, len(log.answers), predicts=predicts)
         self._asked += 1
         self._open[plan.number] = plan
+        if queued:
+            self._queue.remove(queued[0])
         return numbered(plan, self.state, self._units)
 
     @locked
@@ -389,6 +450,7 @@ class Loop:
         y: float | Tensor | None = None,
         *,
         suggestion: int | NumberedSuggestion | None = None,
+        at: Points = None,
         time: Time | None = None,
         noise: float | None = None,
         ok: bool = True,
@@ -400,7 +462,10 @@ class Loop:
         Args:
             y: The observation, a scalar; ignored if ``ok`` is False.
             suggestion: The answered suggestion or its number; may be omitted if only one suggestion
-                is open.
+                is open and not lost.
+            at: Where the measurement was made, if not at the suggested point: the parameters that
+                were set to other values, such as ``{"temperature": 61.3}``, or a whole point. Such
+                a measurement has no prediction in :meth:`table`.
             time: Time of the measurement; the suggestion's time by default. The time may be earlier
                 than the times of previous answers.
             noise: Noise variance of this measurement; by default the noise variance of the
@@ -409,13 +474,18 @@ class Loop:
             ok: False if the measurement failed.
 
         Raises:
-            InputDataError: If the suggestion is not open, if a number is not finite, or if ``ok``
-                is neither True nor False. The loop is not changed.
+            InputDataError: If the suggestion is not open, if ``at`` lies outside the domain, if a
+                number is not finite, or if ``ok`` is neither True nor False. The loop is not
+                changed.
         """
-        plan = self._meant(suggestion)
+        plan = answered = self._meant(suggestion)
+        if at is not None:
+            point, arm = self._moved(plan.point, at)
+            if point != plan.point:
+                answered = replace(plan, point=point, arm=arm, predicted=None)
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         when = plan.planned_for if time is None else self._number("time", time)
-        self._take(plan, value, when, noise)
+        self._take(answered, value, when, noise)
         del self._open[plan.number]
 
     @locked
@@ -457,6 +527,20 @@ class Loop:
         number, count = -self._unsuggested - 1, len(self._log.answers)
         self._take(Measurement(number, *place, when, when, count, None), value, when, noise)
         self._unsuggested += 1
+
+    @locked
+    def enqueue(self, point: Points) -> None:
+        """Make :meth:`ask` return a point of your own next, with its prediction.
+
+        Several points are returned in order. The queue is saved with the loop.
+
+        Args:
+            point: The point, as in :meth:`observe`.
+
+        Raises:
+            InputDataError: If the point lies outside the domain.
+        """
+        self._queue.append(self._located(as_place(point, self.state))[0])
 
     @locked
     def discard(self, suggestion: int | NumberedSuggestion | None = None) -> None:
@@ -618,7 +702,13 @@ class Loop:
     # ---------------------------------------------------------------- inspection
 
     @locked
-    def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
+    def recommend(
+        self,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> Any:
         """The point at which the lower bound, mean - sd / 2, is highest.
 
         If the objective is minimised, the result is the point at which the upper bound, mean + sd /
@@ -629,6 +719,7 @@ class Loop:
         Args:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
+            fixed: Values of named parameters that are held, as in :meth:`ask`.
 
         Returns:
             The point as a list of numbers, or as a dict of named parameters in the parameters'
@@ -638,7 +729,7 @@ class Loop:
             InputDataError: If every point is more likely to fail than to succeed.
         """
         present = self._present(now)
-        best, chance = self._best(present, context)
+        best, chance = self._best(present, context, fixed)
         if chance is not None and chance.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on a setting.")
         if self._is_unsupported(best, present):
@@ -664,6 +755,8 @@ class Loop:
         """
         points = self._columns(as_places("X", X, self.state), context)
         return self._strategy.posterior(self.state, points, now=self._present(now))
+
+    predict = posterior
 
     @locked
     def table(self) -> pd.DataFrame:
@@ -737,13 +830,15 @@ class Loop:
         ax: Axes | None = None,
         now: Time | None = None,
         context: Numbers | None = None,
+        ylabel: str = "y",
     ) -> Figure:
         """Plot observations and choices over time, and slices of the posterior at the present time.
 
         The upper panel shows each observation, and the mean predicted for it with a band of two
         standard deviations to each side. Below the upper panel, each parameter has one panel, or
         two panels if there are predictions. The first panel shows the chosen values over time. The
-        second panel shows a slice of the posterior through the current best point.
+        second panel shows a slice of the posterior through the current best point, which is dotted
+        in both panels. Open suggestions are circles.
 
         Args:
             path: Where to write the figure; its extension selects the format.
@@ -751,6 +846,7 @@ class Loop:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`. If the domain has a context and no context is given, the
                 figure has no slices.
+            ylabel: Name of the observations.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -768,7 +864,10 @@ class Loop:
             present = self._present(now)
             best, _ = self._best(present, context)
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
-        return draw_loop(self.table(), self.domain, self._units, best, predict, path, ax)
+        open_rows, usual = list(self._open.values()), self._strategy.usual_noise
+        waiting = data_frame(open_rows, [False] * len(open_rows), self.domain, usual, self._units)
+        domain, units = self.domain, self._units
+        return draw_loop(self.table(), waiting, domain, units, best, predict, path, ax, ylabel)
 
     @property
     @locked
@@ -803,7 +902,7 @@ class Loop:
     @property
     @locked
     def open(self) -> list[NumberedSuggestion]:
-        """Suggestions without an answer, oldest first."""
+        """Suggestions without an answer, oldest first, including those that are lost."""
         return [numbered(row, self.state, self._units) for row in self._open.values()]
 
     @property
@@ -815,6 +914,15 @@ class Loop:
     def pending(self, most: int) -> None:
         fix = "give the number of parallel measurements."
         self._pending = require_integer("Loop: pending", most, 1, fix)
+
+    @property
+    def _waiting(self) -> dict[int, Measurement]:
+        """The open suggestions that are not lost."""
+        count, most = len(self._log.answers), self._lost_after
+        if most is None:
+            recent = (row for row in self._log.answers[-RECENT:] if row.number > 0)
+            most = 2 * max([self.pending, *(row.arrival - row.known for row in recent)])
+        return {number: row for number, row in self._open.items() if count - row.known <= most}
 
     @property
     def state(self) -> State:
@@ -881,6 +989,8 @@ class Loop:
             "device": str(self.state.time.device),
             "clock": self._units.clock.data,
             "pending": self.pending,
+            "lost_after": self._lost_after,
+            "queue": [self._units.point(point) for point in self._queue],
             "asked": self._asked,
             "consulted": self._consulted,
             "generator": drawn,
@@ -946,7 +1056,10 @@ class Loop:
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
             dtype = DTYPES[content["dtype"]]
-            loop = cls(strategy, made, pending=content["pending"], dtype=dtype, device=place)
+            most, lost_after = content["pending"], content.get("lost_after")
+            loop = cls(
+                *(strategy, made), pending=most, lost_after=lost_after, dtype=dtype, device=place
+            )
             loop._restore(content, stale, path if snapshot else None)
         loop._saved = version
         return loop
@@ -976,6 +1089,8 @@ class Loop:
         self._superseded = content["superseded"]
         self._unsuggested = max([0, *(-row.number for row in (*answers, *self._superseded))])
         self._asked, self._consulted = content["asked"], content["consulted"]
+        for point in content.get("queue", ()):
+            self.enqueue(point)
         drawn = content["generator"]
         require((drawn is not None) == self._draws, "its random numbers are missing")
         if drawn is not None:
@@ -1033,11 +1148,15 @@ class Loop:
         return given and bool(self._strategy.predicts(self.state))
 
     def _best(
-        self, present: float | None, context: Numbers | None
+        self,
+        present: float | None,
+        context: Numbers | None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> tuple[Tensor, Success | None]:
         """The recommended point with its context, `d + c`, and the probability of success."""
         row, chance = context_row(self.state, context), self._success(present)
-        return recommended(self._strategy, self.state, present, row, chance), chance
+        state = holding(self.state, fixed or {})
+        return recommended(self._strategy, state, present, row, chance), chance
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
         """Whether the posterior variance at a point, `d + c`, exceeds half the prior variance."""
@@ -1057,15 +1176,15 @@ class Loop:
         return X if row is None else torch.cat([X, row.expand(*X.shape[:-1], -1)], -1)
 
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Measurement:
-        """The open suggestion with a given number; with None, the only open suggestion.
+        """The open suggestion with a given number; with None, the only one that is not lost.
 
         Raises:
             InputDataError: If the suggestion is not open, or if None is given and not exactly 1
                 suggestion is open.
         """
         number = getattr(suggestion, "number", suggestion)
-        if suggestion is None and len(self._open) == 1:
-            number = next(iter(self._open))
+        if suggestion is None and len(waiting := self._waiting or self._open) == 1:
+            number = next(iter(waiting))
         row = self._open.get(number) if type(number) is int else None
         if row is None or getattr(suggestion, "row", row).point != row.point:
             raise InputDataError(
@@ -1082,6 +1201,13 @@ class Loop:
         choice = domain.locate(self._units.rounded(X))
         point = tuple(domain.points(choice, like(self.state)).tolist())
         return point, int(choice) if isinstance(domain, Grid) else None
+
+    def _moved(self, point: tuple[float, ...], at: Points) -> tuple[tuple[float, ...], int | None]:
+        """As :meth:`_located`, for a point `d + c` at which parameters were set to other values."""
+        own, d = like(self.state), self.domain.dim
+        if self.parameters is not None and isinstance(at, Mapping):
+            at = {**self.parameters.named(own.new_tensor(point[:d])), **at}
+        return self._located(torch.cat([as_place(at, self.state), own.new_tensor(point[d:])]))
 
     def _take(self, plan: Measurement, y: float | None, time: float, noise: float | None) -> None:
         if noise is not None:

@@ -117,11 +117,10 @@ def check_values(name: str, value: Tensor) -> None:
     bad = ~(value.abs() <= limit)  # too large, or NaN
     if bool(bad.any()):
         rows, columns = (sorted(set(bad.nonzero()[:, dim].tolist())) for dim in (-2, -1))
-        more = f" and {len(rows) - SHOWN} more" * (len(rows) > SHOWN)
         raise InputDataError(
-            f"{name} contains {value[bad][0].item():g} in rows {rows[:SHOWN]}{more} (from 0), "
-            f"columns {columns}, but values must lie within ±{limit:g} in {value.dtype} to keep "
-            "sums of squares finite; remove these rows, or use a larger unit."
+            f"{name} contains {value[bad][0].item():g} in rows {rows[:8]} (from 0; {len(rows)} in "
+            f"total), columns {columns}, but values must lie within ±{limit:g} in {value.dtype} to "
+            "keep sums of squares finite; remove these rows, or use a larger unit."
         )
 
 
@@ -150,8 +149,6 @@ def warn_of_small_outputs(Y: Tensor) -> None:
         )
 
 
-SHOWN = 8
-"""Maximum number of rows that an error message lists."""
 FEWEST = 8
 """Minimum number of rows for the check of the order of times."""
 

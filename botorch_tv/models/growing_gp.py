@@ -111,9 +111,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     _has_transformed_inputs: bool
 
     @staticmethod
-    def _validate_tensor_args(
-        X: Tensor, Y: Tensor, Yvar: Tensor | None = None, strict: bool = True
-    ) -> None:
+    def _validate_tensor_args(X: Tensor, Y: Tensor, Yvar: Any = None, strict: Any = True) -> None:
         # BoTorch calls this method before and after it transforms the data of a new model.
         check_values("X, as transformed,", X)
         check_values("Y, as transformed,", Y)

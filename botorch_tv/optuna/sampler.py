@@ -115,8 +115,10 @@ class DriftSampler(BaseSampler):
     parameter's range. Any two categories are as far apart as the ends of a range; see
     :class:`~botorch_tv.strategies.parameters.Choice`.
 
-    **Categories.** With the default strategy, a category missing from the newest 30 trials is tried
-    again at its best predicted point, in at most one of ten trials. Whenever a trial with a rarely
+    **Categories.** With the default strategy, a category that has no trial, such as an added
+    category, is tried within four trials at its best predicted point, and again after four and
+    after eight trials without it. A category missing from the newest 30 trials is tried again, in
+    at most one of ten trials. Whenever a trial with a rarely
     tried category brings no improvement, the interval to the next trial with this category doubles,
     up to 240 trials.
 

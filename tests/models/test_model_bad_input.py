@@ -110,10 +110,20 @@ CONSTRUCTOR = [
     ((altered(X, 3, 2, INF), Y), {}, InputDataError, "X contains"),
     ((X.float() + 1.7e9, Y.float()), {}, InputDataError, "float64"),
     ((X, altered(Y, 2, 0, NAN)), {}, InputDataError, r"Y contains nan in rows \[2\] \(from 0"),
-    ((X, altered(Y, [7, 2], 0, NAN)), {}, InputDataError, r"rows \[2, 7\].*remove these rows"),
-    ((X, NAN * Y), {}, InputDataError, r"5, 6, 7\] and 4 more \(from 0\), columns \[0\]"),
+    (
+        (X, altered(Y, [7, 2], 0, NAN)),
+        {},
+        InputDataError,
+        r"\[2, 7\] .*; 2 in total.* remove",
+    ),
+    ((X, NAN * Y), {}, InputDataError, r"6, 7\] \(from 0; 12 in total\), columns \[0\]"),
     ((BATCH_X, altered(BATCH_Y, (1, 2), 4, NAN)), {}, InputDataError, r"rows \[4\]"),
-    ((X, Y, altered(Y.abs(), 3, 0, NAN)), {}, InputDataError, r"Yvar contains nan in rows \[3\]"),
+    (
+        (X, Y, altered(Y.abs(), 3, 0, NAN)),
+        {},
+        InputDataError,
+        r"Yvar contains nan in rows \[3\]",
+    ),
     ((X, altered(Y.exp(), 5, 0, 0.0)), {"outcome_transform": Log()}, InputDataError, LOGARITHM),
     ((X, altered(Y.exp(), 5, 0, -1.0)), {"outcome_transform": Log()}, InputDataError, LOGARITHM),
     (
