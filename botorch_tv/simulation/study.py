@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from botorch_tv.hints import hinted
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
 from botorch_tv.simulation.recorders import Recorder
@@ -36,6 +37,7 @@ WORKERS_ELSEWHERE = 16
 """Number of workers that an executor is assumed to have; executors do not report this number."""
 
 
+@hinted
 def run_study(
     world: World,
     strategies: Mapping[str, Strategy],
@@ -224,7 +226,7 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
         warnings.warn(
             f"save_to={folder} has trials computed with different versions: {several}. Results may "
             "differ; use another folder for a study with a single version.",
-            stacklevel=3,
+            stacklevel=4,
         )
     return found
 
@@ -237,19 +239,21 @@ def _check_study(
     Returns:
         Trials, horizon and seed as whole numbers.
     """
+    require(isinstance(world, World), f"run_study: world is {world!r}; give a world to play in.")
     require(
         isinstance(strategies, Mapping) and len(strategies) > 0,
         f"run_study: strategies is {strategies!r}; give a dict of labels and at least one "
         "strategy.",
     )
-    for label in strategies:
+    for label, strategy in strategies.items():
         require(
             isinstance(label, str) and label.isprintable() and label.strip() != "",
             f"run_study: the label {label!r} cannot be printed or stored in a file; give text.",
         )
+        fault = f"run_study: {label!r} is {strategy!r}; give a strategy, such as adaptive_gp_ucb()."
+        require(isinstance(strategy, Strategy), fault)
     trials = require_integer("run_study: trials", trials, 1, "it is the number of worlds drawn.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
-    require(seed < 2**64, f"run_study: seed is {seed}; give a seed below 2**64.")
     horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     require(
         world.horizon is None or horizon <= world.horizon,

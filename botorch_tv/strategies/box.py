@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -22,6 +21,7 @@ from botorch_tv.gp.point_recursion import in_features
 from botorch_tv.gp.process import Process
 from botorch_tv.gp.search import MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
+from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.parameters import (
     BoxParameter,
@@ -33,7 +33,7 @@ from botorch_tv.strategies.parameters import (
     Space,
 )
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import largest, require, require_integer, shown
+from botorch_tv.validation import largest, plain, real, require, require_integer, shown
 
 
 class Parameters(Space, Mapping[str, Parameter]):
@@ -181,15 +181,14 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
     Raises:
         InputDataError: If the parameter cannot have this value.
     """
-    value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if isinstance(axis, Choice):
         try:
-            return axis.choices[axis.index(value)]
-        except ValueError as error:
+            return axis.choices[axis.index(plain(value))]
+        except (ValueError, TypeError, ArithmeticError) as error:
             choices = ", ".join(map(repr, axis.choices))
             raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    found = real(value)
+    number = math.nan if found is None else found
     # Values computed elsewhere may lie outside the range by rounding errors.
     inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
     step, nearest = axis.step, number
@@ -197,10 +196,13 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
         nearest = axis.rounded(min(max(number, axis.low), axis.high), dtype)
         inside = step is None or math.isclose(number, nearest, rel_tol=1e-12, abs_tol=1e-9 * step)
     if not inside:
+        fix = "change it, drop the point, or widen the bounds."
+        if axis.log and number <= 0:
+            fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
         steps = f" in steps of {step:g}" if step not in (None, 1) else ""
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be a {'whole ' * (step == 1)}number from "
-            f"{axis.low:g} to {axis.high:g}{steps}; change it, drop the point, or widen the bounds."
+            f"{axis.low:g} to {axis.high:g}{steps}; {fix}"
         )
     return nearest
 
@@ -246,6 +248,7 @@ PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
 
+@hinted
 class Box(Domain):
     """A continuous domain: all points between two corners, or all values of named parameters.
 

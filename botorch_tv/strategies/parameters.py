@@ -27,6 +27,7 @@ from botorch_tv.gp.search import (
     raw_points,
     slopes_of,
 )
+from botorch_tv.hints import hinted
 from botorch_tv.validation import require, settle_integer, settle_number
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
@@ -167,6 +168,7 @@ class BoxParameter:
         return type(self.low + self.step)(value)
 
 
+@hinted
 @dataclass(frozen=True, repr=False)
 class Float(BoxParameter):
     """A real-valued parameter.
@@ -214,6 +216,7 @@ class Float(BoxParameter):
         super().__post_init__()
 
 
+@hinted
 class Integer(BoxParameter):
     """An integer parameter; only integers are considered when a point is chosen.
 
@@ -256,6 +259,7 @@ class Number(BoxParameter):
     step: float | None = None  # type: ignore[misc]
 
 
+@hinted
 @dataclass(frozen=True, init=False)
 class Choice:
     """A categorical parameter: a set of values without an order.
