@@ -90,9 +90,16 @@ def add_loop_options(commands: Any) -> None:
     ask = step("ask", _ask, "print where to measure next, as a line of JSON", FULL)
     text = "suggestions open at once from now on (default: unchanged)"
     ask.add_argument("--pending", help=text, type=int)
+    option(ask, "--n", "number of suggestions, one per line (default: %(default)s)", 1)
+    text = "parameters to hold, such as rate=0.2"
+    ask.add_argument("--fixed", nargs="+", metavar="NAME=VALUE", help=text)
+    queue = step("enqueue", _enqueue, "make ask suggest a point of your own next", MEASURED)
+    queue.add_argument("values", nargs="+", metavar="NAME=VALUE", help="all parameters")
     tell = step("tell", _tell, "add the observation of a suggestion", OPEN)
     observe = step("observe", _observe, "add a measurement that was not suggested", MEASURED)
     tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the observation")
+    text = "parameters that were set to other values than suggested, such as temperature=61.3"
+    tell.add_argument("--at", nargs="+", metavar="NAME=VALUE", help=text)
     text = "the observation, and all parameters, such as temperature=60 metal=steel"
     observe.add_argument("values", nargs="+", metavar="VALUE", help=text)
     table = step("import", _import, "add a table of past measurements")
@@ -160,17 +167,26 @@ def _ask(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
         if arguments.pending is not None:
             loop.pending = arguments.pending
-        suggestion = loop.ask(now=_when(loop, arguments.time))
-    print(json.dumps(_suggested(suggestion)))
+        now, fixed = _when(loop, arguments.time), arguments.fixed
+        made = loop.ask(now=now, fixed=fixed and _point(loop, fixed), n=arguments.n)
+    for suggestion in made:
+        print(json.dumps(_suggested(suggestion)))
+    return 0
+
+
+def _enqueue(arguments: argparse.Namespace) -> int:
+    with _changed(arguments.file) as loop:
+        loop.enqueue(_point(loop, arguments.values))
     return 0
 
 
 def _tell(arguments: argparse.Namespace) -> int:
     if (arguments.y is None) != arguments.failed:
         raise ValueError("give either the observation Y or --failed.")
-    ok, number = not arguments.failed, arguments.number
+    ok, number, at = not arguments.failed, arguments.number, arguments.at
     with _changed(arguments.file) as loop:
-        loop.tell(arguments.y, suggestion=number, time=_when(loop, arguments.time), ok=ok)
+        at, when = at and _point(loop, at), _when(loop, arguments.time)
+        loop.tell(arguments.y, suggestion=number, at=at, time=when, ok=ok)
     _print_measurement(loop)
     return 0
 

@@ -384,6 +384,26 @@ def test_measurements_are_repeated_as_they_were_understood(file, call):
     )
 
 
+def test_parameters_are_held_queued_and_set_otherwise(tmp_path, call):
+    file = str(tmp_path / "loop.json")
+    call("new", file, "x=0:1", "metal=steel,brass", "n=1:8:int", "--unit", "rounds")
+    call("enqueue", file, "x=0.25", "metal=brass", "n=3")
+    held = ("--fixed", "x=0.2", "metal=steel")
+    made = [json.loads(line) for line in call("ask", file, "--n", "3", *held).splitlines()]
+    assert [suggestion["number"] for suggestion in made] == [1, 2, 3]
+    assert {(made["point"]["x"], made["point"]["metal"]) for made in made} == {(0.2, "steel")}
+    own = json.loads(call("ask", file, "--pending", "4"))
+    assert own["point"] == {"x": 0.25, "metal": "brass", "n": 3}
+    output = call("tell", file, "1", "--number", "4", "--at", "x=0.31", "metal=steel")
+    assert output.startswith("Measurement 4: x 0.31, metal steel, n 3; y 1; ")
+    assert [s["number"] for s in json.loads(call("status", file, "--json"))["open"]] == [1, 2, 3]
+    for argv in (
+        ("ask", file, "--fixed", "y=1"),
+        ("tell", file, "1", "--number", "1", "--at", "y=1"),
+    ):
+        assert "'y'" in call(*argv, fails=True)
+
+
 def test_now_is_the_time_of_this_computer(file, tmp_path, call):
     """Without a time, an answer has the time of its suggestion."""
     dated = str(tmp_path / "dated.json")
