@@ -70,7 +70,8 @@ def add_loop_options(commands: Any) -> None:
         "loop",
         help="optimise with a loop in a file: ask where to measure, tell the observations",
         description="A loop in a file; any number of processes may ask and tell at once. The "
-        "strategy is adaptive_gp_ucb, which needs no prior knowledge.",
+        "strategy is adaptive_gp_ucb, which needs no prior knowledge. ask, recommend and status "
+        "--json print JSON; tell, observe and amend print a line that says what was understood.",
     )
     steps = loop.add_subparsers(required=True, metavar="STEP")
 
