@@ -19,6 +19,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.box import BoxPrior
+from botorch_tv.gp.mixture.posterior import bank_prior
 from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
@@ -93,6 +94,8 @@ RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
+NEAR = 0.1
+"""A suggestion is near a reading if no coordinate differs by more than this share of its range."""
 UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 UNSUPPORTED = (
@@ -710,8 +713,10 @@ class Loop:
 
         If the objective is minimised, the result is the point at which the upper bound, mean + sd /
         2, is lowest. Points more likely to fail than to succeed are excluded. Until the adaptive
-        strategy makes predictions, the result is the best point measured. A warning is issued if
-        the posterior variance at the point exceeds half the prior variance.
+        strategy makes predictions, the result is the best point measured. The adaptive strategy
+        ignores the newest measurement while this measurement is more than 3 standard deviations
+        better than predicted. A warning is issued if the posterior variance at the point exceeds
+        half the prior variance.
 
         Args:
             now: As in :meth:`ask`.
@@ -783,7 +788,9 @@ class Loop:
     def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
         """A summary as text: the model, the measurements and the best setting.
 
-        The posterior of the best setting excludes observation noise.
+        With the adaptive strategy, the summary names the newest measurement if this measurement is
+        more than 3 standard deviations from its prediction. The posterior of the best setting
+        excludes observation noise.
 
         Args:
             now: As in :meth:`ask`.
@@ -791,7 +798,7 @@ class Loop:
                 text omits the best setting.
 
         Returns:
-            Up to six lines.
+            Up to seven lines.
 
         Raises:
             InputDataError: If ``now`` or ``context`` is invalid; see :meth:`ask`.
@@ -801,6 +808,7 @@ class Loop:
         process, unit = strategy.process, clock.unit or ""
         lines = [
             strategy.describe(state, format_time=self._format_time, unit=unit),
+            self._suspect_text(now, context),
             forgetting_text(learned or process.decay, process.inflation, unit),
             measured_text(self._log, [row.became for row in self._superseded], clock)
             + (f"; open: {self._units.listed(self._open)}." if self._open else "."),
@@ -1149,8 +1157,31 @@ class Loop:
     ) -> tuple[Tensor, Success | None]:
         """The recommended point with its context, `d + c`, and the probability of success."""
         row, chance = context_row(self.state, context), self._success(present)
-        state = holding(self.state, fixed or {})
+        state = holding(self._log.trusted, fixed or {})
         return recommended(self._strategy, state, present, row, chance), chance
+
+    def _suspect_text(self, now: Time | None, context: Numbers | None) -> str:
+        """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
+        if (found := self._log.suspect()) is None:
+            return ""
+        answer, better, _ = found
+        following = [row.point for row in self._open.values() if row.known > answer.arrival]
+        if not following and not self._draws and self._has_best(context):
+            row, present = context_row(self.state, context), self._present(now)
+            chance = self._success(present)
+            choice = self._log.choice(self.state, present, chance, retry=True, context=row)
+            following = [tuple(choice.X.tolist())]
+        prior = bank_prior(self.state.data)
+        ranges = (prior.upper - prior.lower).tolist()
+        again = any(
+            all(abs(x - at) <= NEAR * span for x, at, span in zip(point, answer.point, ranges))
+            for point in following
+        )
+        return (
+            f"Reading {answer.number} lies {abs(better):.2g} sd from its prediction; "
+            + "the next suggestion measures near it again; " * again
+            + f"if it is wrong: amend {answer.number}."
+        )
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
         """Whether the posterior variance at a point, `d + c`, exceeds half the prior variance."""
