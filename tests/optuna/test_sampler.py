@@ -129,7 +129,7 @@ def test_best_now_refuses_insufficient_data(given):
     with pytest.raises(ValueError, match=r"give best_now\(study, DriftSampler\(\)\)"):
         best_now(study)
     sampler = DriftSampler(given, n_startup_trials=3)
-    with pytest.raises(ValueError, match="no parameter with the same distribution"):
+    with pytest.raises(ValueError, match="no parameter with several values"):
         best_now(study, sampler)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
     with pytest.raises(ValueError, match="2 trials have a value, but the model needs 3"):

@@ -109,9 +109,9 @@ def test_cached_points_belong_to_their_trials():
         return made
 
     first, other = trial(0, 1.0), trial(0, 3.0)
-    wide, running = trial(1, 1.0, high=8.0), trial(2, 2.0, state=TrialState.RUNNING, value=None)
+    wide, running = trial(1, 6.0, high=8.0), trial(2, 2.0, state=TrialState.RUNNING, value=None)
     for _ in range(2):
-        for item, point in ((first, (0.25,)), (other, (0.75,)), (wide, None), (running, (0.5,))):
+        for item, point in ((first, (0.25,)), (other, (0.75,)), (wide, (1.5,)), (running, (0.5,))):
             assert space.point_of(item) == point
     running.params = {"x": 3.0}
     assert space.point_of(running) == (0.75,)
