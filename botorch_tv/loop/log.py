@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -216,14 +216,6 @@ class MeasurementLog(NamedTuple):
     def state(self) -> State:
         """The state after all answers."""
         return self.states[-1]
-
-    def before(self, time: float) -> State:
-        """The state before an answer with a given time."""
-        place = bisect_right(self.answers, time, key=lambda answer: answer.time)
-        state = self._base(place)
-        for after, _ in islice(self._steps(state, self.answers), place - state.rounds):
-            state = after
-        return state
 
     def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
         """The log with one more answer, inserted after all answers of the same time.
@@ -475,8 +467,7 @@ def replayed(
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
     """Predicted mean, sd and sqrt(beta) at a row's point and planned time."""
-    when = plan.planned_for
-    state = log.before(when) if plan.number < 0 else log.state
+    state, when = log.state, plan.planned_for
     if state.rounds:
         when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
@@ -533,10 +524,15 @@ def oldest_for(late: int) -> int:
     return late - 1 + (1 << (before - 1).bit_length())
 
 
-# ---------------- new trials of categories that have been untried for long
+# ---------------- trials of categories with few trials, or untried for long
 
+FEW = 3
+"""A category with fewer trials is new: its predictions depend on the prior more than on data."""
+SOON = 4
+"""While a new category is due, it is tried once in this number of trials. It is due after this
+number of trials without it, multiplied by the number of its trials."""
 EVERY = 10
-"""While a category is due to be tried again, it is tried once in this number of trials."""
+"""While another category is due to be tried again, it is tried once in this number of trials."""
 PATIENCE = 30
 """Number of trials without a category after which the category is due to be tried again. The number
 doubles with every trial of the category after such a gap."""
@@ -544,37 +540,33 @@ MOST_PATIENCE = 240
 """Largest number of trials to which ``PATIENCE`` doubles."""
 
 
-def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
-    """The category untried for the longest time, as axis and level; None if no category is due.
+def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
+    """The name and the value of a category that must be tried; None if no category is due.
 
-    A category that is not tried may improve unnoticed, so every category must be tried again (Liu,
-    Lee, Shroff, AAAI 2018). If the objective is static, trying a bad category again is a waste.
-    Therefore the interval to the next trial of the category doubles after every trial that brings
-    no improvement.
+    A category without trials, such as an added category, is tried soon, and several times, because
+    its predictions are a guess. A category that is not tried may improve unnoticed, so every
+    category must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, trying a
+    bad category again is a waste. Therefore the interval to the next trial of the category doubles
+    after every trial that brings no improvement. Of several categories that are due, the category
+    with the fewest trials is tried; ties take turns.
 
     Args:
         space: The parameters.
         tried: Points of all trials, the newest last, `n x D`.
     """
-    trials = len(tried)
-    if trials < PATIENCE or trials % EVERY:
-        return None
-    found: list[tuple[int, int]] = []
-    oldest = 0
-    for number, (axis, at) in enumerate(zip(space.axes, space.places)):
+    trials, found = len(tried), []
+    for (name, axis), at in zip(space.by_name.items(), space.places):
         if not isinstance(axis, Choice) or axis.columns == 0:
             continue
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
-        for category in range(len(axis.levels)):
-            when = (level == category).nonzero().squeeze(-1)
+        for number, category in enumerate(axis.choices):
+            when = (level == number).nonzero().squeeze(-1)
+            few, least = len(when) < FEW, _patience(when)
             age = trials - 1 - int(when[-1]) if len(when) else trials
-            if age < _patience(when):
-                continue
-            if age > oldest:
-                found, oldest = [], age
-            if age == oldest:
-                found.append((number, category))
-    return found[trials // EVERY % len(found)] if found else None
+            if age >= least and not trials % (SOON if few else EVERY):
+                found.append((len(when), name, category))
+    rarest = [due[1:] for due in found if due[0] == min(found, key=itemgetter(0))[0]]
+    return rarest[trials // SOON % len(rarest)] if rarest else None
 
 
 def _patience(when: Tensor) -> int:
@@ -583,6 +575,8 @@ def _patience(when: Tensor) -> int:
     Args:
         when: The indices of the trials with the category, `n`, in order.
     """
+    if len(when) < FEW:
+        return SOON * len(when)
     lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
     return min(PATIENCE << int(lone), MOST_PATIENCE)
 
@@ -596,15 +590,9 @@ def retried(state: State) -> State:
     domain = state.domain
     if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
         return state
-    if state.rounds < PATIENCE:
+    if state.rounds < domain.search.fills:
         return state
     space = domain.search.space
     tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]
     due = overdue(space, tried)
-    if due is None:
-        return state
-    name, axis = list(space.by_name.items())[due[0]]
-    if name in domain.search.fixed:
-        return state
-    assert isinstance(axis, Choice)
-    return holding(state, {name: axis.choices[due[1]]})
+    return state if due is None or due[0] in domain.search.fixed else holding(state, dict([due]))

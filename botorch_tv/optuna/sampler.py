@@ -27,6 +27,7 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import Markov
 from botorch_tv.gp.mixture.bank import FIRST, MOST_COLUMNS
 from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.hints import hinted
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import (
     OLDEST,
@@ -129,6 +130,7 @@ class StudyData(NamedTuple):
         return made
 
 
+@hinted
 class DriftSampler(BaseSampler):
     """An Optuna sampler with a strategy that discounts old trials.
 
@@ -158,8 +160,10 @@ class DriftSampler(BaseSampler):
     range; see :class:`~botorch_tv.strategies.parameters.Choice`. A parameter that a
     ``PartialFixedSampler`` or ``enqueue_trial`` fixes is modelled, with its value held.
 
-    **Categories.** With the default strategy, a category missing from the newest 30 trials is tried
-    again at its best predicted point, in at most one of ten trials. Whenever a trial with a rarely
+    **Categories.** With the default strategy, a category that has no trial, such as an added
+    category, is tried within four trials at its best predicted point, and again after four and
+    after eight trials without it. A category missing from the newest 30 trials is tried again, in
+    at most one of ten trials. Whenever a trial with a rarely
     tried category brings no improvement, the interval to the next trial with this category doubles,
     up to 240 trials.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -22,6 +21,7 @@ from botorch_tv.gp.point_recursion import in_features
 from botorch_tv.gp.process import Process
 from botorch_tv.gp.search import MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
+from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.parameters import (
     BoxParameter,
@@ -33,7 +33,7 @@ from botorch_tv.strategies.parameters import (
     Space,
 )
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import largest, require, require_integer, shown
+from botorch_tv.validation import largest, plain, real, require, require_integer, shown
 
 
 class Parameters(Space, Mapping[str, Parameter]):
@@ -55,7 +55,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         if not bounds:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
         super().__init__({name: _as_parameter(name, bound) for name, bound in bounds.items()})
-        self._whole = [n for n, axis in enumerate(self.axes) if isinstance(axis, Integer)]
+        self._stepped = [n for n, axis in enumerate(self.axes) if getattr(axis, "step", None)]
         self.mixed = any(isinstance(axis, Choice) for axis in self.axes)
 
     def __getitem__(self, name: str) -> Parameter:
@@ -103,22 +103,24 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Map coordinates to the cube, `* x d`; integer parameters are rounded to integers.
+        """Map coordinates to the cube, `* x d`; integers and parameters with a step are rounded.
 
-        If a coordinate is uniformly distributed and the scale of its integer parameter is linear,
-        all integers of the range are equally probable. Rounding has gradient 0, which would stop
-        every ascent. Therefore the gradient for an integer parameter is defined as 1. Without
-        rounding, the gradient for an integer parameter would be a constant above 1.
+        If a coordinate is uniformly distributed and the scale of its parameter is linear, all
+        values of an integer parameter, or of a parameter with a step, are equally probable.
+        Rounding has gradient 0, which would stop every ascent. Therefore the gradient for such a
+        parameter is defined as 1. Without rounding, it would be a constant above 1.
 
         Args:
-            U: Coordinates, `* x d`, from 0 to 1. For an integer parameter, coordinate 0 stands for
-                ``low`` - 1/2, and coordinate 1 for ``high`` + 1/2.
+            U: Coordinates, `* x d`, from 0 to 1. For a parameter with a step, coordinate 0 stands
+                for ``low`` minus half a step, and coordinate 1 for ``high`` plus half a step.
         """
         columns = list(U.unbind(-1))
-        for number in self._whole:
+        for number in self._stepped:
             axis, (low, high), ends = self._ends(number)
             scaled = low + (high - low) * columns[number].detach()
-            value = (scaled.exp() if axis.log else scaled).round().clamp(axis.low, axis.high)
+            start = axis.low % axis.step
+            steps = ((scaled.exp() if axis.log else scaled) - start) / axis.step
+            value = (steps.round() * axis.step + start).clamp(axis.low, axis.high)
             place = ((value.log() if axis.log else value) - ends[0]) / (ends[1] - ends[0])
             columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
         return torch.stack(columns, -1)
@@ -126,21 +128,25 @@ class Parameters(Space, Mapping[str, Parameter]):
     def to_uniform(self, X: Tensor) -> Tensor:
         """The coordinates, `* x d`, that :meth:`from_uniform` maps to given points of the cube.
 
-        If an integer parameter has the value i at a given point, the coordinate of this parameter
-        lies in the interval that :meth:`from_uniform` rounds to i.
+        The coordinate of an integer parameter, or of a parameter with a step, lies in the interval
+        that :meth:`from_uniform` rounds to its value.
 
         Args:
             X: Points of the cube, `* x d`.
         """
         columns = list(X.unbind(-1))
-        for number in self._whole:
+        for number in self._stepped:
             _, (low, high), ends = self._ends(number)
             columns[number] = (ends[0] + (ends[1] - ends[0]) * columns[number] - low) / (high - low)
         return torch.stack(columns, -1)
 
     def data(self) -> dict[str, dict[str, Any]]:
         """The parameters as JSON-compatible data."""
-        return {name: {"type": type(axis).__name__} | asdict(axis) for name, axis in self.items()}
+        return {
+            name: {"type": type(axis).__name__}
+            | {key: value for key, value in asdict(axis).items() if value is not None}
+            for name, axis in self.items()
+        }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
@@ -158,15 +164,14 @@ class Parameters(Space, Mapping[str, Parameter]):
         own = {name: dict(fields) for name, fields in data.items()}
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
-    def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """Three values for an integer parameter: the parameter, an interval, and its range.
+    def _ends(self, number: int) -> tuple[Any, tuple[float, float], tuple[float, float]]:
+        """Three values for a parameter with a step: the parameter, an interval, and its range.
 
-        Rounding maps the interval to the integers of the range. Interval and range are logarithms
-        if the scale of the parameter is logarithmic.
+        Rounding maps the interval to the values of the range. Interval and range are logarithms if
+        the scale of the parameter is logarithmic.
         """
-        axis = self.axes[number]
-        assert isinstance(axis, Integer)
-        wide = axis.scaled(axis.low - 0.5), axis.scaled(axis.high + 0.5)
+        axis: Any = self.axes[number]
+        wide = axis.scaled(axis.low - axis.step / 2), axis.scaled(axis.high + axis.step / 2)
         return axis, wide, (axis.scaled(axis.low), axis.scaled(axis.high))
 
 
@@ -176,24 +181,30 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
     Raises:
         InputDataError: If the parameter cannot have this value.
     """
-    value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if isinstance(axis, Choice):
         try:
-            return axis.choices[axis.index(value)]
-        except ValueError as error:
+            return axis.choices[axis.index(plain(value))]
+        except (ValueError, TypeError, ArithmeticError) as error:
             choices = ", ".join(map(repr, axis.choices))
             raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    found = real(value)
+    number = math.nan if found is None else found
     # Values computed elsewhere may lie outside the range by rounding errors.
     inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
-    whole = axis.step == 1
-    if not inside or (whole and number % 1):
+    step, nearest = axis.step, number
+    if inside:
+        nearest = axis.rounded(min(max(number, axis.low), axis.high), dtype)
+        inside = step is None or math.isclose(number, nearest, rel_tol=1e-12, abs_tol=1e-9 * step)
+    if not inside:
+        fix = "change it, drop the point, or widen the bounds."
+        if axis.log and number <= 0:
+            fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
+        steps = f" in steps of {step:g}" if step not in (None, 1) else ""
         raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
-            f"{axis.low:g} to {axis.high:g}; change it, drop the point, or widen the bounds."
+            f"{name} is {shown(value)}, but it must be a {'whole ' * (step == 1)}number from "
+            f"{axis.low:g} to {axis.high:g}{steps}; {fix}"
         )
-    return axis.rounded(number, dtype)
+    return nearest
 
 
 def _as_parameter(name: object, bounds: object) -> Parameter:
@@ -237,6 +248,7 @@ PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
 
+@hinted
 class Box(Domain):
     """A continuous domain: all points between two corners, or all values of named parameters.
 

@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -17,7 +18,7 @@ from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.covariance import Inference, covariance_matrix, factor
 from botorch_tv.gp.point_kernel import formula
 from botorch_tv.gp.tensors import DeviceCopies, Rows
-from botorch_tv.validation import require_integer, shown
+from botorch_tv.validation import real, require_integer, shown
 
 GRID_TOLERANCE = 1e-9
 """Distance within which a point is a grid point, relative to the extent of the grid."""
@@ -271,7 +272,7 @@ def corners(name: str, bounds: object) -> Tensor:
     made = bounds
     if isinstance(bounds, (list, tuple)):
         try:
-            ranges = [(float(low), float(high)) for low, high in bounds]
+            ranges: list[Any] = [(real(low), real(high)) for low, high in bounds]
             made = torch.tensor(ranges, dtype=torch.float64, device="cpu").view(-1, 2).T
         except (TypeError, ValueError):
             ranges = []

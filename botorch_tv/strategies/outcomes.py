@@ -76,7 +76,7 @@ class Success:
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
         # If all outcomes have the same time, the unit of time is the time from the outcomes to now.
         gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
-        age = (now - time).to(X) / float(gap)
+        age = (now - time) / float(gap)
         apart = torch.cdist(self._U, self._U).square()
         reach = math.sqrt(max(X.shape[-1], 2) / 2)
         self._terms: list[tuple[float, Tensor]] = []
@@ -86,13 +86,13 @@ class Success:
             K = torch.full_like(apart, LEVEL)
             if length:
                 K += LOCAL * torch.exp(-0.5 * apart / (reach * length) ** 2)
-            K *= torch.exp(stays * (age[:, None] - age).abs())
+            K *= torch.exp(stays * (age[:, None] - age).abs()).to(X)
             K.diagonal().add_(NOISE)
             L = torch.linalg.cholesky(K)
             residual = (label - (2 * PRIOR - 1)).unsqueeze(-1)
             white = torch.linalg.solve_triangular(L, residual, upper=False)
             alpha = torch.linalg.solve_triangular(L.T, white, upper=True).squeeze(-1)
-            self._terms.append((reach * length, alpha * torch.exp(stays * age)))
+            self._terms.append((reach * length, alpha * torch.exp(stays * age).to(X)))
             # The prediction of each outcome from the earlier outcomes.
             before = label - L.diagonal() * white.squeeze(-1)
             chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
@@ -26,6 +27,7 @@ from botorch_tv.gp.search import (
     raw_points,
     slopes_of,
 )
+from botorch_tv.hints import hinted
 from botorch_tv.validation import require, settle_integer, settle_number
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
@@ -61,11 +63,14 @@ class BoxParameter:
     """Distance between neighbouring values; None for a continuous range."""
 
     def __post_init__(self) -> None:
-        """Check the range; the public classes of parameters override this method."""
+        """Lower the upper end of the range to a step; public classes also check the range."""
+        if self._count is not None:
+            object.__setattr__(self, "high", self._value_of(self._count - 1))
 
     def __repr__(self) -> str:
         log = ", log=True" if self.log else ""
-        return f"{type(self).__name__}({self.low:.12g}, {self.high:.12g}{log})"
+        step = f", step={self.step:.12g}" if self.step != type(self).step else ""
+        return f"{type(self).__name__}({self.low:.12g}, {self.high:.12g}{log}{step})"
 
     @property
     def single(self) -> bool:
@@ -148,17 +153,23 @@ class BoxParameter:
         """
         return math.log(value) if self.log else value
 
-    @property
+    @cached_property
     def _count(self) -> int | None:
         """Number of values; None for infinitely many."""
-        return None if self.step is None else round((self.high - self.low) / self.step) + 1
+        if self.step is None:
+            return None
+        low, high, step = (Decimal(str(each)) for each in (self.low, self.high, self.step))
+        return int((high - low) // step) + 1
 
-    def _value_of(self, step: int) -> float:
-        """The value that lies a number of steps above the smallest value."""
+    def _value_of(self, number: int) -> float:
+        """The value that lies a number of steps above the smallest value, as a decimal number."""
         assert self.step is not None
-        return min(max(self.low + step * self.step, self.low), self.high)
+        value = Decimal(str(self.low)) + number * Decimal(str(self.step))
+        return type(self.low + self.step)(value)
 
 
+@hinted
+@dataclass(frozen=True, repr=False)
 class Float(BoxParameter):
     """A real-valued parameter.
 
@@ -166,15 +177,20 @@ class Float(BoxParameter):
         low: Smallest value.
         high: Largest value.
         log: Whether the scale is logarithmic: 0.001 to 0.01 is then as far as 0.01 to 0.1.
+        step: Distance between neighbouring values, which start at ``low``; None for all values. If
+            ``high`` is not one of these values, the largest value below it replaces it.
 
     Raises:
         ValueError: If ``high - low`` is at most 1e-5 of the larger absolute bound, if a bound is
             not finite, or if ``low`` is not positive on a logarithmic scale. If the scale is
-            logarithmic, the logarithms of the bounds are compared.
+            logarithmic, the logarithms of the bounds are compared. If ``step`` exceeds the range,
+            gives more than a million values, or is combined with ``log``.
 
     Example:
         >>> rate = Float(1e-5, 1e-1, log=True)
     """
+
+    step: float | None = None  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -189,8 +205,18 @@ class Float(BoxParameter):
             "value; subtract an offset from the parameter, or omit the parameter if it is "
             "constant.",
         )
+        if self.step is not None:
+            settle_number(self, "step", "(0, inf)", "omit it for a continuous range.")
+            require(
+                not self.log and 2 <= (self._count or 0) <= 10**6 + 1,
+                f"Float: step is {self.step!r}, but it must be at most {self.high - self.low!r} "
+                "(the range), at least a millionth of the range, and without log; omit step or "
+                "log.",
+            )
+        super().__post_init__()
 
 
+@hinted
 class Integer(BoxParameter):
     """An integer parameter; only integers are considered when a point is chosen.
 
@@ -233,6 +259,7 @@ class Number(BoxParameter):
     step: float | None = None  # type: ignore[misc]
 
 
+@hinted
 @dataclass(frozen=True, init=False)
 class Choice:
     """A categorical parameter: a set of values without an order.

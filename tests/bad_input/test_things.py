@@ -94,6 +94,13 @@ ROWS = {
     "mean": (lambda: init(CUBE, mean="fitted"), "'fitted'", "must be finite", "'estimated'"),
     "learning": (lambda: init(WORLD.domain, learning=Refit()), "Grid(5 arms", "Box", "=None"),
     "strategies": (lambda: run_study(WORLD, [PLAYERS]), "strategies is [{", "label", "a dict"),
+    "a player": (lambda: run_study(WORLD, {"GP": WORLD}), "'GP' is Markov", "give a strategy"),
+    "swapped": (lambda: run_study(PLAYERS, WORLD), "world is {'GP'", "give a world"),
+    "a kernel": (
+        lambda: init(WORLD.domain, kernel=None),
+        "kernel is None",
+        "give a GPyTorch kernel",
+    ),
     "no strategies": (lambda: run_study(WORLD, {}), "is {}", "at least one", "a dict"),
     "a label": (lambda: run_study(WORLD, {1: PLAYERS["GP"]}), "label 1", "printed", "give text"),
     "center": (lambda: panel("center")("row"), "'row'", "center is", "'all' or 'arm'"),

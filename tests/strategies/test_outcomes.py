@@ -26,8 +26,8 @@ from botorch_tv import (
 )
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
-    EVERY,
     OLDEST,
+    SOON,
     Censored,
     MeasurementLog,
     overdue,
@@ -260,11 +260,12 @@ def tried(letters: str, others: str | None = None) -> torch.Tensor:
 
 def value(letters: str, others: str | None = None) -> object:
     due = overdue(SPACE, tried(letters, others))
-    return due if due is None else SPACE.axes[due[0]].choices[due[1]]
+    return due if due is None else due[1]
 
 
 BOTH = "tf" * 400
-ONCE = "bc" + "a" * 28 + "bc"
+START = "bcbcbc"
+ONCE = START + "a" * 28 + "bc"
 TWICE = ONCE + "a" * 58 + "bc"
 THRICE = TWICE + "a" * 118 + "bc"
 FOUR_TIMES = THRICE + "a" * 238 + "bc"
@@ -273,39 +274,47 @@ FOUR_TIMES = THRICE + "a" * 238 + "bc"
 @pytest.mark.parametrize(
     ("letters", "others", "wanted"),
     [
-        ("bc" + "a" * 28, BOTH, None),  # not for long enough
-        ("bc" + "a" * 38, BOTH, "b"),
-        ("a" * 9 + "cb" + "a" * 29, BOTH, "c"),
-        ("bc" + "a" * 37, BOTH, None),  # one in ten trials at most
-        ("bc" + "a" * 39, BOTH, None),
-        ("abc" * 20, "f" + "t" * 59, False),
-        ("bc" + "a" * 38, "tf" + "t" * 38, "b"),  # that of the oldest, whatever it is of
-        ("cb" + "a" * 28 + "c" + "a" * 19, "tf" + "t" * 48, False),
-        (ONCE + "a" * 28, BOTH, None),
-        (ONCE + "a" * 58, BOTH, None),  # tried once in vain: after twice as long
-        (ONCE + "a" * 68, BOTH, "b"),
-        (ONCE + "b" + "a" * 37, BOTH, "b"),  # was gone on with, and c was not
-        (THRICE + "a" * 238, BOTH, None),
-        (THRICE + "a" * 248, BOTH, "b"),
-        (FOUR_TIMES + "a" * 248, BOTH, "b"),  # no longer than that
+        ("ababababa" + "bab", BOTH, "c"),  # never tried
+        ("ababababa" + "ba", BOTH, None),  # one in four trials at most
+        ("abababac" + "abab", BOTH, "c"),  # tried once: after four trials
+        ("ababababc" + "aba", BOTH, None),
+        ("abacabac" + "ab" * 4, BOTH, "c"),  # tried twice: after eight trials
+        ("abacababc" + "ab" * 3 + "a", BOTH, None),
+        ("abcabcabc" + "a" * 29, BOTH, None),  # tried three times: not for long enough
+        (START + "a" * 34, BOTH, "b"),
+        (START + "a" * 54, BOTH, "c"),  # those that are due take turns
+        (START + "a" * 33, BOTH, None),  # one in ten trials at most
+        (START + "a" * 35, BOTH, None),
+        ("abc" * 20, "fff" + "t" * 57, False),
+        (START + "c" + "a" * 33, "f" * 4 + "t" * 36, "b"),  # that with the fewest trials
+        (START + "c" + "a" * 53, "f" * 4 + "t" * 56, "b"),
+        (START + "bc" + "a" * 52, "f" * 3 + "t" * 57, False),
+        (ONCE + "a" * 34, BOTH, None),
+        (ONCE + "a" * 54, BOTH, None),  # tried once in vain: after twice as long
+        (ONCE + "a" * 64, BOTH, "c"),
+        (ONCE + "b" + "a" * 33, BOTH, "b"),  # was gone on with, and c was not
+        (THRICE + "a" * 234, BOTH, None),
+        (THRICE + "a" * 244, BOTH, "c"),
+        (FOUR_TIMES + "a" * 244, BOTH, "c"),  # no longer than that
     ],
 )
-def test_the_category_tried_longest_ago_is_due(letters: str, others: str, wanted: object) -> None:
+def test_new_and_neglected_categories_are_due(letters: str, others: str, wanted: object) -> None:
     assert value(letters, others) == wanted
 
 
-def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
+def test_of_many_that_were_never_tried_each_has_its_turns() -> None:
     many = Space({"m": Choice(*range(40))})
     points = torch.tensor([many.point({"m": 0})] * 19, dtype=torch.float64)
     seen = []
-    for _ in range(60 * EVERY):
+    for _ in range(45 * SOON):
         due = overdue(many, points)
         if due is not None:
+            assert due[0] == "m"
             seen.append(due[1])
         new = torch.tensor([many.point({"m": 0 if due is None else due[1]})])
         points = torch.cat([points, new.double()])
     assert set(seen) == set(range(1, 40))
-    assert len(seen) <= 60
+    assert len(seen) <= 45
 
 
 def test_a_due_category_is_chosen_at_its_best_bound() -> None:
