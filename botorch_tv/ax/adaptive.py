@@ -47,6 +47,8 @@ from botorch_tv.strategies.parameters import BoxParameter, Choice, MixedSearch, 
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_integer
 
+AHEAD = 16
+"""Number of evenly spread points among which the first that is not pending is suggested."""
 INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 
 
@@ -335,12 +337,14 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         (log, space), now, number = self._model, self._now, self._made
         self._made += 1
         held = space.inner(self._held)
+        places = [place for place in map(space.place, pending_parameters) if place is not None]
         if len(log.answers) < self.initialization_trials:
-            X = MixedSearch(space, held).held(space.filling(number, self.seed))
+            search, numbers = MixedSearch(space, held), range(number, number + AHEAD)
+            even = [search.held(space.filling(each, self.seed)) for each in numbers]
+            X = next((X for X in even if tuple(X.tolist()) not in places), even[0])
         else:
             now = max(now, float(log.state.time))
-            places = map(space.place, pending_parameters)
-            running = [(now, place) for place in places if place is not None]
+            running = [(now, place) for place in places]
             state = holding(log.as_if_answered(running, now, self._stopped), held)
             X = log.choice(state, now, log.success(now, self._failed), retry=True).X
         return space.parameterization(X) | self._held | {self.time_parameter: self._now}

@@ -461,3 +461,14 @@ def test_an_added_choice_is_tried_soon():
     assert "mud" in tried
     assert "rock" not in tried
     assert len(client._generation_strategy._nodes[0]._model[0].answers) >= 8 + 3
+
+
+@pytest.mark.parametrize("rows", [0])
+def test_open_suggestions_of_a_finite_space_differ(rows):
+    whole = RangeParameterConfig(name="n", parameter_type="int", bounds=(1, 3))
+    client = client_of([HOURS, whole], objective="y", initialization_trials=3)
+    for hour in range(rows):
+        index = client.attach_trial({"hour": float(hour), "n": hour % 3 + 1})
+        client.complete_trial(index, {"y": 1.0 + hour % 2})
+    trials = client.get_next_trials(3, fixed_parameters={"hour": 6.0}).values()
+    assert sorted(trial["n"] for trial in trials) == [1, 2, 3]
