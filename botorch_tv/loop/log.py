@@ -29,8 +29,7 @@ OPEN = -1
 OLDEST = 32
 """Maximum age, in trials, of the earlier states that a log retains."""
 RECENT = 16
-"""Number of newest running trials that are used; also, pruned trials are used only if they are
-among this number of newest ended trials."""
+"""Number of newest running trials that are used."""
 Place = tuple[float, tuple[float, ...]]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -80,6 +79,11 @@ class Measurement:
             sqrt_beta=sqrt_beta,
             time=state.time.new_tensor(self.planned_for),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Censored(Measurement):
+    """A measurement that ended early; ``y`` is a bound that its value would not have surpassed."""
 
 
 def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Measurement:
@@ -296,6 +300,11 @@ class MeasurementLog(NamedTuple):
         fired = zip(self.answers[:begun], self.resets)
         trigger = max((answer.arrival for answer, reset in fired if reset), default=-1)
         for answer in answers[begun:]:
+            if isinstance(answer, Censored):
+                X = own.new_tensor(answer.point)
+                state = as_if_measured(self.quiet, state, X, answer.time, answer.y)
+                yield state, False
+                continue
             suggestion, stored = answer.suggestion(state), answer.predicted
             # Stale: the model that made the prediction was reset before this answer arrived.
             stale = stored is not None and strategy.process.reacts and answer.known <= trigger
@@ -466,16 +475,29 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
     return float(fresh.mean), float(fresh.sd), float(sqrt_beta)
 
 
+class OpenBox(Box):
+    """A box that holds suggestions, but not measurements: the kernel extends beyond the box."""
+
+    def locate(self, X: Tensor) -> Tensor:
+        return X
+
+
 def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
     """An empty log for trials with the given parameters."""
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
-    box = Box(bounds.expand(2, space.columns), search=MixedSearch(space))
+    box = OpenBox(bounds.expand(2, space.columns), search=MixedSearch(space))
     return MeasurementLog.begin(strategy, strategy.init(box))
 
 
-def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -> Measurement:
-    """The row of a trial that has ended with a value."""
-    return Measurement(number, point, None, time, time, 0, None, y, arrival=number)
+def trial_answer(
+    time: float,
+    number: int,
+    point: tuple[float, ...],
+    y: float,
+    kind: type[Measurement] = Measurement,
+) -> Measurement:
+    """The row of a trial that has ended with a value, or with a bound on its value."""
+    return kind(number, point, None, time, time, 0, None, y, arrival=number)
 
 
 def is_retained(count: int, newest: int, oldest: int) -> bool:

@@ -326,15 +326,25 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
 # Pending points count as measured, so the next choice is another point.
 
 
+SETTLED = 1.2
+"""A bound is not used if the predicted mean is worse by more than this number of standard
+deviations. Assumed values near their predictions would reduce the estimated noise and rate of
+change."""
+
+
 def as_if_measured(
     strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
     """The state after an assumed observation at a point.
 
-    The assumed observation is the predicted mean or ``limit``, whichever is worse. If the strategy
-    has no predictions yet, the assumed observation is ``limit``. If the strategy has no
-    predictions and ``limit`` is None, the measurement counts as failed, because an assumed
-    observation must not determine the unit of y.
+    The assumed observation is the predicted mean m or, if a limit is given, the mean of the
+    predicted normal distribution beyond the limit: m - s φ(z) / Φ(z) with z = (limit - m) / s, or
+    m + s φ(z) / Φ(z) with z = (m - limit) / s when minimising. If z is at least ``SETTLED``, the
+    prediction agrees with the limit, and the measurement counts as failed.
+
+    If the strategy has no predictions yet, the assumed observation is ``limit``. If ``limit`` is
+    None, the measurement then counts as failed, because an assumed observation must not determine
+    the unit of y.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.
@@ -345,10 +355,13 @@ def as_if_measured(
     """
     suggestion = strategy.suggestion_at(state, X, now=time)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
-    if limit is not None:
-        worse = torch.minimum if strategy.maximize else torch.maximum
-        bound = torch.full_like(value, limit)
-        value = worse(value, bound) if predicts else bound
+    if limit is not None and predicts:
+        worse = suggestion.sd if strategy.maximize else -suggestion.sd
+        z = (limit - value) / worse
+        ratio = math.sqrt(2 / math.pi) / torch.special.erfcx(-z / math.sqrt(2))  # φ(z) / Φ(z)
+        value, ok = value - worse * ratio, z < SETTLED
+    elif limit is not None:
+        value = torch.full_like(value, limit)
     elif not predicts:
         ok = torch.zeros_like(value, dtype=torch.bool)
     return strategy.tell(state, suggestion, value, ok=ok)[0]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from scipy.special import softmax
+from scipy.stats import truncnorm
 
 from botorch_tv import (
     Box,
@@ -21,11 +22,13 @@ from botorch_tv import (
     gp_ts,
     gp_ucb,
     random_search,
+    tv_gp_ucb,
 )
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
     OLDEST,
     SOON,
+    Censored,
     MeasurementLog,
     overdue,
     retried,
@@ -34,6 +37,7 @@ from botorch_tv.loop.log import (
 )
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
+from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.outcomes import Success, as_if_measured
 from botorch_tv.strategies.parameters import Number, Space
 
@@ -213,12 +217,33 @@ def test_a_fantasy_is_the_predicted_mean_or_the_limit() -> None:
     centre = torch.tensor([55.0, 55.5, 50.0], dtype=torch.float64).mean()
     torch.testing.assert_close(state.data.running.units.centre, centre)
     before = history([55.0, 55.5, 56.0, 54.0])
+    state = as_if_measured(before.quiet, before.state, torch.tensor([0.9]).double(), 4.0)
     mean = before.quiet.suggestion_at(before.state, torch.tensor([0.9]).double(), now=4.0).mean
-    for least, wanted in ((None, mean), (100.0, mean), (40.0, torch.tensor(40.0))):
-        state = as_if_measured(
-            before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, limit=least
+    torch.testing.assert_close(state.history.y.tensor()[-1], mean)
+
+
+@pytest.mark.filterwarnings("ignore:an observation is")
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("reach", [-1e9, -30.0, -1.0, 0.5, 1.1, 1.3, 1e9])
+def test_a_bound_is_assumed_to_be_met_as_by_the_truncated_prediction(maximize, reach) -> None:
+    player = tv_gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.05, epsilon=0.1, maximize=maximize)
+    rows = [trial_answer(float(n), n, (0.3 * n,), y) for n, y in enumerate([0.4, -1.0, 0.2])]
+    log = trial_log(player, Space({"x": Number(0.0, 1.0)})).changed(rows, OLDEST)
+    X, sign = torch.tensor([0.4]).double(), 1 if maximize else -1
+    predicted = player.suggestion_at(log.state, X, now=3.0)
+    mean, sd = sign * float(predicted.mean), float(predicted.sd)
+    limit = mean + reach * sd
+    after = log.added(trial_answer(3.0, 3, (0.4,), sign * limit, Censored), OLDEST).state
+    assert after.rounds == 4
+    if reach > 1.2:  # the prediction agrees with the bound
+        posterior, wanted = (
+            player.posterior(state, X.unsqueeze(0), now=3.0) for state in (after, log.state)
         )
-        assert float(state.history.y.tensor()[-1]) == pytest.approx(float(wanted))
+        torch.testing.assert_close(posterior.mean, wanted.mean)
+        torch.testing.assert_close(posterior.variance, wanted.variance)
+    else:
+        value = truncnorm.mean(-math.inf, reach, loc=mean, scale=sd) if reach > -99 else limit
+        assert sign * float(after.history.y.tensor()[-1]) == pytest.approx(value, rel=1e-6)
 
 
 SPACE = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c"), "d": Choice(True, False)})
@@ -305,7 +330,8 @@ def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     state = trial_log(strategy, space).changed(rows, OLDEST).state
     plain = strategy.ask(state, now=40.0)
     suggestion = strategy.ask(retried(state), now=40.0)
-    assert space.params(plain.X)["c"] == "a"
+    held = strategy.ask(retried(holding(state, {"c": "a"})), now=40.0)
+    assert space.params(plain.X)["c"] == space.params(held.X)["c"] == "a"
     assert space.params(suggestion.X)["c"] == "b"
     every = torch.tensor([space.point({"x": n, "c": "b"}) for n in range(17)]).double()
     posterior = strategy.posterior(state, every, now=40.0)
