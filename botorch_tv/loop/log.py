@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -369,9 +368,7 @@ class MeasurementLog(NamedTuple):
         time = self.state.time.new_tensor([time for time, _, _ in ended])
         return success(self.state, X, ok, time, now)
 
-    def as_if_answered(
-        self, waiting: Iterable[Place], now: float | None, stopped: Iterable[Place] = ()
-    ) -> State:
+    def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
 
         Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
@@ -382,18 +379,12 @@ class MeasurementLog(NamedTuple):
             waiting: Open suggestions. The fantasy of each suggestion is the predicted mean.
             now: The present time, which is an upper limit on the times of the points; None for no
                 limit.
-            stopped: Points of pruned trials. The fantasy of each point is the worse of two values:
-                the median of all answers, and the predicted mean.
         """
-        state, middle = self.state, None
-        if stopped:
-            middle = median(answer.y for answer in self.answers if answer.y is not None)
-        for points, limit in ((stopped, middle), (waiting, None)):
-            for time, point in points:
-                time = max(time, float(state.time)) if state.rounds else time
-                time = time if now is None else min(time, now)
-                X = like(state).new_tensor(point)
-                state = as_if_measured(self.quiet, state, X, time, limit)
+        state = self.state
+        for time, point in waiting:
+            time = max(time, float(state.time)) if state.rounds else time
+            time = time if now is None else min(time, now)
+            state = as_if_measured(self.quiet, state, like(state).new_tensor(point), time)
         return state
 
     def choice(
