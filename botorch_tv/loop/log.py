@@ -18,7 +18,14 @@ import torch
 from torch import Tensor
 
 from botorch_tv.strategies.box import Box, holding
-from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
+from botorch_tv.strategies.outcomes import (
+    Success,
+    apart,
+    as_if_measured,
+    avoiding,
+    elsewhere,
+    success,
+)
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
@@ -410,7 +417,13 @@ class MeasurementLog(NamedTuple):
         """
         among = avoiding(retried(state) if retry else state, chance)
         ask = partial(self.quiet.ask, among, now=now, context=context, generator=generator)
-        return elsewhere(self.quiet, state, now, ask, chance)
+        choice = elsewhere(self.quiet, state, now, ask, chance)
+        assumed = state.history.choice.tensor()[self.state.rounds :]
+        pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
+        if not len(pending):
+            return choice
+        before = self.state._replace(domain=state.domain)
+        return apart(self.quiet, before, now, choice, pending, chance)
 
 
 def replayed(
@@ -581,7 +594,7 @@ def retried(state: State) -> State:
     domain = state.domain
     if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
         return state
-    if state.rounds < domain.search.fills:
+    if state.rounds < max(1, domain.search.fills):
         return state
     space = domain.search.space
     tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]
