@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +20,14 @@ from torch import Tensor
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
-from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
+from botorch_tv.strategies.outcomes import (
+    Success,
+    apart,
+    as_if_measured,
+    avoiding,
+    elsewhere,
+    success,
+)
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
@@ -409,9 +415,7 @@ class MeasurementLog(NamedTuple):
         time = self.state.time.new_tensor([time for time, _, _ in ended])
         return success(self.state, X, ok, time, now)
 
-    def as_if_answered(
-        self, waiting: Iterable[Place], now: float | None, stopped: Iterable[Place] = ()
-    ) -> State:
+    def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
 
         Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
@@ -422,18 +426,12 @@ class MeasurementLog(NamedTuple):
             waiting: Open suggestions. The fantasy of each suggestion is the predicted mean.
             now: The present time, which is an upper limit on the times of the points; None for no
                 limit.
-            stopped: Points of pruned trials. The fantasy of each point is the worse of two values:
-                the median of all answers, and the predicted mean.
         """
-        state, middle = self.state, None
-        if stopped:
-            middle = median(answer.y for answer in self.answers if answer.y is not None)
-        for points, limit in ((stopped, middle), (waiting, None)):
-            for time, point in points:
-                time = max(time, float(state.time)) if state.rounds else time
-                time = time if now is None else min(time, now)
-                X = like(state).new_tensor(point)
-                state = as_if_measured(self.quiet, state, X, time, limit)
+        state = self.state
+        for time, point in waiting:
+            time = max(time, float(state.time)) if state.rounds else time
+            time = time if now is None else min(time, now)
+            state = as_if_measured(self.quiet, state, like(state).new_tensor(point), time)
         return state
 
     def choice(
@@ -459,7 +457,13 @@ class MeasurementLog(NamedTuple):
         """
         among = avoiding(retried(state) if retry else state, chance)
         ask = partial(self.quiet.ask, among, now=now, context=context, generator=generator)
-        return elsewhere(self.quiet, state, now, ask, chance)
+        choice = elsewhere(self.quiet, state, now, ask, chance)
+        assumed = state.history.choice.tensor()[self.state.rounds :]
+        pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
+        if not len(pending):
+            return choice
+        before = self.state._replace(domain=state.domain)
+        return apart(self.quiet, before, now, choice, pending, chance)
 
 
 def replayed(

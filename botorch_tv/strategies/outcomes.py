@@ -311,11 +311,18 @@ def _allowed(
     else:
         assert isinstance(domain, Box)
         points = domain.search.filling(domain, POINTS, state.rounds, X)
-    every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
+    every, bound = _bounds(strategy, state, now, points, X[d:], width)
+    return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
+
+
+def _bounds(
+    strategy: Strategy, state: State, now: float | None, X: Tensor, context: Tensor, width: float
+) -> tuple[Tensor, Tensor]:
+    """Points `M x d` with the context, `M x (d + c)`, and their confidence bounds, `M`."""
+    every = torch.cat([X, context.expand(len(X), -1)], -1)
     posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # separate for each point
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
-    bound = (mean if strategy.maximize else -mean) + width * sd
-    return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
+    return every, (mean if strategy.maximize else -mean) + width * sd
 
 
 def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
@@ -323,7 +330,51 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
     return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
 
 
-# Pending points count as measured, so the next choice is another point.
+# Pending points count as measured, so the next choice is another point if one may be as good.
+
+
+def apart(
+    strategy: Strategy,
+    state: State,
+    now: float | None,
+    choice: Suggestion,
+    pending: Tensor,
+    chance: Success | None,
+) -> Suggestion:
+    """A strategy's choice or, if it is pending, another point that may be as good.
+
+    If all points of a domain are listed, a pending point is chosen again only if its predicted mean
+    exceeds the confidence bounds of all points that are pending fewer times. Otherwise the result
+    is a point that is pending the fewest times among those whose bound reaches this mean.
+
+    Args:
+        strategy: The strategy that chooses.
+        state: The current state, for a single trial, in which the points are pending.
+        now: The current time, as in ``ask``.
+        choice: The strategy's choice.
+        pending: The pending points, `n x d`.
+        chance: The probability of success; None if nothing has failed.
+    """
+
+    def times(X: Tensor) -> Tensor:
+        same = torch.isclose(X.unsqueeze(-2), pending, rtol=1e-9, atol=1e-12).all(-1)
+        return same.sum(-1)
+
+    X, d = state.domain.listed, state.domain.dim
+    if X is None:
+        return choice
+    X = X.to(choice.X)
+    count, most = times(X), times(choice.X[:d])
+    mean = strategy.suggestion_at(state, choice.X, now=now).mean
+    every, bound = _bounds(strategy, state, now, X, choice.X[d:], float(choice.sqrt_beta))
+    rival = (count < most) & (bound >= (mean if strategy.maximize else -mean))
+    if chance is not None:
+        rival &= chance.allows(X)
+    if not bool(rival.any()):
+        return choice
+    rival &= count == count[rival].amin()
+    best = every[torch.where(rival, bound, -math.inf).argmax()]
+    return strategy.suggestion_at(state, best, now=now)
 
 
 SETTLED = 1.2

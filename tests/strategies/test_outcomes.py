@@ -15,6 +15,7 @@ from botorch_tv import (
     Box,
     Choice,
     Grid,
+    Integer,
     Loop,
     adaptive_gp_ucb,
     et_gp_ucb,
@@ -24,6 +25,7 @@ from botorch_tv import (
     random_search,
     tv_gp_ucb,
 )
+from botorch_tv.acquisition import Constant
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
     OLDEST,
@@ -358,3 +360,36 @@ def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     torch.testing.assert_close(suggestion.X, every[best])
     late = strategy.ask(retried(strategy.tell(state, suggestion, 0.3)[0]), now=41.0)
     assert space.params(late.X)["c"] == "a"
+
+
+GRID = Grid.regular(4, 1)
+LISTED = {
+    "grid": GRID,
+    "points": Box([(0, 1)], search=DiscreteSearch(GRID.X)),
+    "whole": Box({"n": Integer(1, 4, log=True)}, search=MultiStart(16, 2, 8)),
+    "mixed": Box({"n": Integer(1, 2), "c": Choice("a", "b")}),
+}
+
+
+@pytest.mark.parametrize("steep", [0.0, 0.4, 3.0])
+@pytest.mark.parametrize("name", LISTED)
+def test_a_point_is_open_twice_only_if_no_other_may_be_as_good(name: str, steep: float) -> None:
+    """An oracle: means and bounds of all points, given the answers alone."""
+    strategy = tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.03, width=Constant(2.25))
+    loop = Loop(strategy, LISTED[name], pending=7)
+    for now in range(4):
+        suggestion = loop.ask(now=now)
+        loop.tell(steep * suggestion.row.point[0] + 0.1 * math.sin(9 * now), suggestion=suggestion)
+    X = loop.domain.listed
+    assert X is not None
+    posterior = strategy.posterior(loop.state, X.unsqueeze(-2), now=4.0)
+    mean = posterior.mean.flatten()
+    bound, times = mean + 1.5 * posterior.variance.flatten().sqrt(), torch.zeros(4)
+    for _ in range(6):
+        point = torch.tensor(loop.ask(now=4.0).row.point, dtype=torch.float64)
+        at = int((X - point).norm(dim=-1).argmin())
+        rivals = bound[times < times[at]]
+        assert (rivals <= mean[times >= times[at]].max() + 1e-9).all()
+        times[at] += 1
+    assert steep or times.min() >= 1
+    assert steep < 3 or times.max() >= 3
