@@ -405,7 +405,8 @@ class Loop:
             )
         present = self._present(now)
         self._strategy.warn_of_absence(self.state, stacklevel=4)
-        made = [self._suggested(present, context, fixed or {}) for _ in range(count)]
+        held = {} if fixed is None else fixed
+        made = [self._suggested(present, context, held) for _ in range(count)]
         self.pending = pending
         return made[0] if n is None else made
 
