@@ -409,12 +409,13 @@ class Loop:
             )
         present = self._present(now)
         self._strategy.warn_of_absence(self.state, stacklevel=4)
-        made = [self._suggested(present, context, fixed) for _ in range(count)]
+        held = {} if fixed is None else fixed
+        made = [self._suggested(present, context, held) for _ in range(count)]
         self.pending = pending
         return made[0] if n is None else made
 
     def _suggested(
-        self, present: float | None, context: Numbers | None, fixed: Fixed
+        self, present: float | None, context: Numbers | None, fixed: Mapping[str, Any]
     ) -> NumberedSuggestion:
         """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
         log, state, row = self._log, self.state, context_row(self.state, context)
@@ -426,7 +427,7 @@ class Loop:
                 choice = self._strategy.suggestion_at(state, X, now=present)
             else:
                 choice = log.choice(
-                    holding(log.as_if_answered(waiting, present), fixed or {}),
+                    holding(log.as_if_answered(waiting, present), fixed),
                     present,
                     self._success(present),
                     retry=isinstance(self._strategy, Adaptive),

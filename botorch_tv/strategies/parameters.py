@@ -213,8 +213,9 @@ class Float(BoxParameter):
         )
         if self.step is not None:
             settle_number(self, "step", "(0, inf)", "omit it for a continuous range.")
+            few = self.step >= 1e-7 * (self.high - self.low)  # so that they can be counted
             require(
-                not self.log and 2 <= (self._count or 0) <= 10**6 + 1,
+                few and not self.log and 2 <= (self._count or 0) <= 10**6 + 1,
                 f"Float: step is {self.step!r}, but it must be at most {self.high - self.low!r} "
                 "(the range), at least a millionth of the range, and without log; omit step or "
                 "log.",
