@@ -68,6 +68,21 @@ def test_values_as_programs_print_them(file, call):
     assert Loop.load(file).history.y.tolist() == [float(y) for y in values]
 
 
+def test_a_suspect_reading_is_named(tmp_path, call, capsys):
+    path = tmp_path / "loop.json"
+    loop = Loop({"x": (0, 1)})
+    for n in range(7):
+        loop.observe({"x": n / 6}, 10 * math.exp(-(((n / 6 - 0.75) / 0.2) ** 2)))
+    loop.save(path)
+    named = r"(botorch-tv: )?Reading {} lies [\d.]+ sd from its prediction"
+    assert run("observe", str(path), "11", "x=0.2") == 0
+    assert re.match(named.format(-8), capsys.readouterr().err)
+    call("ask", str(path))
+    assert run("tell", str(path), "-40") == 0
+    assert re.match(named.format(1), capsys.readouterr().err)
+    assert re.search(named.format(1), call("status", str(path)))
+
+
 TABLE = """\
 when;remark;kind;x;n;gain
 2026-03-01T09:00;Ann;salt;0,25;3;-2,5
