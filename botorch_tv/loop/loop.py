@@ -917,7 +917,7 @@ class Loop:
         """The open suggestions that are not lost."""
         count, most = len(self._log.answers), self._lost_after
         if most is None:
-            recent = (row for row in self._log.answers[-RECENT:] if row.number > 0)
+            recent = self._log.answers[-RECENT:]
             most = 2 * max([self.pending, *(row.arrival - row.known for row in recent)])
         return {number: row for number, row in self._open.items() if count - row.known <= most}
 
