@@ -403,7 +403,7 @@ class Loop:
         pending, waiting = max(self.pending, count), self._waiting
         if len(waiting) + count > pending:
             raise InputDataError(
-                f"pending is {pending}, and these suggestions are open: "
+                f"pending is {self.pending}, and these suggestions are open: "
                 f"{self._units.listed(waiting)}; tell or discard a suggestion by its number, or "
                 f"set pending to {len(waiting) + count}."
             )

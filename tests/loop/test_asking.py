@@ -71,6 +71,7 @@ HELD = {
     "unknown": (lambda loop: loop.ask(fixed={"speed": 1}), "fixed is .*speed.*x, rate, n"),
     "outside": (lambda loop: loop.ask(fixed={"rate": 2.0}), "rate is 2.0, but it must be"),
     "recommend": (lambda loop: loop.recommend(fixed={"n": 2.5}), "n is 2.5, but it must be"),
+    "too many": (lambda loop: loop.ask(n=3), r"pending is 2, .* open: 5 at .* set pending to 4"),
     "queue": (lambda loop: loop.enqueue({"x": 5, "rate": 0.1, "n": 1}), "x is 5, but it must be"),
     "at": (lambda loop: loop.tell(1.0, at={"x": 5}, suggestion=5), "x is 5, but it must be"),
     "at name": (lambda loop: loop.tell(1.0, at={"y": 5}, suggestion=5), "y"),
@@ -127,6 +128,10 @@ def test_several_suggestions_at_once_equal_one_after_the_other():
     several = loop.ask(n=4)
     assert [item.point for item in several] == [single.ask().point for _ in range(4)]
     assert len({tuple(item.point) for item in several}) == 4
+    assert single.pending == 4
+    single.discard(single.open[0])
+    single.ask(n=1)
+    assert single.pending == 4
     assert loop.pending == 4
     with pytest.raises(InputDataError, match=r"pending is 4, .*pending to 5"):
         loop.ask()
