@@ -188,6 +188,7 @@ def _tell(arguments: argparse.Namespace) -> int:
         at, when = at and _point(loop, at), _when(loop, arguments.time)
         loop.tell(arguments.y, suggestion=number, at=at, time=when, ok=ok)
     _print_measurement(loop, loop.last)
+    _warn(loop)
     return 0
 
 
@@ -202,7 +203,7 @@ def _observe(arguments: argparse.Namespace) -> int:
         point = _point(loop, values)
         loop.observe(point, y, ok=not arguments.failed, time=_when(loop, arguments.time))
     _print_measurement(loop, loop.last)
-    _warn_if_ahead(loop)
+    _warn(loop)
     return 0
 
 
@@ -231,7 +232,7 @@ def _import(arguments: argparse.Namespace) -> int:
     others = [str(name) for name in table if name not in used]
     if others:
         print(f"Ignored columns: {', '.join(others)}")
-    _warn_if_ahead(loop)
+    _warn(loop)
     return 0
 
 
@@ -328,8 +329,13 @@ def _succeeded(cell: str) -> bool:
     return cell.lower() not in ("false", "0")
 
 
-def _warn_if_ahead(loop: Loop) -> None:
-    """Warn if the newest date lies in the future, because suggestions are then for that date."""
+def _warn(loop: Loop) -> None:
+    """Warn if the newest reading may be wrong, and if the newest date lies in the future.
+
+    After a date in the future, suggestions are for that date.
+    """
+    if text := loop._suspect_text(None, None):
+        print(f"botorch-tv: {text}", file=sys.stderr)
     newest = max(loop.history.times, key=_seconds, default=None)
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
         print(
