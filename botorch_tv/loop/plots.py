@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.posteriors import Posterior
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 POSTERIOR, MEASURED, FAILED, BEST = BLUE, BLACK, VERMILION, GREEN
 OPEN: dict[str, Any] = {"color": MEASURED, "marker": "o", "fillstyle": "none", "linestyle": ""}
+PREDICTED: dict[str, Any] = dict(fmt="o", color=POSTERIOR, ms=3, elinewidth=3, alpha=0.35)
 SLICE = 101
 """Number of points at which a slice of the posterior on a box is plotted."""
 FEW = 25
@@ -60,16 +61,6 @@ def _settle(axis: Axis, kind: Parameter | None, values: Sequence[float]) -> None
         settle_whole(axis, values)
     elif values:
         settle_log(axis, min(values), max(values))
-
-
-def _ends(domain: Domain, kind: Parameter | None, number: int) -> tuple[float, float]:
-    """The ends of the axis of a parameter: its whole range, or the first and the last choice."""
-    if isinstance(kind, BoxParameter):
-        return kind.low, kind.high
-    if isinstance(kind, Choice):
-        return 0, len(kind.choices) - 1
-    column = (domain.X if isinstance(domain, Grid) else domain.bounds)[:, number]  # type: ignore[attr-defined]
-    return float(column.min()), float(column.max())
 
 
 def draw_loop(
@@ -121,7 +112,11 @@ def draw_loop(
     settle(values)
     for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
-        _draw_chosen(chosen, table, waiting, row, kind, _ends(domain, kind, row))
+        # The whole range is shown, so the axis does not change from measurement to measurement.
+        box = cast(Box, domain)
+        whole = domain.X if isinstance(domain, Grid) else _along(box, box.bounds[0], row)
+        ends = _places(domain, units, whole, row, kind)
+        _draw_chosen(chosen, table, waiting, row, kind, ends)
         chosen.set_ylabel(name)
         settle(chosen)
         if row == 0:
@@ -150,15 +145,8 @@ def _draw_values(axes: Axes, table: pd.DataFrame, waiting: pd.DataFrame, ylabel:
     for rows in (table, waiting):
         predicted = rows[rows["mean"].notna()]
         if len(predicted):
-            axes.errorbar(
-                *(predicted["time"], predicted["mean"], 2 * predicted["sd"]),
-                fmt="o",
-                color=POSTERIOR,
-                markersize=3,
-                elinewidth=3,
-                alpha=0.35,
-                label=label,
-            )
+            band = predicted["time"], predicted["mean"], 2 * predicted["sd"]
+            axes.errorbar(*band, **PREDICTED, label=label)
             label = ""
     axes.plot(good["time"], good["y"], "o", color=MEASURED, markersize=4, label="measured")
     low = axes.get_ylim()[0]
@@ -185,7 +173,7 @@ def _draw_chosen(
     waiting: pd.DataFrame,
     row: int,
     kind: Parameter | None,
-    ends: tuple[float, float],
+    ends: list[float],
 ) -> None:
     good, bad, column = table[table["ok"]], table[~table["ok"]], table.columns[1 + row]
     places = [_place(kind, value) for value in good[column]]
@@ -193,7 +181,6 @@ def _draw_chosen(
     axes.plot(bad["time"], [_place(kind, value) for value in bad[column]], "x", color=FAILED)
     axes.plot(waiting["time"], [_place(kind, value) for value in waiting[column]], **OPEN)
     _settle(axes.yaxis, kind, [*places, *ends])
-    # The whole range is shown, so the axis does not change from measurement to measurement.
     axes.update_datalim([(0, end) for end in ends], updatex=False)
     axes.autoscale_view(scalex=False)
 

@@ -19,7 +19,7 @@ from botorch_tv.gp.covariance import Inference
 from botorch_tv.gp.point_kernel import formula
 from botorch_tv.gp.point_recursion import in_features
 from botorch_tv.gp.process import Process
-from botorch_tv.gp.search import MultiStart, Search, spread
+from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
@@ -244,6 +244,8 @@ Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple
 ROUNDING = 1e-9
 """Smallest tolerance for points outside a box, as a fraction of a range. The tolerance is larger in
 float32, whose rounding errors are larger."""
+MOST_LISTED = 1024
+"""Largest number of points of named parameters that are listed."""
 PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
@@ -436,6 +438,20 @@ class Box(Domain):
                 f"{self!r} or is not finite; clamp it, or widen the bounds."
             )
 
+    @property
+    def listed(self) -> Tensor | None:
+        search = self.search
+        if isinstance(search, DiscreteSearch):
+            return search.X
+        space = search.space if isinstance(search, MixedSearch) else self.parameters
+        X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
+        for axis in [] if space is None else space.axes:
+            levels = axis.levels
+            if levels is None or len(X) * len(levels) > MOST_LISTED:
+                return None
+            X = torch.cat([X.repeat_interleave(len(levels), 0), levels.repeat(len(X), 1)], -1)
+        return search.held(X) if X.numel() else None
+
     @cached_property
     def _corners(self) -> DeviceCopies:
         return DeviceCopies(self.bounds)
@@ -466,12 +482,13 @@ def holding(state: State, fixed: Mapping[str, Any]) -> State:
         InputDataError: If the domain has no named parameters, if a name is unknown, or if a value
             lies outside its range.
     """
-    if not fixed:
+    names = set(fixed if isinstance(fixed, Mapping) else [None])  # None is no name
+    if not names:
         return state
     box = state.domain
     search = box.search if isinstance(box, Box) else None
     space = search.space if isinstance(search, MixedSearch) else getattr(box, "parameters", None)
-    if space is None or not set(fixed) <= set(space.by_name):
+    if space is None or not names <= set(space.by_name):
         raise InputDataError(
             f"fixed is {shown(fixed)}, but it must have values of the parameters "
             f"{', '.join(space.by_name)}; correct the names."
