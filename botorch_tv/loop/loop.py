@@ -94,6 +94,9 @@ RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
+NAMED = 3.0
+"""Number of standard deviations from its prediction beyond which :meth:`Loop.describe` names a
+reading."""
 NEAR = 0.1
 """A suggestion is near a reading if no coordinate differs by more than this share of its range."""
 UNSUPPORTED_SHARE = 0.5
@@ -715,7 +718,7 @@ class Loop:
         If the objective is minimised, the result is the point at which the upper bound, mean + sd /
         2, is lowest. Points more likely to fail than to succeed are excluded. Until the adaptive
         strategy makes predictions, the result is the best point measured. The adaptive strategy
-        ignores the newest measurement while this measurement is more than 3 standard deviations
+        ignores the newest measurement while this measurement is more than 2.5 standard deviations
         better than predicted. A warning is issued if the posterior variance at the point exceeds
         half the prior variance.
 
@@ -1163,7 +1166,8 @@ class Loop:
 
     def _suspect_text(self, now: Time | None, context: Numbers | None) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
-        if (found := self._log.suspect()) is None:
+        found = self._log.suspect()
+        if found is None or abs(found[1]) < NAMED:
             return ""
         answer, better, _ = found
         following = [row.point for row in self._open.values() if row.known > answer.arrival]
