@@ -12,41 +12,25 @@ OWN = ("self", "cls")
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 INSTEAD = {
-    "constraint constraints outcome_constraints parameter_constraints": (
-        "there are no constraints yet; Loop.tell(ok=False) reports a failure, and similar settings "
-        "are avoided"
-    ),
-    "metrics objective objective_name objectives objective_thresholds": (
-        "Loop.tell(y) takes one number; combine several objectives into one"
-    ),
-    "direction directions goal minimize": "Loop(ranges, maximize=False) minimises",
-    "batch_size n num_suggestions q": "Loop.ask(n=4) makes 4 suggestions at once",
+    "constraints outcome_constraints parameter_constraints": "constraints do not exist yet; "
+    "Loop.tell(ok=False) reports a failure, and similar settings are avoided",
+    "objective objectives": "Loop.tell(y) takes one number; combine objectives into one",
+    "direction directions minimize": "Loop(ranges, maximize=False) minimises",
+    "batch_size n q": "Loop.ask(n=4) makes 4 suggestions at once",
     "fixed_features fixed_parameters": "Loop.ask(fixed={'rate': 0.2}) holds parameters",
-    "max_travel_distances": "there is no limit on the distance between suggestions yet",
-    "q_step step step_size": "Float(0, 1, step=0.1) has steps",
-    "is_ordered ordered": "a Choice has no order; Integer(1, 8) has one",
-    "budget max_trials n_calls n_iter n_trials num_trials total_trials": (
-        "Loop.ask() may be called any number of times; run_study(world, strategies, trials=50, "
-        "horizon=400) plays a fixed number of rounds"
-    ),
-    "acq_func acquisition acquisition_function generation_strategy model sampler surrogate": (
-        "a strategy sets the model and the choice, Loop(adaptive_gp_ucb(), ranges)"
-    ),
+    "max_travel_distances": "a limit on the distance between suggestions does not exist yet",
+    "step step_size": "Float(0, 1, step=0.1) has steps",
+    "is_ordered": "a Choice has no order; Integer(1, 8) has one",
+    "n_calls n_iter n_trials total_trials": "call Loop.ask() as often as you measure",
+    "acq_func acquisition model sampler surrogate": "give a strategy, Loop(gp_ucb(...), ranges)",
     "kernel": "gp_ucb(kernel=, noise=) takes a kernel; the default strategy learns it",
     "pruner": "nothing is pruned here; Optuna's create_study() takes a pruner",
-    "beta kappa xi": "adaptive_gp_ucb(width=Constant(4)) sets the weight of exploration",
-    "random_seed random_state rng": "Loop(ranges, seed=0) sets the seed",
-    "noise_sd noise_std sem sigma yerr": (
-        "Loop.tell(y, noise=) takes the variance, the square of the standard deviation"
-    ),
-    "bounds dimensions parameters pbounds ranges search_space space": (
-        "the ranges come first, Loop({'temperature': (20, 80)})"
-    ),
-    "init_points initial_points n_initial n_initial_points n_random_starts n_startup_trials": (
-        "adaptive_gp_ucb(starts=4) sets the number of first measurements; Loop.from_table(ranges, "
-        "X, y) starts from earlier ones"
-    ),
-    "t timestamp timestamps times": "Loop.tell(y, time=) takes the time",
+    "kappa xi": "adaptive_gp_ucb(width=Constant(4)) sets the weight of exploration",
+    "random_seed random_state": "Loop(ranges, seed=0) sets the seed",
+    "noise_std sem sigma": "Loop.tell(y, noise=) takes the variance, not the standard deviation",
+    "bounds parameters pbounds search_space": "the ranges come first, Loop({'x': (20, 80)})",
+    "init_points n_initial_points n_startup_trials": "adaptive_gp_ucb(starts=4) sets their number",
+    "timestamp": "Loop.tell(y, time=) takes the time",
 }
 """A sentence for names of arguments in Ax, BoTorch, Optuna, Xopt, scikit-optimize and others."""
 
@@ -54,9 +38,9 @@ INSTEAD = {
 @functools.cache
 def _known(function: Callable[..., Any]) -> list[str]:
     """The names of the arguments that a function takes by name."""
-    arguments = list(inspect.signature(function).parameters.values())
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [each.name for each in arguments if each.kind in named and each.name not in OWN]
+    arguments = inspect.signature(function).parameters.items()
+    return [name for name, each in arguments if each.kind in named and name not in OWN]
 
 
 def refuse_unknown(label: str, function: Callable[..., Any], given: Iterable[str]) -> None:

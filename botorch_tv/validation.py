@@ -54,13 +54,14 @@ def refuse_masked(name: object, value: object, fix: str = MISSING) -> None:
 
 
 def plain(value: object) -> object:
-    """A scalar as a value of Python; None for a date, a duration, or other than one element.
+    """A scalar as a value of Python; None if it is masked, a date, a duration, or several values.
 
     Args:
         value: A scalar, or an array, column or tensor with one element, or a value of Python.
     """
     # NumPy's dates and durations convert to counts of nanoseconds, which are no numbers to a user.
-    if getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M"):
+    dated = getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M")
+    if dated or np.ma.is_masked(value):
         return None
     try:
         return value.item() if hasattr(value, "item") else value

@@ -482,12 +482,13 @@ def holding(state: State, fixed: Mapping[str, Any]) -> State:
         InputDataError: If the domain has no named parameters, if a name is unknown, or if a value
             lies outside its range.
     """
-    if not fixed:
+    names = set(fixed if isinstance(fixed, Mapping) else [None])  # None is no name
+    if not names:
         return state
     box = state.domain
     search = box.search if isinstance(box, Box) else None
     space = search.space if isinstance(search, MixedSearch) else getattr(box, "parameters", None)
-    if space is None or not set(fixed) <= set(space.by_name):
+    if space is None or not names <= set(space.by_name):
         raise InputDataError(
             f"fixed is {shown(fixed)}, but it must have values of the parameters "
             f"{', '.join(space.by_name)}; correct the names."

@@ -67,6 +67,11 @@ class BoxParameter:
         if self._count is not None:
             object.__setattr__(self, "high", self._value_of(self._count - 1))
 
+    def _require_log(self) -> None:
+        """Raise a ``ValueError`` unless ``log`` is a bool; a step may be meant instead."""
+        fix = "give True or False; a step is given by its name, step=."
+        require(type(self.log) is bool, f"{type(self).__name__}: log is {self.log!r}; {fix}")
+
     def __repr__(self) -> str:
         log = ", log=True" if self.log else ""
         step = f", step={self.step:.12g}" if self.step != type(self).step else ""
@@ -193,6 +198,7 @@ class Float(BoxParameter):
     step: float | None = None  # type: ignore[misc]
 
     def __post_init__(self) -> None:
+        self._require_log()
         for name in ("low", "high"):
             within = "(0, 1e150)" if self.log else "(-1e150, 1e150)"
             settle_number(self, name, within, "choose another unit, or log=False.")
@@ -207,8 +213,9 @@ class Float(BoxParameter):
         )
         if self.step is not None:
             settle_number(self, "step", "(0, inf)", "omit it for a continuous range.")
+            few = self.step >= 1e-7 * (self.high - self.low)  # so that they can be counted
             require(
-                not self.log and 2 <= (self._count or 0) <= 10**6 + 1,
+                few and not self.log and 2 <= (self._count or 0) <= 10**6 + 1,
                 f"Float: step is {self.step!r}, but it must be at most {self.high - self.low!r} "
                 "(the range), at least a millionth of the range, and without log; omit step or "
                 "log.",
@@ -238,6 +245,7 @@ class Integer(BoxParameter):
     step = 1
 
     def __post_init__(self) -> None:
+        self._require_log()
         for name in ("low", "high"):
             settle_integer(self, name, 1 if self.log else -(10**6), "use log=False, or Float.")
         require(

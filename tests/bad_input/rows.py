@@ -40,6 +40,7 @@ NO_REALS = (  # for functions that take tensors, arrays and columns with one ele
     *(np.array([SPAN]), np.array(SPAN), np.array([HUGE]), np.array(["0.5"]), np.array([None])),
     *(pd.NaT, pd.NA, pd.Timedelta("1h"), pd.Series([pd.Timedelta("1h")]), pd.Series(["0.5"])),
     *(torch.tensor(True), torch.tensor(0.5 + 0j), torch.empty(0), torch.empty((), device="meta")),
+    *(np.ma.masked, np.ma.array([0.5], mask=[True])),
     *(torch.ones(3), [[0.5], [0.5, 0.5]]),
 )
 Rows = dict[str, tuple[Any, ...]]

@@ -31,7 +31,7 @@ from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.change_detection import prediction_band
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import et_gp_ucb
+from botorch_tv.strategies import et_gp_ucb, tv_gp_ucb
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -386,6 +386,18 @@ def test_the_clock_goes_on_when_all_was_removed():
     loop.observe({"x": 0.5}, 1.0, time=start + timedelta(hours=5))
     assert loop.superseded[0].time == start
     assert list(loop.history.times) == [start + timedelta(hours=5)]
+
+
+def test_a_prediction_is_not_made_for_a_time_before_the_amended_data():
+    drifting = tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.3)
+    loop = Loop(replace(drifting, retention=EventTrigger(0.1)), GRID, pending=2)
+    loop.observe(GRID.X[3], 0.8, time=1.0)
+    loop.observe(GRID.X[4], 0.7, time=2.0)
+    suggestion = loop.ask(now=3.0)
+    loop.amend(-1, time=10.0)
+    posterior = loop.posterior(suggestion.X, now=10.0)
+    assert loop.open[0].mean == pytest.approx(posterior.mean.item(), abs=1e-12)
+    assert loop.open[0].sd == pytest.approx(posterior.variance.sqrt().item(), abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["static", "trigger", "adaptive"])

@@ -164,6 +164,16 @@ def test_times_and_points_of_numpy_and_pandas():
     assert loop.history.points[1] == {"x": 0.2, "y": 0.2}
 
 
+def test_numbers_of_measurements_of_numpy():
+    loop = Loop(STRATEGIES["static"](), LINE)
+    loop.tell(0.5, suggestion=np.int64(loop.ask().number))
+    loop.amend(np.int64(1), 0.25)
+    loop.ask()
+    loop.discard(torch.tensor(2))
+    assert loop.history.y.tolist() == [0.25]
+    assert loop.open == []
+
+
 def test_settings_are_checked_when_they_change():
     loop = made(("static", "grid"))
     with pytest.raises(ValueError, match="pending is"):
