@@ -518,8 +518,8 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
     if state.rounds:
         when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
-    sqrt_beta = fresh.sqrt_beta if plan.predicted is None else plan.predicted[2]
-    return float(fresh.mean), float(fresh.sd), float(sqrt_beta)
+    assert plan.predicted is not None
+    return float(fresh.mean), float(fresh.sd), plan.predicted[2]
 
 
 class OpenBox(Box):
