@@ -10,17 +10,21 @@ import re
 import secrets
 import socket
 import stat
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 ENDING = ".part"
 """Ending of the names of unfinished hidden files, which are renamed once complete."""
 POSIX = os.name == "posix"
+GAPS = {"", "na", "n/a", "nan", "none", "null"}
+"""Cells that mean a missing value, in lower case."""
 
 
 def require_regular(path: Path) -> None:
@@ -79,6 +83,23 @@ def read_cells(path: Path) -> pd.DataFrame:
         if alike and (commas or column.str.fullmatch(r"[+-]?\d+").any()):
             _refuse_cells(path, marked)
     return cells.map(lambda cell: cell.replace(",", ".") if re.fullmatch(comma, cell) else cell)
+
+
+def dates_in(cells: list[str]) -> list[np.ndarray]:
+    """What dates may mean: ISO dates if valid, otherwise dates with month first or day first."""
+    import pandas as pd
+
+    found: list[np.ndarray] = []
+    options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
+    for option in options:
+        with warnings.catch_warnings(), suppress(ValueError, OverflowError):
+            warnings.simplefilter("ignore", UserWarning)  # pandas warns when it guesses a format
+            times = pd.to_datetime(cells, utc=True, **option).tz_convert(None).to_numpy()
+            if "format" in option:
+                return [times]
+            if not found or (found[0] != times).any():
+                found.append(times)
+    return found
 
 
 def _refuse_cells(path: Path, wrong: pd.Series) -> None:

@@ -349,7 +349,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     @without_gradients
     def predicted(
-        self, experiment: Experiment, points: list[TParameterization], now: float
+        self, experiment: Experiment, points: list[TParameterization], now: float, trusted: bool
     ) -> list[tuple[float, float]]:
         """The posterior mean and standard deviation of the objective at ``now``, for each setting.
 
@@ -357,6 +357,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             experiment: The experiment.
             points: The settings; a time in them is ignored.
             now: The present time, no earlier than the newest trial.
+            trusted: Whether to ignore the newest trial if it is suspiciously good.
 
         Raises:
             UserInputError: If fewer than ``initialization_trials`` trials are measured.
@@ -372,7 +373,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        posterior = log.strategy.posterior(log.state, X, now=now)
+        state = log.trusted if trusted else log.state
+        posterior = log.strategy.posterior(state, X, now=now)
         sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
         return list(zip(posterior.mean.squeeze(-1).tolist(), sd.tolist()))
 

@@ -36,7 +36,8 @@ def best_now(
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
     function compares posterior means at the present time. Settings that are predicted to violate an
     outcome constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are
-    more likely to fail than to succeed are excluded too.
+    more likely to fail than to succeed are excluded too, and the newest trial is ignored while it
+    is more than 3 standard deviations better than predicted.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or
@@ -74,7 +75,7 @@ def best_now(
     tried = _tried(client._experiment, config, {name: now})
     added = client._experiment.search_space.backfill_values()
     points = [{**added, **arm.parameters, name: now} for _, arm in tried]
-    predicted = _predicted(part, client._experiment, points, now)
+    predicted = _predicted(part, client._experiment, points, now, trusted=True)
     # likely() uses the node's model, which _predicted() has just updated.
     likely = [True] * len(points) if node is None else node.likely(points, now)
     eligible = [i for i, outcome in enumerate(predicted) if likely[i] and _allowed(config, outcome)]
@@ -143,10 +144,11 @@ def _predicted(
     experiment: Experiment,
     points: list[TParameterization],
     now: float,
+    trusted: bool = False,
 ) -> list[dict[str, tuple[float, float]]]:
     """For each setting: the posterior mean and standard deviation of every metric."""
     if isinstance(part, AdaptiveNode):
-        predicted = part.predicted(experiment, points, now)
+        predicted = part.predicted(experiment, points, now, trusted)
         (metric,) = experiment.optimization_config.objective.metric_names
         return [{metric: outcome} for outcome in predicted]
     adapter = part.generator_enum(experiment=experiment, **part.generator_kwargs)

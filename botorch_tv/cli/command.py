@@ -6,6 +6,7 @@ Heavy imports are inside functions, so that `--help` and `--version` are fast.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -38,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         program that reads the output has stopped.
     """
     arguments = argparse.Namespace()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # its encoding may lack letters such as ±
+            stream.reconfigure(errors="backslashreplace")
     try:
         _parser().parse_args(argv, arguments)
         with warnings.catch_warnings():

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
@@ -31,6 +33,8 @@ OLDEST = 32
 RECENT = 16
 """Number of newest running trials that are used; also, pruned trials are used only if they are
 among this number of newest ended trials."""
+FAR = 3.0
+"""Number of standard deviations from its prediction beyond which a reading is suspect."""
 Place = tuple[float, tuple[float, ...]]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -212,6 +216,42 @@ class MeasurementLog(NamedTuple):
     def state(self) -> State:
         """The state after all answers."""
         return self.states[-1]
+
+    @property
+    def trusted(self) -> State:
+        """The state for recommendations: without the newest reading if it is suspiciously good.
+
+        The reading is used as soon as there is a newer reading, which confirms or refutes it.
+        """
+        found = self.suspect()
+        return self.state if found is None or found[1] < 0 else found[2]
+
+    def suspect(self) -> tuple[Measurement, float, State] | None:
+        """The newest reading if it is far from its prediction, with the adaptive strategy only.
+
+        Returns:
+            Three values, or None if the newest reading is not suspect: the reading; by how many
+                standard deviations it is better than predicted, negative if it is worse; and the
+                state before the reading.
+        """
+        answer = self.answers[-1] if self.answers else None
+        if answer is None or answer.y is None or not isinstance(self.strategy, Adaptive):
+            return None
+        before = self._after(len(self.answers) - 1)
+        if not bool(self.strategy.predicts(before)):
+            return None
+        X = like(before).new_tensor(answer.point)
+        predicted = self.strategy.suggestion_at(before, X, now=answer.time)
+        sd = (predicted.sd.square() + self.strategy.model_noise(before)).sqrt()
+        better = float((answer.y - predicted.mean) / sd) * (1 if self.strategy.maximize else -1)
+        return (answer, better, before) if abs(better) > FAR else None
+
+    def _after(self, place: int) -> State:
+        """The state after the first answers, ``place`` in number."""
+        state = self._base(place)
+        for after, _ in islice(self._steps(state, self.answers), place - state.rounds):
+            state = after
+        return state
 
     def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
         """The log with one more answer, inserted after all answers of the same time.
@@ -568,7 +608,7 @@ def retried(state: State) -> State:
     domain = state.domain
     if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
         return state
-    if state.rounds < domain.search.fills:
+    if not 0 < domain.search.fills <= state.rounds:
         return state
     space = domain.search.space
     tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]

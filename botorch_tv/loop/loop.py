@@ -19,6 +19,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.box import BoxPrior
+from botorch_tv.gp.mixture.posterior import bank_prior
 from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
@@ -93,6 +94,8 @@ RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
+NEAR = 0.1
+"""A suggestion is near a reading if no coordinate differs by more than this share of its range."""
 UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 UNSUPPORTED = (
@@ -100,6 +103,8 @@ UNSUPPORTED = (
     "Measure it before you rely on it."
 )
 FAILS_EVERYWHERE = "Every setting is more likely to fail than to succeed."
+Fixed = Mapping[str, Any] | None
+"""Type of the values of held parameters, indexed by name."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -273,6 +278,7 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> Loop:
@@ -298,6 +304,7 @@ class Loop:
             seed: As for :class:`Loop`.
             unit: As for :class:`Loop`.
             maximize: As for :class:`Loop`.
+            lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
             device: As for :class:`Loop`.
 
@@ -317,6 +324,7 @@ class Loop:
             seed=seed,
             unit=unit,
             maximize=maximize,
+            lost_after=lost_after,
             dtype=dtype,
             device=device,
         )
@@ -345,21 +353,17 @@ class Loop:
 
     @overload
     def ask(
-        self,
-        *,
-        now: Time | None = None,
-        context: Numbers | None = None,
-        fixed: Mapping[str, Any] | None = None,
+        self, *, now: Time | None = None, context: Numbers | None = None, fixed: Fixed = None
     ) -> NumberedSuggestion: ...
 
     @overload
     def ask(
         self,
         *,
+        n: int,
         now: Time | None = None,
         context: Numbers | None = None,
-        fixed: Mapping[str, Any] | None = None,
-        n: int,
+        fixed: Fixed = None,
     ) -> list[NumberedSuggestion]: ...
 
     @locked
@@ -368,7 +372,7 @@ class Loop:
         *,
         now: Time | None = None,
         context: Numbers | None = None,
-        fixed: Mapping[str, Any] | None = None,
+        fixed: Fixed = None,
         n: int | None = None,
     ) -> NumberedSuggestion | list[NumberedSuggestion]:
         """Choose where to measure next.
@@ -405,18 +409,17 @@ class Loop:
             )
         present = self._present(now)
         self._strategy.warn_of_absence(self.state, stacklevel=4)
-        held = {} if fixed is None else fixed
-        made = [self._suggested(present, context, held) for _ in range(count)]
+        made = [self._suggested(present, context, fixed) for _ in range(count)]
         self.pending = pending
         return made[0] if n is None else made
 
     def _suggested(
-        self, present: float | None, context: Numbers | None, fixed: Mapping[str, Any]
+        self, present: float | None, context: Numbers | None, fixed: Fixed
     ) -> NumberedSuggestion:
         """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
         log, state, row = self._log, self.state, context_row(self.state, context)
         waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
-        queued = [p for p in self._queue if not fixed or self._moved(p, fixed)[0] == p]
+        queued = [p for p in self._queue if fixed is None or self._moved(p, fixed)[0] == p]
         try:
             if queued:
                 X = self._columns(like(state).new_tensor(queued[0]), context)
@@ -704,18 +707,16 @@ class Loop:
 
     @locked
     def recommend(
-        self,
-        *,
-        now: Time | None = None,
-        context: Numbers | None = None,
-        fixed: Mapping[str, Any] | None = None,
+        self, *, now: Time | None = None, context: Numbers | None = None, fixed: Fixed = None
     ) -> Any:
         """The point at which the lower bound, mean - sd / 2, is highest.
 
         If the objective is minimised, the result is the point at which the upper bound, mean + sd /
         2, is lowest. Points more likely to fail than to succeed are excluded. Until the adaptive
-        strategy makes predictions, the result is the best point measured. A warning is issued if
-        the posterior variance at the point exceeds half the prior variance.
+        strategy makes predictions, the result is the best point measured. The adaptive strategy
+        ignores the newest measurement while this measurement is more than 3 standard deviations
+        better than predicted. A warning is issued if the posterior variance at the point exceeds
+        half the prior variance.
 
         Args:
             now: As in :meth:`ask`.
@@ -787,7 +788,9 @@ class Loop:
     def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
         """A summary as text: the model, the measurements and the best setting.
 
-        The posterior of the best setting excludes observation noise.
+        With the adaptive strategy, the summary names the newest measurement if this measurement is
+        more than 3 standard deviations from its prediction. The posterior of the best setting
+        excludes observation noise.
 
         Args:
             now: As in :meth:`ask`.
@@ -795,7 +798,7 @@ class Loop:
                 text omits the best setting.
 
         Returns:
-            Up to six lines.
+            Up to seven lines.
 
         Raises:
             InputDataError: If ``now`` or ``context`` is invalid; see :meth:`ask`.
@@ -805,6 +808,7 @@ class Loop:
         process, unit = strategy.process, clock.unit or ""
         lines = [
             strategy.describe(state, format_time=self._format_time, unit=unit),
+            self._suspect_text(now, context),
             forgetting_text(learned or process.decay, process.inflation, unit),
             measured_text(self._log, [row.became for row in self._superseded], clock)
             + (f"; open: {self._units.listed(self._open)}." if self._open else "."),
@@ -1149,15 +1153,35 @@ class Loop:
         return given and bool(self._strategy.predicts(self.state))
 
     def _best(
-        self,
-        present: float | None,
-        context: Numbers | None,
-        fixed: Mapping[str, Any] | None = None,
+        self, present: float | None, context: Numbers | None, fixed: Fixed = None
     ) -> tuple[Tensor, Success | None]:
         """The recommended point with its context, `d + c`, and the probability of success."""
         row, chance = context_row(self.state, context), self._success(present)
-        state = holding(self.state, fixed or {})
+        state = holding(self._log.trusted, fixed)
         return recommended(self._strategy, state, present, row, chance), chance
+
+    def _suspect_text(self, now: Time | None, context: Numbers | None) -> str:
+        """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
+        if (found := self._log.suspect()) is None:
+            return ""
+        answer, better, _ = found
+        following = [row.point for row in self._open.values() if row.known > answer.arrival]
+        if not following and not self._draws and self._has_best(context):
+            row, present = context_row(self.state, context), self._present(now)
+            chance = self._success(present)
+            choice = self._log.choice(self.state, present, chance, retry=True, context=row)
+            following = [tuple(choice.X.tolist())]
+        prior = bank_prior(self.state.data)
+        ranges = (prior.upper - prior.lower).tolist()
+        again = any(
+            all(abs(x - at) <= NEAR * span for x, at, span in zip(point, answer.point, ranges))
+            for point in following
+        )
+        return (
+            f"Reading {answer.number} lies {abs(better):.2g} sd from its prediction; "
+            + "the next suggestion measures near it again; " * again
+            + f"if it is wrong: amend {answer.number}."
+        )
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
         """Whether the posterior variance at a point, `d + c`, exceeds half the prior variance."""

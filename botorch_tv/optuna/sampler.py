@@ -385,8 +385,10 @@ def best_now(
     """The parameters at which the objective now has the highest lower bound, mean - sd / 2.
 
     When minimising, the result is the parameters with the lowest upper bound, mean + sd / 2.
-    Parameters more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift,
-    because it compares values that were measured at different times.
+    Parameters more likely to fail than to succeed are excluded. The adaptive strategy ignores
+    the newest trial while this trial is more than 3 standard deviations better than predicted.
+    ``study.best_trial`` ignores drift, because it compares values that were measured at different
+    times.
 
     Args:
         study: The study.
@@ -427,7 +429,7 @@ def best_now(
     present = data.time(sampler._clock.present(now, [time for time, _ in data.valued]))
     strategy, state = data.log.strategy, data.log.state
     chance = sampler._success(data, present)
-    X = recommended(strategy, state, present, None, chance)
+    X = recommended(strategy, data.log.trusted, present, None, chance)
     require(
         chance is None or not chance.fails,
         "best_now: every setting is more likely to fail than to succeed; run more trials.",

@@ -320,7 +320,8 @@ class Adaptive(ProcessStrategy):
         """A summary of the posterior as text, in the units of the data.
 
         The summary states the probability of drift, the half-life of the correlation, the newest
-        change point, and estimates of signal, lengthscale and noise. If a probability is below
+        change point that a later measurement supports, and estimates of signal, lengthscale and
+        noise. If a probability is below
         0.95, the summary also states the prior probability. If an estimate is the smallest or the
         largest candidate value of the bank, the summary adds "or less" or "or more" to the
         estimate.

@@ -220,6 +220,16 @@ def test_the_best_of_several_nodes_and_of_failures_alone():
         best_now(client, {"hour": 36.0})
 
 
+def test_no_setting_is_best_for_one_lucky_trial():
+    client = client_of(LINE, objective="y")
+    rows = [(n / 6, 10 * math.exp(-(((n / 6 - 0.75) / 0.2) ** 2))) for n in range(7)]
+    for hour, (x, y) in enumerate([*rows, (0.2, 11.0), (0.2, 11.0)]):
+        client.complete_trial(client.attach_trial({"hour": float(hour), "x": x}), {"y": y})
+        if hour > 6:
+            best = best_now(client, {"hour": 9.0})[0]["x"]
+            assert best == pytest.approx([4 / 6, 0.2][hour - 7], abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("fixed", "message"),
     [

@@ -45,22 +45,28 @@ from botorch_tv.strategies.exp3 import RestartedExp3
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 SETTING = Setting(points=4, kernel="se", noise=0.02, rounds=10, lengthscale=0.4)
-TRIALS, X = 3, SETTING.domain.X
+TRIALS, X, KERNEL = 3, SETTING.domain.X, SETTING.module()
 BOX = Box([(0.0, 1.0)] * 2, search=DiscreteSearch(X))
 ROUNDWISE = {"thinned", "restart", "blank", "cusum", "sessions"}  # parts that act in every round
 
 
 class Data:
-    """Times, points, values and successes, `rounds x trials` each."""
+    """Times, points, values and successes, `rounds x trials` each.
 
-    def __init__(self, longest: float) -> None:
+    Args:
+        longest: The longest pause.
+        together: Whether the first rounds, which fail in two trials, are at one time.
+    """
+
+    def __init__(self, longest: float, together: bool = False) -> None:
         random = np.random.default_rng(7)
         shape = SETTING.rounds, TRIALS
         gaps = random.integers(1, 13, shape) / 8.0
         gaps[[3, 5, 7], [0, 1, 2]] = longest, longest / 1e3, 17.0
         ok = random.random(shape) < 0.75
         ok[[0, 3]], ok[0, 1], ok[:2, 2], ok[6], ok[9, 1] = True, False, False, False, False
-        gaps[1, 1] = gaps[1:3, 2] = 0.0  # the first measurement that succeeds is as early
+        if together:
+            gaps[1, 1] = gaps[1:3, 2] = 0.0
         at = random.integers(len(X), size=shape)
         at[2:6] = at[2]
         y = 0.3 * np.sin(9.0 * X.numpy().sum(-1))[at] + 0.02 * random.standard_normal(shape)
@@ -169,10 +175,12 @@ PLAYED = [
 @pytest.mark.parametrize(("preset", "engine"), PLAYED, ids=map(pair_id, PLAYED))
 def test_a_failure_equals_no_measurement(preset: Preset, engine: str, domain: Grid | Box) -> None:
     method = engine if domain is SETTING.domain or engine == "exact" else "auto"
-    strategy = preset.by(SETTING.module(), SETTING.noise, method)
+    strategy = preset.by(KERNEL, SETTING.noise, method)
     spared = ("sqrt_beta",) if counts(preset) else ()
     grows = isinstance(strategy, GPStrategy) and isinstance(strategy.decay, Wiener)
-    data = Data(1e5 if grows else 1e12)
+    # A period begins at the first round, although it fails.
+    by_time = any(rule[0] == "period" and rule[-1] == "time" for rule in preset.rules)
+    data = Data(1e5 if grows else 1e12, together=by_time)
     # On a box, a sample draws a number for each row of the log.
     elsewhere = counts(preset) or (preset.samples and domain is BOX)
     assert_law(strategy, domain, elsewhere=elsewhere, spared=spared, data=data)
@@ -182,7 +190,7 @@ def test_a_failure_equals_no_measurement(preset: Preset, engine: str, domain: Gr
 @pytest.mark.parametrize("preset", BESIDE, ids=lambda preset: preset.name)
 def test_of_the_adaptive_strategy(preset: Preset, domain: Grid | Box) -> None:
     """The first points are chosen by the count of rounds."""
-    strategy = preset.by(SETTING.module(), SETTING.noise, "auto")
+    strategy = preset.by(KERNEL, SETTING.noise, "auto")
     assert_law(strategy, domain, elsewhere=True, spared=("sqrt_beta",))
 
 
@@ -200,10 +208,8 @@ TRIGGERS = [
 @pytest.mark.parametrize("rule", TRIGGERS, ids=repr)
 def test_of_triggers(rule: EventTrigger | GLRTrigger, other: tuple[PeriodicReset, ...]) -> None:
     """What a trigger remembers of earlier rounds survives a failure, and no reset."""
-    strategy = composed(retention=(rule, *other), width=Constant(4.0))(
-        SETTING.module(), SETTING.noise
-    )
-    data = Data(4.0)
+    strategy = composed(retention=(rule, *other), width=Constant(4.0))(KERNEL, 0.02)
+    data = Data(4.0, together=bool(other))
     assert_law(strategy, SETTING.domain, elsewhere=True, spared=("memory",), data=data)
 
 
@@ -226,10 +232,25 @@ def test_triggers_forget_earlier_contradictions_in_a_reset_by_another_rule(rule:
     assert fires.index(True) == getattr(rule, "confirm", 0)
 
 
-KERNEL = SETTING.module()
-SAMPLED = gp_ts(kernel=KERNEL, noise=0.02, B=0.5, R=0.1, delta=0.1)
+def test_an_outlier_that_is_not_confirmed_equals_a_failure() -> None:
+    """From the first agreeing measurement on; the agreeing one is retained."""
+    strategy = composed(retention=ConfirmedTrigger(0.1), width=Constant(4.0))(KERNEL, 0.02)
+    data = Data(4.0)
+    data.y[3], data.y[5:], data.ok[:], data.at[4] = 9.0, 0.2, True, data.at[3]
+    data.y[:3], data.y[4] = 0.2, 0.2
+    predicted = []
+    for good in (True, False):
+        data.ok[3] = good
+        predicted.append(play(strategy, SETTING.domain, data, True)[2])
+    close(*predicted, 1e-9, "prediction")
+    data.ok[4] = False
+    assert not torch.equal(play(strategy, SETTING.domain, data, True)[2], predicted[1])
+
+
+SAMPLED = gp_ts(kernel=KERNEL, noise=0.02, mean=0.4, B=0.5, R=0.1, delta=0.1)
 MEMBERS = tuple(
-    composed(decay=Markov(rate), width=Constant(4.0))(KERNEL, 0.02) for rate in (0.0, 0.05, 0.4)
+    composed(decay=Markov(rate), width=Constant(4.0), mean=0.4)(KERNEL, 0.02)
+    for rate in (0.0, 0.05, 0.4)
 )
 CONSTANT = {"kernel": KERNEL, "noise": 0.02, "width": Constant(4.0)}
 weighing = partial(RestartedExp3, **CONSTANT, low=-3.0, high=3.0, gamma=0.4)

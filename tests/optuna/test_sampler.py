@@ -308,6 +308,16 @@ def test_a_failed_trial_is_not_suggested_again_at_once():
     assert best_now(study).params["x"] > 0.5
 
 
+def test_no_setting_is_best_for_one_lucky_trial():
+    study = optuna.create_study(direction="maximize", sampler=DriftSampler(time_key="t"))
+    rows = [(n / 6, 10 * math.exp(-(((n / 6 - 0.75) / 0.2) ** 2))) for n in range(7)]
+    for t, (x, y) in enumerate([*rows, (0.2, 11.0), (0.2, 11.0)]):
+        given = {"params": {"x": x}, "distributions": {"x": FloatDistribution(0, 1)}}
+        study.add_trial(create_trial(value=y, user_attrs={"t": t}, **given))
+        if t > 6:
+            assert best_now(study).params["x"] == pytest.approx([0.75, 0.2][t - 7], abs=0.1)
+
+
 def test_the_import_error_has_the_install_command():
     with (
         not_installed("optuna"),

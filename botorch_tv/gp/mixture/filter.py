@@ -58,8 +58,8 @@ class RunningMixture(NamedTuple):
     information_gain: Tensor
     """Information gain of the measurements in nats, `batch_shape`."""
     jumped: Tensor
-    """Time of the first measurement after the newest jump with probability above ½; NaN for none,
-    `batch_shape`, float64."""
+    """Time of the first measurement after the newest jump with probability above ½ given a later
+    measurement; NaN for none, `batch_shape`, float64."""
     jumped_with: Tensor
     """Probability that the newest jump came just before ``jumped``, when it last exceeded ½,
     `batch_shape`."""
@@ -451,7 +451,7 @@ def advanced(
     reading = every, y, noise, time, good, log_wrong
     after, nats = observed(prior, running, passage, *reading, consume=consume)
     jump, chance = after.newest_jump()
-    jumps = good & (chance > LIKELY)
+    jumps = good & (chance > LIKELY) & (jump < time)  # a first reading may be an outlier
     jump = torch.where(jump > -torch.inf, jump, torch.nan)
     return after._replace(
         jumped=torch.where(jumps, jump, running.jumped),

@@ -210,11 +210,37 @@ def test_the_posterior_is_that_of_the_textbook(wrong):
     np.testing.assert_allclose(ours[off], wanted[off], rtol=0, atol=1e-9)
 
 
-def test_a_jump_refuted_by_later_measurements_is_not_reported():
-    loop, observed = Loop([(0.0, 1.0)]), []
-    for number in range(29):
+def test_a_suspect_reading_is_named_and_is_no_change_point():
+    loop, texts = Loop([(0.0, 1.0)]), []
+    for number in range(24):
         (x,) = loop.ask().point
         loop.tell(90 - 40 * (x - 0.4) ** 2 - 6 * (number == 20) + 0.1 * math.sin(99 * number))
-        observed.append("Change point between" in loop.describe())
-    assert [number for number, jumped in enumerate(observed) if jumped] == [20]
+        texts.append(loop.describe())
+    assert not any("Change point between" in text for text in texts)
+    suspects = [number for number, text in enumerate(texts) if "from its prediction" in text]
+    assert suspects == [20]
+    wanted = "Reading 21 lies 14 sd from its prediction; the next suggestion measures near it again"
+    assert f"\n{wanted}; if it is wrong: amend 21.\n" in texts[20]
+    points = loop.table()["x0"]
+    assert abs(points[21] - points[20]) < 0.1
     assert loop.recommend()[0] == pytest.approx(0.4, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:No measurement supports")
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_setting_is_recommended_for_one_lucky_reading(sign):
+    loop = Loop(adaptive_gp_ucb(bank=Bank(features=24), maximize=sign > 0), [(0.0, 1.0)])
+    for x in np.linspace(0, 1, 7):
+        y = 50 + 10 * math.exp(-(((x - 0.75) / 0.2) ** 2)) + 0.3 * math.sin(99 * x)
+        loop.observe([x], sign * y)
+    loop.observe([0.2], sign * 61.0)
+    assert "Reading -8 lies " in loop.describe()
+    assert loop.recommend()[0] == pytest.approx(0.72, abs=0.05)
+    loop.observe([0.2], sign * 61.0)
+    assert loop.recommend()[0] == pytest.approx(0.2, abs=0.05)
+    loop.observe([0.2], sign * 45.0)  # an unlucky reading
+    text = loop.describe()
+    assert "Reading -10 lies " in text
+    near = abs(loop.ask().point[0] - 0.2) <= 0.1
+    assert ("the next suggestion measures near it" in text) == near
+    assert text.split("Reading")[1].split("\n")[0] in loop.describe()  # it is open now
