@@ -25,6 +25,7 @@ ENDING = ".part"
 POSIX = os.name == "posix"
 GAPS = {"", "na", "n/a", "nan", "none", "null"}
 """Cells that mean a missing value, in lower case."""
+SEPARATED = "may have a thousands separator; write all numbers with a decimal point alone."
 
 
 def require_regular(path: Path) -> None:
@@ -76,12 +77,13 @@ def read_cells(path: Path) -> pd.DataFrame:
     thousands = r"[+-]?\d{1,3}(?:\.\d{3})+,\d*"
     every = pd.Series(cells.stack().droplevel(1))
     commas = every.str.fullmatch(comma).any()
-    _refuse_cells(path, every[every.str.fullmatch(f"{thousands}|{point}" if commas else thousands)])
+    refused = every[every.str.fullmatch(f"{thousands}|{point}" if commas else thousands)]
+    refuse_cells(path.name, refused, SEPARATED)
     for column in (cells[place][1:] for place in cells):
         marked = column[column.str.contains("[.,]")]
         alike = marked.str.fullmatch(r"[+-]?[1-9]\d{0,2}[.,]\d{3}").all()
         if alike and (commas or column.str.fullmatch(r"[+-]?\d+").any()):
-            _refuse_cells(path, marked)
+            refuse_cells(path.name, marked, SEPARATED)
     return cells.map(lambda cell: cell.replace(",", ".") if re.fullmatch(comma, cell) else cell)
 
 
@@ -102,13 +104,14 @@ def dates_in(cells: list[str]) -> list[np.ndarray]:
     return found
 
 
-def _refuse_cells(path: Path, wrong: pd.Series) -> None:
-    """Raise a ``ValueError`` for the first cell of ``wrong``, a series indexed by line."""
+def refuse_cells(file: str, wrong: pd.Series, why: str) -> None:
+    """Raise a ``ValueError`` for the first wrong cell, if any is wrong; cells are indexed by line.
+
+    Raises:
+        ValueError: If ``wrong`` has a cell.
+    """
     for line, cell in wrong.items():
-        raise ValueError(
-            f"{path.name} line {line}: {cell!r} may have a thousands separator; write all numbers "
-            "of the table with decimal points and without separators."
-        )
+        raise ValueError(f"{file} line {line}: {cell!r} {why}")
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from statistics import median
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ from botorch_tv.gp.mixture.bank import FIRST
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.log import (
     OLDEST,
-    RECENT,
+    Censored,
     Measurement,
     MeasurementLog,
     Place,
@@ -47,6 +48,8 @@ from botorch_tv.strategies.parameters import BoxParameter, Choice, MixedSearch, 
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_integer
 
+AHEAD = 16
+"""Number of evenly spread points among which the first that is not pending is suggested."""
 INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 
 
@@ -105,8 +108,7 @@ class TrialSpace(Space):
         try:
             if any(whole[name] != value for name, value in self.fixed.items()):
                 return None
-            inner = self.inner(whole)
-            return self.point(inner) if self.covers(inner) else None
+            return self.point(self.inner(whole))
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -180,8 +182,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     """The node that :func:`adaptive_generation_strategy` uses, for strategies with several nodes.
 
     Running trials count as if their value were the predicted mean (Desautels et al., 2014), until
-    they are lost. Recent early-stopped trials count as if their value were the worse of two values:
-    the median of all values and the predicted mean. Failed trials, and trials completed with NaN or
+    they are lost. An early-stopped trial is a bound: its value would have been no better than the
+    median of earlier values. Failed trials, and trials completed with NaN or
     infinity, lower the predicted probability of success near them; see
     :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment, the time of
     day (by ``lost_after``) and the arguments.
@@ -217,14 +219,14 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
         self._begun: Experiment | None = None
         self._failed: list[Place] = []
-        self._stopped: list[Place] = []
+        self._measured = 0
         self._made = 0
         self._now: float | None = None
         self._held: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes to save; all others are recomputed from the experiment."""
-        return self.__dict__ | {"_model": None, "_begun": None, "_failed": [], "_stopped": []}
+        return self.__dict__ | {"_model": None, "_begun": None, "_failed": []}
 
     # ---------------------------------------------------------------- the interface of Ax
 
@@ -290,20 +292,26 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         if log is None or not alike or log.strategy.maximize != maximize:
             log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
         rows, missing = measured(experiment, data, metric, space, self.time_parameter)
-        self._model = (log.changed(rows, OLDEST), space)
         trials = experiment.trials.values()
-        recent = [trial for trial in trials if trial.status.is_terminal][-RECENT:]
         failed = [trial for trial in trials if trial.status.is_failed or trial.index in missing]
-        self._failed = self._ended(failed)
-        self._stopped = self._ended(trial for trial in recent if trial.status.is_early_stopped)
+        stopped = [trial for trial in trials if trial.status.is_early_stopped]
+        self._failed = [place for _, place in self._ended(failed, space)]
+        self._measured, bounds = len(rows), []
+        for index, (time, place) in self._ended(stopped, space):
+            earlier = [row.y for row in rows if row.y is not None and row.time <= time]
+            if earlier:
+                bounds.append(trial_answer(time, index, place, median(earlier), Censored))
+        self._model = (log.changed(rows + bounds, OLDEST), space)
 
-    def _ended(self, trials: Iterable[BaseTrial]) -> list[Place]:
-        """The times and points of trials that ended without a value."""
-        assert self._model is not None
-        _, space = self._model
-        settings = [trial.arm.parameters for trial in trials if getattr(trial, "arm", None)]
-        places = [(float(each[self.time_parameter]), space.place(each)) for each in settings]
-        return [(time, place) for time, place in places if place is not None]
+    def _ended(self, trials: Iterable[BaseTrial], space: TrialSpace) -> list[tuple[int, Place]]:
+        """The indices, times and points of trials that ended without a value."""
+        single = [trial for trial in trials if isinstance(trial, Trial) and trial.arm]
+        places = [(trial, space.place(trial.arm.parameters)) for trial in single]
+        return [
+            (trial.index, (float(trial.arm.parameters[self.time_parameter]), place))
+            for trial, place in places
+            if place is not None
+        ]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
         """For each setting, whether it is more likely to succeed than to fail.
@@ -335,13 +343,15 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         (log, space), now, number = self._model, self._now, self._made
         self._made += 1
         held = space.inner(self._held)
-        if len(log.answers) < self.initialization_trials:
-            X = MixedSearch(space, held).held(space.filling(number, self.seed))
+        places = [place for place in map(space.place, pending_parameters) if place is not None]
+        if self._measured < self.initialization_trials:
+            search, numbers = MixedSearch(space, held), range(number, number + AHEAD)
+            even = [search.held(space.filling(each, self.seed)) for each in numbers]
+            X = next((X for X in even if tuple(X.tolist()) not in places), even[0])
         else:
             now = max(now, float(log.state.time))
-            places = map(space.place, pending_parameters)
-            running = [(now, place) for place in places if place is not None]
-            state = holding(log.as_if_answered(running, now, self._stopped), held)
+            running = [(now, place) for place in places]
+            state = holding(log.as_if_answered(running, now), held)
             X = log.choice(state, now, log.success(now, self._failed), retry=True).X
         return space.parameterization(X) | self._held | {self.time_parameter: self._now}
 
@@ -366,9 +376,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self.update_generator_state(experiment, experiment.lookup_data())
         assert self._model is not None
         log, space = self._model
-        if len(log.answers) < self.initialization_trials:
+        if self._measured < self.initialization_trials:
             raise UserInputError(
-                f"{len(log.answers)} trials are measured, but the model needs "
+                f"{self._measured} trials are measured, but the model needs "
                 f"{self.initialization_trials}; run more trials, or lower initialization_trials."
             )
         places = [space.place(point) for point in points]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from botorch_tv import Choice, Float, Integer, Loop
     from botorch_tv.loop.clock import Time
-    from botorch_tv.loop.table import NumberedSuggestion
+    from botorch_tv.loop.table import LastAnswer, NumberedSuggestion
 
 Value = TypeVar("Value")
 ROUNDS = "rounds"
@@ -117,16 +117,15 @@ def add_loop_options(commands: Any) -> None:
     table.add_argument("--date-format", help=text, metavar="FORMAT")
     text = "what a row with an empty or n/a observation is (default: %(default)s)"
     option(table, "--missing", text, "skipped", choices=("skipped", "failed"))
-    for parser in (tell, observe):
-        text = "the measurement failed; give no Y"
-        parser.add_argument("--failed", action="store_true", help=text)
     discard = step("discard", _discard, "drop a suggestion that will not be measured", OPEN)
     for parser in (tell, discard):
         text = "number of the suggestion; optional if only one is open"
         parser.add_argument("--number", help=text, type=int)
     amend = step("amend", _amend, "correct a measurement", MEASURED)
     amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
-    amend.add_argument("--failed", action="store_true", help="the measurement failed; give no Y")
+    for parser in (tell, observe, amend):
+        text = "the measurement failed; give no Y"
+        parser.add_argument("--failed", action="store_true", help=text)
     remove = step("remove", _remove, "remove a measurement, as if it had never been made", MEASURED)
     for parser in (amend, remove):
         text = "number of the measurement, as botorch-tv loop table prints it"
@@ -137,7 +136,7 @@ def add_loop_options(commands: Any) -> None:
         text = "time, a number, a date such as 2026-03-01T08:30+01:00, or 'now' "
         text += f"(default: {others.get(parser, 'now; after the newest if times are numbers')})"
         also = ("--now",) if parser in (ask, recommend) else ()  # Python calls this argument `now`
-        parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time_or_now)
+        parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
         # The default pattern of argparse takes the number -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     status = step("status", _status, "summarise the measurements, open suggestions and the model")
@@ -188,7 +187,7 @@ def _tell(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
         at, when = at and _point(loop, at), _when(loop, arguments.time)
         loop.tell(arguments.y, suggestion=number, at=at, time=when, ok=ok)
-    _print_measurement(loop)
+    _print_measurement(loop, loop.last)
     _warn(loop)
     return 0
 
@@ -203,7 +202,7 @@ def _observe(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
         point = _point(loop, values)
         loop.observe(point, y, ok=not arguments.failed, time=_when(loop, arguments.time))
-    _print_measurement(loop)
+    _print_measurement(loop, loop.last)
     _warn(loop)
     return 0
 
@@ -215,8 +214,7 @@ def _import(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
         cells = read_cells(path)
         table = cells[1:].set_axis(list(cells.iloc[0]), axis=1)
-        columns, times, ok = _columns(loop, table, arguments)
-        used = [*columns.values(), *filter(None, (y, times, ok))]
+        columns, times, ok, used = _columns(loop, table, arguments)
         read_time = _time_reader(table[times], arguments.date_format) if times else None
         for line, row in zip(table.index, table[used].to_dict("records")):
             with _at_line(line, path):
@@ -224,7 +222,7 @@ def _import(arguments: argparse.Namespace) -> int:
                 if good and gap and arguments.missing == "skipped":
                     gaps += 1
                     continue
-                when = None if read_time is None else read_time(row[times])
+                when = None if read_time is None else _when(loop, read_time(row[times]))
                 point = _point(loop, [f"{name}={row[column]}" for name, column in columns.items()])
                 rows.append((when, line, point, _number(row[y]) if good and not gap else None))
         new = _add_new(loop, rows, path)
@@ -244,8 +242,8 @@ TIME, OK = "time", "ok"
 
 def _columns(
     loop: Loop, table: pd.DataFrame, arguments: argparse.Namespace
-) -> tuple[dict[str, str], str | None, str | None]:
-    """The columns of a table: of each parameter by its name, of times, and of successes.
+) -> tuple[dict[str, str], str | None, str | None, list[str]]:
+    """The columns of a table: of each parameter by name, of times, of successes, and all in use.
 
     Raises:
         ValueError: If the table has no rows, or if a column is missing, given twice or used twice.
@@ -262,7 +260,8 @@ def _columns(
     times = arguments.times or (TIME if dated or TIME in names else None)
     used = [*columns.values(), arguments.y, *filter(None, [times])]
     ok = OK if OK in names and OK not in used else None
-    for name in [*used, *filter(None, [ok])]:
+    used += filter(None, [ok])
+    for name in used:
         if names.count(name) != 1 or used.count(name) > 1:
             count = "uses it twice" if names.count(name) == 1 else f"has {names.count(name)}"
             raise ValueError(
@@ -271,10 +270,10 @@ def _columns(
                 "the columns of observations and times by --y and --times, or create the loop with "
                 "--unit rounds if times are numbers."
             )
-    return columns, times, ok
+    return columns, times, ok, used
 
 
-def _time_reader(cells: pd.Series[str], form: str | None) -> Callable[[str], Time]:
+def _time_reader(cells: pd.Series[str], form: str | None) -> Callable[[str], Time | str]:
     """A function that reads a cell of a column of times, in the user's format if one is given.
 
     Raises:
@@ -490,10 +489,8 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
         low, high, step, log = float(ends[1]), float(ends[2]), ends[3], ":log" in ends[4]
         if ":int" not in ends[4]:
             return name, Float(low, high, log=log, step=None if step is None else float(step))
-        if step is not None:
-            raise ValueError("an integer has steps of 1")
-        if not (low.is_integer() and high.is_integer()):
-            raise ValueError("the bounds of an integer must be integers")
+        if not (low.is_integer() and high.is_integer() and step is None):
+            raise ValueError("the bounds of an integer must be integers, and its step is 1")
         return name, Integer(int(low), int(high), log=log)
     except ValueError as error:
         raise ValueError(
@@ -565,22 +562,16 @@ def _number(text: str) -> float:
         ) from error
 
 
-def _time(text: str) -> Time:
-    for read in (float, datetime.fromisoformat):
-        with suppress(ValueError):
-            when: Time = read(text)
-            return when
+def _time(text: str) -> Time | str:
+    """A number, a date, or the text "now"."""
+    reads: tuple[Callable[[str], Time | str], ...] = (float, datetime.fromisoformat)
+    for read in (*reads, {"now": "now"}.__getitem__):
+        with suppress(ValueError, KeyError):
+            return read(text)
     raise _BadOption(
         f"{text!r} is neither a number nor a date; give a date such as 2026-03-01T08:30+01:00, or "
         "for a table --date-format."
     )
-
-
-NOW = "now"
-
-
-def _time_or_now(text: str) -> Time | str:
-    return NOW if text == NOW else _time(text)
 
 
 def _when(loop: Loop, time: Time | str | None) -> Time | None:
@@ -597,13 +588,11 @@ def _when(loop: Loop, time: Time | str | None) -> Time | None:
     return now
 
 
-def _print_measurement(loop: Loop, number: int | None = None) -> None:
-    """Print what was understood of a measurement, by default of the one that arrived last."""
+def _print_measurement(loop: Loop, answer: LastAnswer | int | None) -> None:
+    """Print what was understood of a measurement, given its number or the newest answer."""
     from botorch_tv.loop.clock import point_text, time_text
 
-    history = loop.history
-    if number is None and loop.last is not None:
-        number = loop.last.number
+    history, number = loop.history, getattr(answer, "number", answer)
     row = history.number.tolist().index(number)
     point, y, time = history.points[row], float(history.y[row]), history.times[row]
     value = "failed" if math.isnan(y) else f"y {y:.9g}"

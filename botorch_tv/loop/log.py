@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +20,14 @@ from torch import Tensor
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
-from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
+from botorch_tv.strategies.outcomes import (
+    Success,
+    apart,
+    as_if_measured,
+    avoiding,
+    elsewhere,
+    success,
+)
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
@@ -31,8 +37,7 @@ OPEN = -1
 OLDEST = 32
 """Maximum age, in trials, of the earlier states that a log retains."""
 RECENT = 16
-"""Number of newest running trials that are used; also, pruned trials are used only if they are
-among this number of newest ended trials."""
+"""Number of newest running trials that are used."""
 FAR = 3.0
 """Number of standard deviations from its prediction beyond which a reading is suspect."""
 Place = tuple[float, tuple[float, ...]]
@@ -84,6 +89,11 @@ class Measurement:
             sqrt_beta=sqrt_beta,
             time=state.time.new_tensor(self.planned_for),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Censored(Measurement):
+    """A measurement that ended early; ``y`` is a bound that its value would not have surpassed."""
 
 
 def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Measurement:
@@ -336,6 +346,11 @@ class MeasurementLog(NamedTuple):
         fired = zip(self.answers[:begun], self.resets)
         trigger = max((answer.arrival for answer, reset in fired if reset), default=-1)
         for answer in answers[begun:]:
+            if isinstance(answer, Censored):
+                X = own.new_tensor(answer.point)
+                state = as_if_measured(self.quiet, state, X, answer.time, answer.y)
+                yield state, False
+                continue
             suggestion, stored = answer.suggestion(state), answer.predicted
             # Stale: the model that made the prediction was reset before this answer arrived.
             stale = stored is not None and strategy.process.reacts and answer.known <= trigger
@@ -400,9 +415,7 @@ class MeasurementLog(NamedTuple):
         time = self.state.time.new_tensor([time for time, _, _ in ended])
         return success(self.state, X, ok, time, now)
 
-    def as_if_answered(
-        self, waiting: Iterable[Place], now: float | None, stopped: Iterable[Place] = ()
-    ) -> State:
+    def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
 
         Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
@@ -413,18 +426,12 @@ class MeasurementLog(NamedTuple):
             waiting: Open suggestions. The fantasy of each suggestion is the predicted mean.
             now: The present time, which is an upper limit on the times of the points; None for no
                 limit.
-            stopped: Points of pruned trials. The fantasy of each point is the worse of two values:
-                the median of all answers, and the predicted mean.
         """
-        state, middle = self.state, None
-        if stopped:
-            middle = median(answer.y for answer in self.answers if answer.y is not None)
-        for points, limit in ((stopped, middle), (waiting, None)):
-            for time, point in points:
-                time = max(time, float(state.time)) if state.rounds else time
-                time = time if now is None else min(time, now)
-                X = like(state).new_tensor(point)
-                state = as_if_measured(self.quiet, state, X, time, limit)
+        state = self.state
+        for time, point in waiting:
+            time = max(time, float(state.time)) if state.rounds else time
+            time = time if now is None else min(time, now)
+            state = as_if_measured(self.quiet, state, like(state).new_tensor(point), time)
         return state
 
     def choice(
@@ -450,7 +457,13 @@ class MeasurementLog(NamedTuple):
         """
         among = avoiding(retried(state) if retry else state, chance)
         ask = partial(self.quiet.ask, among, now=now, context=context, generator=generator)
-        return elsewhere(self.quiet, state, now, ask, chance)
+        choice = elsewhere(self.quiet, state, now, ask, chance)
+        assumed = state.history.choice.tensor()[self.state.rounds :]
+        pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
+        if not len(pending):
+            return choice
+        before = self.state._replace(domain=state.domain)
+        return apart(self.quiet, before, now, choice, pending, chance)
 
 
 def replayed(
@@ -506,16 +519,29 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
     return float(fresh.mean), float(fresh.sd), float(sqrt_beta)
 
 
+class OpenBox(Box):
+    """A box that holds suggestions, but not measurements: the kernel extends beyond the box."""
+
+    def locate(self, X: Tensor) -> Tensor:
+        return X
+
+
 def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
     """An empty log for trials with the given parameters."""
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
-    box = Box(bounds.expand(2, space.columns), search=MixedSearch(space))
+    box = OpenBox(bounds.expand(2, space.columns), search=MixedSearch(space))
     return MeasurementLog.begin(strategy, strategy.init(box))
 
 
-def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -> Measurement:
-    """The row of a trial that has ended with a value."""
-    return Measurement(number, point, None, time, time, 0, None, y, arrival=number)
+def trial_answer(
+    time: float,
+    number: int,
+    point: tuple[float, ...],
+    y: float,
+    kind: type[Measurement] = Measurement,
+) -> Measurement:
+    """The row of a trial that has ended with a value, or with a bound on its value."""
+    return kind(number, point, None, time, time, 0, None, y, arrival=number)
 
 
 def is_retained(count: int, newest: int, oldest: int) -> bool:

@@ -19,7 +19,7 @@ from botorch_tv.gp.covariance import Inference
 from botorch_tv.gp.point_kernel import formula
 from botorch_tv.gp.point_recursion import in_features
 from botorch_tv.gp.process import Process
-from botorch_tv.gp.search import MultiStart, Search, spread
+from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
@@ -244,6 +244,8 @@ Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple
 ROUNDING = 1e-9
 """Smallest tolerance for points outside a box, as a fraction of a range. The tolerance is larger in
 float32, whose rounding errors are larger."""
+MOST_LISTED = 1024
+"""Largest number of points of named parameters that are listed."""
 PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
@@ -435,6 +437,20 @@ class Box(Domain):
                 f"{name}{first.tolist() if off.dim() else ''} is {point}, which lies outside "
                 f"{self!r} or is not finite; clamp it, or widen the bounds."
             )
+
+    @property
+    def listed(self) -> Tensor | None:
+        search = self.search
+        if isinstance(search, DiscreteSearch):
+            return search.X
+        space = search.space if isinstance(search, MixedSearch) else self.parameters
+        X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
+        for axis in [] if space is None else space.axes:
+            levels = axis.levels
+            if levels is None or len(X) * len(levels) > MOST_LISTED:
+                return None
+            X = torch.cat([X.repeat_interleave(len(levels), 0), levels.repeat(len(X), 1)], -1)
+        return search.held(X) if X.numel() else None
 
     @cached_property
     def _corners(self) -> DeviceCopies:

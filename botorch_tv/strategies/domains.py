@@ -79,6 +79,11 @@ class Domain(ABC):
             like: A tensor of any shape with the dtype and the device of the result.
         """
 
+    @property
+    def listed(self) -> Tensor | None:
+        """All points that can be chosen, `M x d`, without context; None if they are too many."""
+        return None
+
 
 class Grid(Domain):
     """A finite domain: a set of arms.
@@ -202,6 +207,10 @@ class Grid(Domain):
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
         points = self._arms.like(like)[choice]
         return points if choice.dim() else points.clone()  # a scalar index gives a view, not a copy
+
+    @property
+    def listed(self) -> Tensor:
+        return self.X
 
     @cached_property
     def _arms(self) -> DeviceCopies:

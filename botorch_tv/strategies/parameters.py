@@ -105,7 +105,7 @@ class BoxParameter:
         if self.single:
             return []
         low, high, at = (self.scaled(each) for each in (self.low, self.high, value))
-        return [min(max((at - low) / (high - low), 0.0), 1.0)]
+        return [(at - low) / (high - low)]
 
     def value(self, columns: list[float]) -> float:
         """The value whose coordinates are nearest to a point.
@@ -495,7 +495,7 @@ class MixedSearch(Search):
                 return torch.cat([sought.score(part.unsqueeze(0), None)[0] for part in parts])
 
         raw = self.filling(box, RAW, sought.rounds, observed)
-        points = torch.cat([raw, self.held(seen)])
+        points = torch.cat([raw, self.held(seen.clamp(0, 1))])
         values = value(points)
         best = min(len(seen), STARTS // 3)
         fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices

@@ -28,6 +28,7 @@ from botorch_tv.ax import (
 )
 from botorch_tv.ax.adaptive import TrialSpace
 from botorch_tv.ax.surrogate import dropped
+from botorch_tv.loop.log import Censored
 from botorch_tv.strategies import Box, adaptive_gp_ucb
 from botorch_tv.strategies.parameters import MixedSearch
 
@@ -189,19 +190,46 @@ def test_running_trials_and_repeated_failures_are_avoided():
     assert abs(best["x"] - first["x"]) > 0.04
 
 
-def test_trials_out_of_the_search_space_are_dropped():
-    """They counted as if they had been at the edge."""
+@pytest.mark.parametrize("rate", [0.0, 2.0])
+def test_trials_out_of_the_search_space_count_where_they_were_made(rate):
+    """They counted as if they had been at the edge. A zero has no place on a logarithmic scale."""
     clients = [client_of(MIXED[:2], initialization_trials=3) for _ in range(2)]
     for client in clients:
-        for hour, rate in enumerate([1e-4, 1e-2, 1.0, 0.1]):
-            index = client.attach_trial(parameters={"hour": float(hour), "rate": rate})
-            client.complete_trial(index, {"cost": (math.log10(rate) + 2) ** 2})
+        for hour, x in enumerate([1e-4, 1e-2, 1.0, 0.1]):
+            index = client.attach_trial(parameters={"hour": float(hour), "rate": x})
+            client.complete_trial(index, {"cost": (math.log10(x) + 2) ** 2})
     within, beyond = clients
-    index = beyond.attach_trial(parameters={"hour": 3.5, "rate": 50.0})
+    index = beyond.attach_trial(parameters={"hour": 3.5, "rate": rate})
     beyond.complete_trial(index, {"cost": -100.0})
-    with pytest.warns(InputDataWarning, match="drops trial 4: .*50.0.*has no place"):
-        wanted = best_now(beyond, {"hour": 4.0})
-    assert wanted == best_now(within, {"hour": 4.0})
+    if rate:
+        space = TrialSpace(beyond._experiment.search_space, "hour")
+        assert space.place({"rate": 2.0}) == pytest.approx((1 + math.log10(2) / 4,))
+        edge = [predict_now(each, [{"rate": 1.0}], {"hour": 4.0})[0]["cost"] for each in clients]
+        assert edge[1][0] < edge[0][0] - 5
+        assert best_now(beyond, {"hour": 4.0})[0]["rate"] == 1.0
+    else:
+        with pytest.warns(InputDataWarning, match=r"drops trial 4: .*0\.0.*has no place"):
+            wanted = best_now(beyond, {"hour": 4.0})
+        assert wanted == best_now(within, {"hour": 4.0})
+
+
+@pytest.mark.parametrize("objective", ["y", "-y"])
+def test_early_stopped_trials_are_bounds(objective):
+    """At any number; the first has no earlier values, so it is dropped."""
+    client = client_of(LINE, objective=objective, initialization_trials=4)
+    client.mark_trial_early_stopped(client.attach_trial({"hour": 0.0, "x": 0.5}))
+    for hour, x in enumerate((0.1, 0.3, 0.6, 0.9, 0.4), start=1):
+        index = client.attach_trial(parameters={"hour": float(hour), "x": x})
+        client.complete_trial(index, {"y": float(hour)})
+    for number in range(20):
+        stopped = client.attach_trial({"hour": 5.5, "x": 0.7 + 0.01 * number})
+        client.mark_trial_early_stopped(stopped)
+    client.get_next_trials(1, fixed_parameters={"hour": 6.0})
+    log, _ = client._generation_strategy._nodes[0]._model
+    bounds = [row for row in log.answers if isinstance(row, Censored)]
+    assert [row.y for row in bounds] == [3.0] * 20
+    assert log.strategy.maximize == (objective == "y")
+    assert log.state.rounds == 25
 
 
 def test_the_best_of_several_nodes_and_of_failures_alone():
@@ -471,3 +499,14 @@ def test_an_added_choice_is_tried_soon():
     assert "mud" in tried
     assert "rock" not in tried
     assert len(client._generation_strategy._nodes[0]._model[0].answers) >= 8 + 3
+
+
+@pytest.mark.parametrize("rows", [0, 6])
+def test_open_suggestions_of_a_finite_space_differ(rows):
+    whole = RangeParameterConfig(name="n", parameter_type="int", bounds=(1, 3))
+    client = client_of([HOURS, whole], objective="y", initialization_trials=3)
+    for hour in range(rows):
+        index = client.attach_trial({"hour": float(hour), "n": hour % 3 + 1})
+        client.complete_trial(index, {"y": 1.0 + hour % 2})
+    trials = client.get_next_trials(3, fixed_parameters={"hour": 6.0}).values()
+    assert sorted(trial["n"] for trial in trials) == [1, 2, 3]

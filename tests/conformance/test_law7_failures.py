@@ -28,6 +28,7 @@ from botorch_tv.forgetting import (
     PeriodicReset,
     Retention,
     SlidingWindow,
+    Static,
     Wiener,
 )
 from botorch_tv.learning import Refit
@@ -95,21 +96,22 @@ def play(
         time, y, ok = (part[t, list(trials)] for part in (data.time, data.y, data.ok))
         if trial is not None and not bool(ok):
             continue
+        step = torch.as_tensor(strategy.step(state)).expand(len(trials))
         if elsewhere:
             said = strategy.suggestion_at(state, X[data.at[t, list(trials)]], now=time)
         else:
             generators = [torch.Generator().manual_seed(9 * t + one) for one in trials]
             said = strategy.ask(state, now=time, generator=generators)
-        state, info = strategy.tell(state, said, torch.where(ok, y, torch.nan), ok=ok)
+        nothing = (torch.nan, 7.0, torch.inf, -torch.inf)[t % 4]
+        state, info = strategy.tell(state, said, torch.where(ok, y, nothing), ok=ok)
         parts = {"X": said.X, "mean": said.mean, "sd": said.sd, "sqrt_beta": said.sqrt_beta}
-        parts |= {"reset": info.reset, "noise": info.noise}
+        parts |= {"reset": info.reset, "noise": info.noise, "step": step}
         for own, number in zip(record, range(len(trials))):
             if ok[number]:
                 own.append({name: part[number] for name, part in parts.items()})
     later = data.time[-1, list(trials)] + 3.0
     posterior = strategy.posterior(state, X, now=later)
     whole = [posterior.mean.flatten(1), posterior.distribution.covariance_matrix.flatten(1)]
-    whole.append(torch.as_tensor(strategy.step(state)).expand(len(trials)).unsqueeze(-1))
     return record, state, torch.cat(whole, -1)
 
 
@@ -208,7 +210,8 @@ TRIGGERS = [
 @pytest.mark.parametrize("rule", TRIGGERS, ids=repr)
 def test_of_triggers(rule: EventTrigger | GLRTrigger, other: tuple[PeriodicReset, ...]) -> None:
     """What a trigger remembers of earlier rounds survives a failure, and no reset."""
-    strategy = composed(retention=(rule, *other), width=Constant(4.0))(KERNEL, 0.02)
+    decay = Wiener(0.002) if other else Static()
+    strategy = composed(decay=decay, retention=(rule, *other), width=Constant(4.0))(KERNEL, 0.02)
     data = Data(4.0, together=bool(other))
     assert_law(strategy, SETTING.domain, elsewhere=True, spared=("memory",), data=data)
 

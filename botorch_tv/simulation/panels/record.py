@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from botorch_tv.files import GAPS, dates_in, read_cells
+from botorch_tv.files import GAPS, dates_in, read_cells, refuse_cells
 from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 Moment = str | int | float | datetime | np.datetime64
@@ -361,16 +361,10 @@ def _read_table(path: Path, times: str | None) -> Panel:
         del readings[0]  # the index of a data frame
     for place, column in readings.items():
         wrong = cells[place][[number is None for number in column]]
-        _refuse(file, wrong, "is not a number; a missing reading is an empty cell.")
+        refuse_cells(file, wrong, "is not a number; a missing reading is an empty cell.")
     labels = tuple(names[place] or str(number) for number, place in enumerate(readings))
     values = np.array(list(readings.values()), dtype=np.float64).T
     return Panel(np.ascontiguousarray(values), labels, moments[0] if moments else None)
-
-
-def _refuse(file: str, wrong: pd.Series, why: str) -> None:
-    """Raise an error for the first wrong cell, if any is wrong; cells are indexed by line."""
-    for line, cell in wrong.items():
-        raise ValueError(f"{file} line {line}: {cell!r} {why}")
 
 
 def _number(cell: str) -> float | None:
@@ -406,11 +400,13 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
     if not readings:
         wrong = cells[[not _is_date(cell) for cell in cells]]
         like = f"or its format differs from {cells.iloc[0]!r}; write all dates as 2026-03-01."
-        _refuse(file, wrong if len(wrong) else cells[-1:], f"is not a date, {like}")
+        refuse_cells(file, wrong if len(wrong) else cells[-1:], f"is not a date, {like}")
     if len(readings) > 1:
         unclear = cells[readings[0] != readings[1]]
-        _refuse(file, unclear, "may begin with the month or the day; write 2026-03-01.")
+        refuse_cells(file, unclear, "may begin with the month or the day; write 2026-03-01.")
     zoned = cells.str.fullmatch(_ZONE)
     if zoned.any():  # pandas would assume UTC for dates without a time zone
-        _refuse(file, cells[~zoned], "has no time zone, but other dates have one; add time zones.")
+        refuse_cells(
+            file, cells[~zoned], "has no time zone, but other dates have one; add time zones."
+        )
     return readings[0]
