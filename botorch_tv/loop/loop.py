@@ -412,18 +412,17 @@ class Loop:
             )
         present = self._present(now)
         self._strategy.warn_of_absence(self.state, stacklevel=4)
-        held = {} if fixed is None else fixed
-        made = [self._suggested(present, context, held) for _ in range(count)]
+        made = [self._suggested(present, context, fixed) for _ in range(count)]
         self.pending = pending
         return made[0] if n is None else made
 
     def _suggested(
-        self, present: float | None, context: Numbers | None, fixed: Mapping[str, Any]
+        self, present: float | None, context: Numbers | None, fixed: Fixed
     ) -> NumberedSuggestion:
         """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
         log, state, row = self._log, self.state, context_row(self.state, context)
         waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
-        queued = [p for p in self._queue if not fixed or self._moved(p, fixed)[0] == p]
+        queued = [p for p in self._queue if fixed is None or self._moved(p, fixed)[0] == p]
         try:
             if queued:
                 X = self._columns(like(state).new_tensor(queued[0]), context)
@@ -1161,7 +1160,7 @@ class Loop:
     ) -> tuple[Tensor, Success | None]:
         """The recommended point with its context, `d + c`, and the probability of success."""
         row, chance = context_row(self.state, context), self._success(present)
-        state = holding(self._log.trusted, fixed or {})
+        state = holding(self._log.trusted, fixed)
         return recommended(self._strategy, state, present, row, chance), chance
 
     def _suspect_text(self, now: Time | None, context: Numbers | None) -> str:
