@@ -403,7 +403,7 @@ class Loop:
         pending, waiting = max(self.pending, count), self._waiting
         if len(waiting) + count > pending:
             raise InputDataError(
-                f"pending is {pending}, and these suggestions are open: "
+                f"pending is {self.pending}, and these suggestions are open: "
                 f"{self._units.listed(waiting)}; tell or discard a suggestion by its number, or "
                 f"set pending to {len(waiting) + count}."
             )
@@ -926,7 +926,7 @@ class Loop:
         """The open suggestions that are not lost."""
         count, most = len(self._log.answers), self._lost_after
         if most is None:
-            recent = (row for row in self._log.answers[-RECENT:] if row.number > 0)
+            recent = self._log.answers[-RECENT:]
             most = 2 * max([self.pending, *(row.arrival - row.known for row in recent)])
         return {number: row for number, row in self._open.items() if count - row.known <= most}
 

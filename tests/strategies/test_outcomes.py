@@ -3,6 +3,7 @@
 import itertools
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -172,6 +173,23 @@ def test_where_everything_fails_nothing_is_recommended():
     assert "more likely to fail" in loop.describe()
 
 
+@pytest.mark.parametrize("most", [False, True])
+def test_strict_means_likelier_to_succeed_than_to_fail(most: bool) -> None:
+    """Unless every point is likelier to fail; then the limit stays relative."""
+    X = torch.linspace(0, 1, 24, dtype=torch.float64).unsqueeze(-1)
+    ok = (X.squeeze(-1) > 0.5) & (not most)
+    ok[1::2] &= X[1::2, 0] > 0.7
+    chance = Success(X, ok, torch.arange(24).double(), UNIT[:, :1], 24.0)
+    points = torch.linspace(0, 1, 101, dtype=torch.float64).unsqueeze(-1)
+    p, before = chance.at(points), chance.allows(points)
+    assert chance.fails == most == bool((p <= 0.5).all())
+    strict = chance.strict().allows(points)
+    assert torch.equal(strict, before if most else p > 0.5)
+    assert strict.any()
+    assert most or bool((before & ~strict).any())
+    assert torch.equal(chance.allows(points), before)
+
+
 def test_a_recommendation_that_no_measurement_supports_says_so():
     strategy = et_gp_ucb(kernel=KERNEL, noise=0.01)
     loop = Loop(strategy, Grid.regular(points=15, dim=2))
@@ -264,6 +282,27 @@ def test_failures_besides_the_answers_count_in_order_of_time() -> None:
     assert found is not None
     assert wanted is not None
     assert torch.equal(found.at(X), wanted.at(X))
+
+
+@pytest.mark.parametrize("limit", [None, 54.5, 58.0])
+@pytest.mark.parametrize("values", [[], [55.0, 55.5, 56.0, 54.0]])
+def test_fantasies_of_a_mirrored_objective_are_mirrored(
+    values: list[float], limit: float | None
+) -> None:
+    found = []
+    for sign in (1, -1):
+        log = history([sign * value for value in values])
+        quiet = replace(log.quiet, maximize=sign > 0)
+        X, bound = torch.tensor([0.75]).double(), None if limit is None else sign * limit
+        state = as_if_measured(quiet, log.state, X, 4.5, bound)
+        assert (state.rounds, float(state.time)) == (len(values) + 1, 4.5)
+        assert float(state.history.choice.tensor()[-1]) == 0.75
+        failed = state.history.noise.tensor()[-1].isinf()
+        assert bool(failed) == (limit == 58.0 if values else limit is None)
+        found.append(torch.where(failed, 0.0, sign * state.history.y.tensor()[-1]))
+    torch.testing.assert_close(*found)
+    if limit is not None:
+        assert found[0] <= limit
 
 
 SPACE = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c"), "d": Choice(True, False)})
