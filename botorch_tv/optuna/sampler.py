@@ -451,7 +451,7 @@ def best_now(
 
     When minimising, the result is the parameters with the lowest upper bound, mean + sd / 2.
     Parameters more likely to fail than to succeed are excluded. The adaptive strategy ignores
-    the newest trial while this trial is more than 3 standard deviations better than predicted.
+    the newest trial while this trial is more than 2.5 standard deviations better than predicted.
     ``study.best_trial`` ignores drift, because it compares values that were measured at different
     times.
 
