@@ -248,7 +248,9 @@ class MeasurementLog(NamedTuple):
                 state before the reading.
         """
         answer = self.answers[-1] if self.answers else None
-        if answer is None or answer.y is None or not isinstance(self.strategy, Adaptive):
+        if answer is None or answer.y is None or isinstance(answer, Censored):
+            return None
+        if not isinstance(self.strategy, Adaptive):
             return None
         before = self._after(len(self.answers) - 1)
         if not bool(self.strategy.predicts(before)):

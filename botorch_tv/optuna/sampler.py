@@ -117,20 +117,17 @@ class StudyData(NamedTuple):
     def rows(self) -> list[Measurement]:
         """The answers of the log: complete trials, and bounds from pruned trials."""
         center, scale, _, _ = self.unit
-        made: list[Measurement] = []
         complete = [trial for _, trial in self.valued]
-        ended = [(Measurement, timed, timed[1].values[0]) for timed in self.valued]
+        ended = [(timed, timed[1].values[0], Measurement) for timed in self.valued]
         for timed in self.pruned:
             earlier = complete[: bisect_left(self.valued, by_time(timed), key=by_time)]
             if earlier:
-                ended.append((Censored, timed, bound(timed[1], earlier)))
-        for kind, (when, trial), y in ended:
-            point = self.space.point_of(trial)
-            assert point is not None
-            place = self.place(when)
-            row = trial_answer(place, trial.number, point, (y - center) / scale, kind)
-            made.append(row)
-        return made
+                ended.append((timed, bound(timed[1], earlier), Censored))
+        return [
+            trial_answer(self.place(when), trial.number, point, (y - center) / scale, kind)
+            for (when, trial), y, kind in ended
+            if (point := self.space.point_of(trial)) is not None
+        ]
 
 
 @hinted

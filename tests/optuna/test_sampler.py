@@ -230,7 +230,8 @@ def test_a_running_trial_counts_until_it_is_lost(given, time_key, lost_after, mi
         study = optuna.create_study(sampler=DriftSampler(given, **settings))
         for hour in range(6):
             end = now - timedelta(hours=6 - hour)
-            study.add_trial(stamped(hour / 6, -hour, end - timedelta(minutes=2), end, hour=hour))
+            for begun in (end - timedelta(minutes=2), end, end):  # two were added, not run
+                study.add_trial(stamped(hour / 6, -hour, begun, end, hour=hour))
         if runs:
             trial = create_trial(params={"x": 1.0}, distributions=X, state=TrialState.RUNNING)
             trial.datetime_start = now - timedelta(minutes=minutes)
