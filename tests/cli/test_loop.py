@@ -10,12 +10,14 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from gpytorch.kernels import RBFKernel
 from lasting import Child, ask_and_tell
 
 from botorch_tv import Choice, Loop, adaptive_gp_ucb
 from botorch_tv.cli import command as cli
+from botorch_tv.cli.loop import _time_reader
 from botorch_tv.strategies import random_search
 
 
@@ -66,6 +68,21 @@ def test_values_as_programs_print_them(file, call):
         call("ask", file)
         call("tell", file, y)
     assert Loop.load(file).history.y.tolist() == [float(y) for y in values]
+
+
+def test_a_suspect_reading_is_named(tmp_path, call, capsys):
+    path = tmp_path / "loop.json"
+    loop = Loop({"x": (0, 1)})
+    for n in range(7):
+        loop.observe({"x": n / 6}, 10 * math.exp(-(((n / 6 - 0.75) / 0.2) ** 2)))
+    loop.save(path)
+    named = r"(botorch-tv: )?Reading {} lies [\d.]+ sd from its prediction"
+    assert run("observe", str(path), "11", "x=0.2") == 0
+    assert re.match(named.format(-8), capsys.readouterr().err)
+    call("ask", str(path))
+    assert run("tell", str(path), "-40") == 0
+    assert re.match(named.format(1), capsys.readouterr().err)
+    assert re.search(named.format(1), call("status", str(path)))
 
 
 TABLE = """\
@@ -345,6 +362,25 @@ def test_dates_of_spreadsheets(cells, options, tmp_path, call):
     call("import", file, str(table), *options)
     expected = [datetime(2026, 11, 1, 6), datetime(2026, 11, 13, 18, 30)]
     assert list(Loop.load(file).history.times) == expected[: len(cells)]
+
+
+def test_a_column_of_dates_is_read_as_it_was_written_or_refused():
+    chance, refused = random.Random(0), 0
+    forms = ("%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p", "%d/%m/%Y", "%m-%d-%Y %H:%M:%S", "%Y/%m/%d")
+    for _ in range(100):
+        form, most = chance.choice(forms), chance.choice((12, 31))
+        days = [chance.randint(1, most) for _ in range(4)]
+        dates = [datetime(2026, chance.choice((1, 3, 5, 7, 8, 10, 12)), day) for day in days]
+        dates = [date.replace(hour=6 * ("%H" in form or "%I" in form)) for date in dates]
+        cells = [date.strftime(form) for date in dates]
+        if max(days) > 12 or form == "%Y/%m/%d" or all(d.day == d.month for d in dates):
+            read = _time_reader(pd.Series(cells), None)
+            assert [read(cell) for cell in cells] == dates
+        else:
+            refused += 1
+            with pytest.raises(ValueError, match="may begin with the day or the month"):
+                _time_reader(pd.Series(cells), None)
+    assert refused > 0
 
 
 def test_rows_without_an_observation_can_be_failures(file, tmp_path, call):

@@ -7,13 +7,26 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
-from loop.loops import BOX, FEW, GRID, NOISE, WITH_CONTEXT, assert_refused, kernel, made
+from loop.loops import (
+    BOX,
+    FEW,
+    GRID,
+    NOISE,
+    QUICK,
+    STRATEGIES,
+    WITH_CONTEXT,
+    assert_refused,
+    kernel,
+    made,
+)
 
-from botorch_tv import Choice, Float, Integer, Loop, et_gp_ucb, tv_gp_ucb
+from botorch_tv import Box, Choice, Float, Integer, Loop, et_gp_ucb, tv_gp_ucb
 from botorch_tv.loop.log import EVERY, PATIENCE
+from botorch_tv.loop.loop import RECENT
 
-RANGES = {"x": (0, 4), "rate": Float(1e-3, 1, log=True), "n": Integer(1, 5)}
-MIXED = RANGES | {"kind": Choice("a", "b", "c")}
+PARAMETERS = {"x": (0, 4), "rate": Float(1e-3, 1, log=True), "n": Integer(1, 5)}
+RANGES = Box(PARAMETERS, search=QUICK)
+MIXED = Box(PARAMETERS | {"kind": Choice("a", "b", "c")})
 STRATEGY = tv_gp_ucb(kernel=RBFKernel().double(), noise=0.1, epsilon=0.05)
 
 
@@ -32,8 +45,8 @@ def begun(**settings):
 @pytest.mark.parametrize("kind", [None, "adaptive"])
 def test_held_parameters_keep_their_values(ranges, kind):
     loop = Loop(STRATEGY if kind is None else FEW[kind](), ranges, pending=2)
-    fixed = {"rate": 0.2, "n": 3} | ({"kind": "b"} if "kind" in ranges else {})
-    for ok in (True, True, True, False, True):
+    fixed = {"rate": 0.2, "n": 3} | ({"kind": "b"} if ranges is MIXED else {})
+    for ok in (True, False, True):
         held = loop.ask(fixed=fixed)
         assert {name: held.point[name] for name in fixed} == fixed
         loop.ask()
@@ -58,6 +71,7 @@ HELD = {
     "unknown": (lambda loop: loop.ask(fixed={"speed": 1}), "fixed is .*speed.*x, rate, n"),
     "outside": (lambda loop: loop.ask(fixed={"rate": 2.0}), "rate is 2.0, but it must be"),
     "recommend": (lambda loop: loop.recommend(fixed={"n": 2.5}), "n is 2.5, but it must be"),
+    "too many": (lambda loop: loop.ask(n=3), r"pending is 2, .* open: 5 at .* set pending to 4"),
     "queue": (lambda loop: loop.enqueue({"x": 5, "rate": 0.1, "n": 1}), "x is 5, but it must be"),
     "at": (lambda loop: loop.tell(1.0, at={"x": 5}, suggestion=5), "x is 5, but it must be"),
     "at name": (lambda loop: loop.tell(1.0, at={"y": 5}, suggestion=5), "y"),
@@ -108,10 +122,16 @@ def test_queued_points_get_the_context():
 
 
 def test_several_suggestions_at_once_equal_one_after_the_other():
-    loop, single = begun(seed=3), begun(seed=3, pending=4)
-    made = loop.ask(n=4)
-    assert [item.point for item in made] == [single.ask().point for _ in range(4)]
-    assert len({tuple(item.point.values()) for item in made}) == 4
+    loop, single = (made(("Thompson", "grid"), pending=most, seed=3) for most in (1, 4))
+    for item in (loop, single):
+        item.observe(GRID.X[3], 0.5)
+    several = loop.ask(n=4)
+    assert [item.point for item in several] == [single.ask().point for _ in range(4)]
+    assert len({tuple(item.point) for item in several}) == 4
+    assert single.pending == 4
+    single.discard(single.open[0])
+    single.ask(n=1)
+    assert single.pending == 4
     assert loop.pending == 4
     with pytest.raises(InputDataError, match=r"pending is 4, .*pending to 5"):
         loop.ask()
@@ -126,11 +146,11 @@ def test_a_measurement_elsewhere_is_stored_where_it_was_made(domain, tmp_path):
     strategy = et_gp_ucb(kernel=RBFKernel().double(), noise=NOISE) if named else strategy
     context = {"context": 0.3} if domain is WITH_CONTEXT else {}
     loop, other = Loop(strategy, domain, pending=2), Loop(strategy, domain, pending=2)
-    for n in range(6):
+    for n in range(5):
         suggestion = loop.ask(now=float(n), **context)
         other.ask(now=float(n), **context)
         at = {"x": 0.5 * n} if named else GRID.X[7 * n % 36].tolist()
-        y, when = 6.0 * (-1) ** (n > 3), n - 1.5 * (n == 5)
+        y, when = 6.0 * (-1) ** (n > 2), n - 1.5 * (n == 4)
         loop.tell(y, at=at, suggestion=suggestion, time=when)
         assert loop.open == []
         X = {**suggestion.point, **at} if named else at
@@ -178,9 +198,12 @@ def test_a_lost_suggestion_no_longer_counts_but_may_be_answered(tmp_path):
     assert (loop.open, loop.last.number) == ([], lost.number)
 
 
-@pytest.mark.parametrize(("given", "slow", "limit"), [(None, 0, 4), (None, 9, 18), (2, 9, 2)])
-def test_a_suggestion_is_lost_by_the_durations_of_others(given, slow, limit, tmp_path):
-    loop = Loop(STRATEGY, RANGES, pending=2, lost_after=given)
+@pytest.mark.parametrize(
+    ("given", "slow", "since", "limit"),
+    [(None, 0, 3, 4), (None, 9, 3, 18), (None, 9, RECENT, 4), (2, 9, 3, 2)],
+)
+def test_a_suggestion_is_lost_by_the_durations_of_others(given, slow, since, limit, tmp_path):
+    loop = Loop(STRATEGIES["reset"](), GRID, pending=2, lost_after=given)
     first = loop.ask()
 
     def observe(count):
@@ -189,13 +212,13 @@ def test_a_suggestion_is_lost_by_the_durations_of_others(given, slow, limit, tmp
 
     observe(slow)
     loop.tell(0.2, suggestion=first)
-    observe(3)
+    observe(since)
     loop.ask()
     observe(limit)
     assert len(loop._waiting) == 1
-    loop.remove(-2 - slow)  # an answer that the suggestion knew
+    loop.remove(-2 - slow)  # an answer that arrived before the suggestion
     assert len(loop._waiting) == 1
     observe(1)
-    loop.save(tmp_path / "loop.json")
     assert not loop._waiting
-    assert not Loop.load(tmp_path / "loop.json", STRATEGY)._waiting
+    loop.save(tmp_path / "loop.json")
+    assert not Loop.load(tmp_path / "loop.json", loop.strategy)._waiting

@@ -295,6 +295,7 @@ def test_constant_readings_keep_filling_the_domain():
 def test_without_predictions_the_best_observation_is_recommended(domain, maximize):
     player = adaptive_gp_ucb(bank=SMALL, starts=3, maximize=maximize)
     state, X = player.init(domain, batch_shape=(3,)), []
+    assert player.recommend(state).shape == (3, 2)  # before any measurement
     sign = 1.0 if maximize else -1.0
     values = torch.tensor([[1.0, 5.0, 3.0], [4.0, 9.0, 2.0], [2.0, 2.0, 2.0]], dtype=torch.float64)
     failed = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, 0]], dtype=torch.bool)
