@@ -31,6 +31,7 @@ from botorch_tv.hints import hinted
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import (
     OLDEST,
+    RECENT,
     Censored,
     Measurement,
     MeasurementLog,
@@ -45,6 +46,7 @@ from botorch_tv.optuna.trials import (
     Timed,
     TrialClock,
     Trials,
+    axis,
     bound,
     by_time,
     failures,
@@ -58,6 +60,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended
+from botorch_tv.strategies.parameters import Number
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_integer, shown
 
@@ -310,7 +313,11 @@ class DriftSampler(BaseSampler):
         sampler = self._independent_sampler or RandomSampler(
             seed=self._number(trial.number, param_name) % 2**32
         )
-        return sampler.sample_independent(study, trial, param_name, param_distribution)
+        value = sampler.sample_independent(study, trial, param_name, param_distribution)
+        own = axis(param_distribution)
+        if isinstance(own, Number) and own.step is not None:
+            value = own.rounded(value, torch.float64)  # a decimal number
+        return value
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Store the time in UTC, and notify the independent sampler of a new trial.
@@ -357,7 +364,11 @@ class DriftSampler(BaseSampler):
         now = self._clock.begun(trial)
         data = self._data(study, space)
         if not self._begins(data.valued, data.failed, data.pruned):
-            return space.params(space.filling(trial.number, self._number(0, "spread") % 2**31))
+            seed, first = self._number(0, "spread") % 2**31, trial.number
+            open_points = {space.point_of(other) for other in data.running}
+            even = [space.filling(number, seed) for number in range(first, first + RECENT)]
+            X = next((X for X in even if tuple(X.tolist()) not in open_points), even[0])
+            return space.params(X)
         return space.params(self._choice(study, data, trial, now))
 
     def _data(self, study: Study, space: StudySpace) -> StudyData:
@@ -443,7 +454,7 @@ def best_now(
 
     When minimising, the result is the parameters with the lowest upper bound, mean + sd / 2.
     Parameters more likely to fail than to succeed are excluded. The adaptive strategy ignores
-    the newest trial while this trial is more than 3 standard deviations better than predicted.
+    the newest trial while this trial is more than 2.5 standard deviations better than predicted.
     ``study.best_trial`` ignores drift, because it compares values that were measured at different
     times.
 

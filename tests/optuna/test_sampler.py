@@ -201,6 +201,19 @@ def test_workers_in_two_zones_agree_on_the_times(monkeypatch):
     assert times[-1] <= time.time()
 
 
+def test_first_suggestions_that_run_together_differ_in_a_finite_space():
+    study = optuna.create_study(sampler=DriftSampler(seed=0))
+    study.optimize(lambda trial: trial.suggest_int("n", 1, 6), n_trials=1)
+    assert len({study.ask().suggest_int("n", 1, 6) for _ in range(6)}) == 6
+
+
+def test_values_with_a_step_are_decimal_numbers():
+    study = optuna.create_study(sampler=DriftSampler(seed=0, n_startup_trials=6))
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0229, 0.4589, step=0.001), n_trials=8)
+    values = [trial.params["x"] for trial in study.trials]
+    assert values == [round(value, 4) for value in values]
+
+
 MINUTE = timedelta(minutes=1)
 
 
