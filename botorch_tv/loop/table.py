@@ -304,10 +304,8 @@ def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopCloc
     def when(answer: Measurement) -> str:
         return time_text(clock.shown(answer.time))
 
-    many, failed = (
-        counted(len(answers), "measurements"),
-        sum(answer.y is None for answer in answers),
-    )
+    many = counted(len(answers), "measurements")
+    failed = sum(answer.y is None for answer in answers)
     text = f"{many} at time {when(answers[0])}"
     if len(answers) > 1:
         text = f"{many} from time {when(answers[0])} to {when(answers[-1])}"

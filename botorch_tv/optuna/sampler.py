@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Sequence, Sized
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -393,8 +393,12 @@ class DriftSampler(BaseSampler):
 
     def _success(self, data: StudyData, now: float) -> Success | None:
         """The probability of success at each point; None if no trial has failed."""
-        failed = [trial for trial in data.failed for _ in range(failures(trial))]
-        return data.log.success(now, self._ended(data, failed, now))
+        failed: list[Place] = []
+        for trial in data.failed:
+            when = self._clock.measured(trial)
+            place = now if when is None else data.place(when), data.space.point(trial.params)
+            failed += [place] * failures(trial)
+        return data.log.success(now, failed)
 
     @without_gradients
     def _choice(self, study: Study, data: StudyData, trial: FrozenTrial, now: float) -> Tensor:
@@ -414,14 +418,6 @@ class DriftSampler(BaseSampler):
         for other in [other for other in data.undecided if other.number < trial.number][-3:]:
             state = as_if_measured(log.quiet, state, asked(other), present)
         return asked(trial)
-
-    def _ended(self, data: StudyData, trials: Iterable[FrozenTrial], now: float) -> list[Place]:
-        """The times and points of trials that ended without a value."""
-        measured = [(self._clock.measured(trial), trial) for trial in trials]
-        return [
-            (now if when is None else data.place(when), data.space.point(trial.params))
-            for when, trial in measured
-        ]
 
     def _number(self, trial: int, purpose: str) -> int:
         """A random integer that depends on the seed, a trial and a purpose."""

@@ -267,13 +267,9 @@ def sort(
                     f"{clock.key!r} with its time; add the trial again by "
                     "study.add_trial(create_trial(..., user_attrs=...))."
                 )
-    return (
-        sorted(valued, key=by_time),
-        sorted(pruned, key=by_time),
-        failed,
-        running[-RECENT:],
-        undecided,
-    )
+    valued.sort(key=by_time)
+    pruned.sort(key=by_time)
+    return valued, pruned, failed, running[-RECENT:], undecided
 
 
 def by_time(timed: tuple[float, FrozenTrial]) -> tuple[float, int]:

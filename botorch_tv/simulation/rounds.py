@@ -291,11 +291,8 @@ class EagerTable:
         self, number: int, label: str, step: int, objective: Objective, best: Tensor, noise: Tensor
     ) -> None:
         """Play one round of one strategy."""
-        strategy, state, world = (
-            self.settings.strategies[label],
-            self.states[label],
-            self.settings.world,
-        )
+        strategy, state = self.settings.strategies[label], self.states[label]
+        world = self.settings.world
         self.place.reach(step + 1, "the strategy {!r} chooses", label)
         if self.opening is not None and step < self.opening.shape[1]:
             suggestion = strategy.suggestion_at(state, self.opening[:, step])

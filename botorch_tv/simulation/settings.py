@@ -298,10 +298,8 @@ def _name(dtype: torch.dtype) -> str:
 def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
     """Raise a ``ValueError`` if rounding errors exceed the information in late observations."""
     inference = strategy.inference_for(state.domain, state.basis)
-    retained, most = (
-        inference.process.most_retained(horizon),
-        precise_rounds(inference, state.basis),
-    )
+    retained = inference.process.most_retained(horizon)
+    most = precise_rounds(inference, state.basis)
     require(
         retained <= most,
         f"run_study: {label!r} may retain {retained:,} observations of a static objective, but "

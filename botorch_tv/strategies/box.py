@@ -214,11 +214,7 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
     if isinstance(bounds, Choice):
         kinds, choices = (str, bool, int, float, type(None)), bounds.choices
         plain = all(type(choice) in kinds and choice == choice for choice in choices)
-        if (
-            not plain
-            or len(choices) < 2
-            or len({(type(one), one) for one in choices}) < len(choices)
-        ):
+        if not plain or len({(type(one), one) for one in choices}) < max(2, len(choices)):
             raise InputDataError(
                 f"{name} is {bounds!r}, but the choices must be two or more, all different, each a "
                 "string, number, True, False or None; give each as an argument, Choice('a', 'b')."

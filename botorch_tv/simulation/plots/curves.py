@@ -314,13 +314,8 @@ def plot_first_reset(
         axes.stairs(share, edges, color=color, linewidth=1.4, label=label)
         axes.axvline(periods[epsilon], color=color, linewidth=1.8, linestyle="dashed")
         side = "left" if periods[epsilon] == max(periods.values()) else "right"
-        above = {
-            "transform": axes.get_xaxis_transform(),
-            "va": "bottom",
-            "ha": side,
-            "color": color,
-        }
-        axes.text(periods[epsilon], 1.0, f" N = {periods[epsilon]}", above)
+        above = {"transform": axes.get_xaxis_transform(), "va": "bottom", "ha": side}
+        axes.text(periods[epsilon], 1.0, f" N = {periods[epsilon]}", above, color=color)
     axes.set(xlim=(0, max(horizon, *periods.values())), ylim=(0, None))
     axes.set_xlabel("round of the first reset by the event trigger")
     axes.set_ylabel("share of all trials, per round")
