@@ -47,8 +47,6 @@ from botorch_tv.strategies.parameters import BoxParameter, Choice, MixedSearch, 
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_integer
 
-AHEAD = 16
-"""Number of evenly spread points among which the first that is not pending is suggested."""
 INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 
 
@@ -326,9 +324,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         held = space.inner(self._held)
         places = [place for place in map(space.place, pending_parameters) if place is not None]
         if self._measured < self.initialization_trials:
-            search, numbers = MixedSearch(space, held), range(number, number + AHEAD)
-            even = [search.held(space.filling(each, self.seed)) for each in numbers]
-            X = next((X for X in even if tuple(X.tolist()) not in places), even[0])
+            X = MixedSearch(space, held).unused(number, self.seed, places)
         else:
             now = max(now, float(log.state.time))
             running = [(now, place) for place in places]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
-from statistics import median_low
 from typing import Any
 
 import torch
@@ -35,11 +34,9 @@ from botorch.utils.types import _DefaultType
 from torch import Tensor
 
 from botorch_tv.acquisition.present import Placement, upper_confidence_bound
+from botorch_tv.loop.log import patience
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.time_varying_gp import Forgetting, separate
-
-PATIENCE, SHORTEST = 10, timedelta(minutes=1)
-"""By default a running trial is lost after ``PATIENCE`` median durations, at least ``SHORTEST``."""
 
 
 def dropped(experiment: Experiment, lost_after: timedelta | None) -> set[int]:
@@ -58,13 +55,12 @@ def dropped(experiment: Experiment, lost_after: timedelta | None) -> set[int]:
         and trial.time_run_started is not None
         and any(run.generator_run_type is None for run in trial.generator_runs)
     ]
-    usual = max(PATIENCE * median_low(took), SHORTEST) if took else timedelta.max
-    now = datetime.now()
+    now, longest = datetime.now(), patience(took, lost_after)
     return {
         trial.index
         for trial in trials
         if trial.status.is_abandoned
-        or (trial.status.is_running and now - trial.time_run_started > (lost_after or usual))
+        or (trial.status.is_running and now - trial.time_run_started > longest)
     }
 
 

@@ -10,9 +10,11 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from itertools import islice
 from operator import itemgetter
+from statistics import median_low
 from typing import Any, NamedTuple
 
 import torch
@@ -38,6 +40,8 @@ OLDEST = 32
 """Maximum age, in trials, of the earlier states that a log retains."""
 RECENT = 16
 """Number of newest running trials that are used."""
+LOST = 10
+"""Number of median durations of trials after which a running trial counts as lost."""
 FAR = 2.5
 """Number of standard deviations from its prediction beyond which a reading is suspect.
 
@@ -547,6 +551,18 @@ def trial_answer(
 ) -> Measurement:
     """The row of a trial that has ended with a value, or with a bound on its value."""
     return kind(number, point, None, time, time, 0, None, y, arrival=number)
+
+
+def patience(took: Collection[timedelta], lost_after: timedelta | None) -> timedelta:
+    """Duration after which a running trial counts as lost.
+
+    Args:
+        took: Durations of trials that have ended.
+        lost_after: The duration that the user gave; by default ``LOST`` times the median of
+            ``took``, at least a minute, or the longest possible duration if ``took`` is empty.
+    """
+    usual = max(LOST * median_low(took), timedelta(minutes=1)) if took else timedelta.max
+    return lost_after or usual
 
 
 def is_retained(count: int, newest: int, oldest: int) -> bool:

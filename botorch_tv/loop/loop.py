@@ -82,7 +82,7 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import ExpertWarning, State
+from botorch_tv.strategies.state import ExpertWarning, State, Suggestion
 from botorch_tv.validation import counted, plain, real, require, require_integer, shown
 
 if TYPE_CHECKING:
@@ -421,25 +421,17 @@ class Loop:
     ) -> NumberedSuggestion:
         """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
         log, state, row = self._log, self.state, context_row(self.state, context)
-        waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
         queued = [p for p in self._queue if fixed is None or self._moved(p, fixed)[0] == p]
         try:
             if queued:
                 X = self._columns(like(state).new_tensor(queued[0]), context)
                 choice = self._strategy.suggestion_at(state, X, now=present)
             else:
-                choice = log.choice(
-                    holding(log.as_if_answered(waiting, present), fixed),
-                    present,
-                    self._success(present),
-                    retry=isinstance(self._strategy, Adaptive),
-                    context=row,
-                    generator=self._generator,
-                )
+                choice = self._choice(present, row, fixed)
         except Exception as error:
             error.add_note(f"Loop: while choosing suggestion {self._asked + 1}.")
             raise
-        if waiting:
+        if self._waiting:
             predicted = log.quiet.suggestion_at(self.state, choice.X, now=choice.time)
             choice = choice._replace(mean=predicted.mean, sd=predicted.sd)
         choice = choice._replace(X=self._units.rounded(choice.X))
@@ -450,6 +442,20 @@ class Loop:
         if queued:
             self._queue.remove(queued[0])
         return numbered(plan, self.state, self._units)
+
+    def _choice(
+        self, present: float | None, context: Tensor | None, fixed: Fixed = None
+    ) -> Suggestion:
+        """The strategy's next choice at a time, for a context `c`; ``fixed`` as in :meth:`ask`."""
+        waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
+        return self._log.choice(
+            holding(self._log.as_if_answered(waiting, present), fixed),
+            present,
+            self._success(present),
+            retry=isinstance(self._strategy, Adaptive),
+            context=context,
+            generator=self._generator,
+        )
 
     @locked
     def tell(
@@ -1172,11 +1178,7 @@ class Loop:
         following = [row.point for row in self._open.values() if row.known > answer.arrival]
         following = following or self._queue[:1]
         if not following and not self._draws and self._has_best(context):
-            row, present = context_row(self.state, context), self._present(now)
-            chance = self._success(present)
-            waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
-            state = self._log.as_if_answered(waiting, present)
-            choice = self._log.choice(state, present, chance, retry=True, context=row)
+            choice = self._choice(self._present(now), context_row(self.state, context))
             following = [tuple(choice.X.tolist())]
         prior = bank_prior(self.state.data)
         ranges = (prior.upper - prior.lower).tolist()

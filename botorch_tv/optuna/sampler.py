@@ -31,7 +31,6 @@ from botorch_tv.hints import hinted
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import (
     OLDEST,
-    RECENT,
     Censored,
     Measurement,
     MeasurementLog,
@@ -60,7 +59,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended
-from botorch_tv.strategies.parameters import Number
+from botorch_tv.strategies.parameters import MixedSearch, Number
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_integer, shown
 
@@ -363,9 +362,7 @@ class DriftSampler(BaseSampler):
         if not self._begins(data.valued, data.failed, data.pruned):
             seed, first = self._number(0, "spread") % 2**31, trial.number
             open_points = {space.point_of(other) for other in data.running}
-            even = [space.filling(number, seed) for number in range(first, first + RECENT)]
-            X = next((X for X in even if tuple(X.tolist()) not in open_points), even[0])
-            return space.params(X)
+            return space.params(MixedSearch(space).unused(first, seed, open_points))
         return space.params(self._choice(study, data, trial, now))
 
     def _data(self, study: Study, space: StudySpace) -> StudyData:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from statistics import median, median_low
+from statistics import median
 from typing import Any, cast
 
 import numpy as np
@@ -21,15 +21,13 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, TrialState
 
-from botorch_tv.loop.log import RECENT
+from botorch_tv.loop.log import RECENT, patience
 from botorch_tv.strategies.parameters import Choice, Number, Parameter, Space
 from botorch_tv.validation import require, require_number, shown
 
 BEGUN, ENDED = "botorch_tv:begun", "botorch_tv:ended"
 """System attributes with the times at which a trial began and ended, in seconds of UTC. Time stamps
 of most storages have no zone, so workers in two zones would order their trials wrongly."""
-PATIENCE = 10
-"""Number of median durations of complete trials after which a running trial counts as lost."""
 
 
 def started(trial: FrozenTrial) -> float:
@@ -52,11 +50,7 @@ def present_trials(
         for trial in trials
         if trial.state == TrialState.COMPLETE and trial.duration  # 0 for added trials
     ]
-    if lost_after is None and durations:
-        lost_after = max(PATIENCE * median_low(durations), timedelta(minutes=1))
-    if lost_after is None:
-        return list(trials)
-    earliest = time.time() - lost_after.total_seconds()
+    earliest = time.time() - patience(durations, lost_after).total_seconds()
     lives = TrialState.RUNNING
     return [trial for trial in trials if trial.state != lives or started(trial) >= earliest]
 

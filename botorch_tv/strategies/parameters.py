@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -421,6 +421,8 @@ RAW = 256
 STARTS = 8
 FILLS = 8
 """Number of first measurements that fill the space if a parameter has categories."""
+AHEAD = 16
+"""Number of evenly spread points among which the first that is not pending is suggested."""
 SWEEPS = ((12, 3), (30, 1))
 """For each sweep, the number of evaluations per ascent, and how many points the sweep retains."""
 EDGES = 1.3
@@ -510,6 +512,15 @@ class MixedSearch(Search):
             if name in self.fixed:
                 row[at] = row.new_tensor(axis.unit(self.fixed[name]))
         return row
+
+    def unused(self, number: int, seed: int, pending: Collection[Any]) -> Tensor:
+        """The first point of :meth:`Space.filling` from ``number`` on that is not pending, `D`.
+
+        If the next ``AHEAD`` points are pending, the result is the first of them.
+        """
+        every = range(number, number + AHEAD)
+        even = [self.held(self.space.filling(each, seed)) for each in every]
+        return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
         raw = raw_points(number, len(self.space.axes), rounds, like)
