@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.filterwarnings(
                 "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
             )
-            code: int = arguments.run(arguments)
+            code: int = arguments.run(arguments) or 0  # most commands return None
         sys.stdout.flush()
         return code
     except KeyboardInterrupt as error:
@@ -143,7 +143,7 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
     add("--quiet", "no progress bar", action="store_true")
 
 
-def _compare(arguments: argparse.Namespace) -> int:
+def _compare(arguments: argparse.Namespace) -> None:
     from botorch_tv.cli.compare import comparison
     from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
 
@@ -168,7 +168,6 @@ def _compare(arguments: argparse.Namespace) -> int:
     result.plot(folder / "compare.png")
     written = f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png"
     _report(result, written, folder / "compare")
-    return 0
 
 
 def _paper(arguments: argparse.Namespace) -> int:
@@ -241,14 +240,13 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return 0 if exact else EXIT_REFUTED
 
 
-def _plot(arguments: argparse.Namespace) -> int:
+def _plot(arguments: argparse.Namespace) -> None:
     from botorch_tv.simulation import StudyResult
 
     result = StudyResult.load(arguments.file)
     picture = arguments.out or arguments.file.with_suffix(".png")
     result.plot(picture)
     _report(result, f"Written: {picture}", picture.with_suffix(""))
-    return 0
 
 
 def _report(result: StudyResult, written: str, stem: Path) -> None:

@@ -147,7 +147,7 @@ def add_loop_options(commands: Any) -> None:
     step("table", _table, "print all measurements as .csv")
 
 
-def _new(arguments: argparse.Namespace) -> int:
+def _new(arguments: argparse.Namespace) -> None:
     from botorch_tv import Loop
 
     box = _by_name([_parameter(text) for text in arguments.parameters])
@@ -160,10 +160,9 @@ def _new(arguments: argparse.Namespace) -> int:
     print(f"Written: {arguments.file}")
     for name, parameter in box.items():
         print(f"  {name}: {parameter!r}")
-    return 0
 
 
-def _ask(arguments: argparse.Namespace) -> int:
+def _ask(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
         if arguments.pending is not None:
             loop.pending = arguments.pending
@@ -171,28 +170,24 @@ def _ask(arguments: argparse.Namespace) -> int:
         made = loop.ask(now=now, fixed=fixed and _point(loop, fixed), n=arguments.n)
     for suggestion in made:
         print(json.dumps(_suggested(suggestion)))
-    return 0
 
 
-def _enqueue(arguments: argparse.Namespace) -> int:
+def _enqueue(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
         loop.enqueue(_point(loop, arguments.values))
-    return 0
 
 
-def _tell(arguments: argparse.Namespace) -> int:
+def _tell(arguments: argparse.Namespace) -> None:
     if (arguments.y is None) != arguments.failed:
         raise ValueError("give either the observation Y or --failed.")
     ok, number, at = not arguments.failed, arguments.number, arguments.at
     with _changed(arguments.file) as loop:
         at, when = at and _point(loop, at), _when(loop, arguments.time)
         loop.tell(arguments.y, suggestion=number, at=at, time=when, ok=ok)
-    _print_measurement(loop, loop.last)
-    _warn(loop)
-    return 0
+    _report(loop)
 
 
-def _observe(arguments: argparse.Namespace) -> int:
+def _observe(arguments: argparse.Namespace) -> None:
     values, y = arguments.values, None
     if arguments.failed == ("=" not in values[0]):
         raise ValueError("give either the observation Y before NAME=VALUE ..., or --failed.")
@@ -202,12 +197,16 @@ def _observe(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
         point = _point(loop, values)
         loop.observe(point, y, ok=not arguments.failed, time=_when(loop, arguments.time))
+    _report(loop)
+
+
+def _report(loop: Loop) -> None:
+    """Print what was understood of the newest measurement, and warnings."""
     _print_measurement(loop, loop.last)
     _warn(loop)
-    return 0
 
 
-def _import(arguments: argparse.Namespace) -> int:
+def _import(arguments: argparse.Namespace) -> None:
     from botorch_tv.validation import counted
 
     path, y, rows, gaps = arguments.table, arguments.y, [], 0
@@ -233,7 +232,6 @@ def _import(arguments: argparse.Namespace) -> int:
     if others:
         print(f"Ignored columns: {', '.join(others)}")
     _warn(loop)
-    return 0
 
 
 TIME, OK = "time", "ok"
@@ -356,35 +354,31 @@ def _at_line(line: int, path: Path) -> Iterator[None]:
         raise
 
 
-def _discard(arguments: argparse.Namespace) -> int:
+def _discard(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
         loop.discard(arguments.number)
-    return 0
 
 
-def _amend(arguments: argparse.Namespace) -> int:
+def _amend(arguments: argparse.Namespace) -> None:
     if arguments.failed and arguments.y is not None:
         raise ValueError("give either the observation Y or --failed.")
     ok = False if arguments.failed else None
     with _changed(arguments.file) as loop:
         loop.amend(arguments.number, arguments.y, ok=ok, time=_when(loop, arguments.time))
     _print_measurement(loop, arguments.number)
-    return 0
 
 
-def _remove(arguments: argparse.Namespace) -> int:
+def _remove(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
         loop.remove(arguments.number)
-    return 0
 
 
-def _recommend(arguments: argparse.Namespace) -> int:
+def _recommend(arguments: argparse.Namespace) -> None:
     loop = _loaded(arguments.file)
     print(json.dumps(_best(loop, _when(loop, arguments.time))))
-    return 0
 
 
-def _status(arguments: argparse.Namespace) -> int:
+def _status(arguments: argparse.Namespace) -> None:
     from botorch.exceptions import InputDataError
 
     loop, picture = _loaded(arguments.file), arguments.plot
@@ -406,12 +400,10 @@ def _status(arguments: argparse.Namespace) -> int:
     if picture is not None:
         loop.plot(picture)
         print(f"Written: {picture}", file=sys.stderr if arguments.json else sys.stdout)
-    return 0
 
 
-def _table(arguments: argparse.Namespace) -> int:
+def _table(arguments: argparse.Namespace) -> None:
     print(_loaded(arguments.file).table().to_csv(index=False), end="")
-    return 0
 
 
 def _suggested(suggestion: NumberedSuggestion) -> dict[str, Any]:
