@@ -11,7 +11,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
@@ -236,6 +236,7 @@ class Observation(NamedTuple):
     noise: Tensor
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Log:
     """The n retained observations, oldest first; retentions and explorations read them.
 
@@ -246,8 +247,6 @@ class Log:
     Args:
         rows: An object that stores the rows as tensors ``time``, ``y``, ``noise``, ``X`` and
             ``retained``.
-
-    Attributes:
         now: Present time, `batch_shape`, float64; directly after an observation, the time of this
             observation.
         rounds: Number of rounds so far, equal for all trials; the log contains the newest n of
@@ -263,48 +262,40 @@ class Log:
             :meth:`Part.init`.
     """
 
-    __slots__ = ("_rows", "first_time", "memory", "newest", "now", "reset", "rounds", "since")
-
-    def __init__(
-        self,
-        rows: Any,
-        *,
-        now: Tensor,
-        rounds: int,
-        since: Tensor,
-        first_time: Tensor,
-        newest: Observation | None = None,
-        reset: Tensor | None = None,
-        memory: Any = None,
-    ) -> None:
-        self._rows, self.now, self.rounds, self.since = rows, now, rounds, since
-        self.first_time, self.newest, self.reset = first_time, newest, reset
-        self.memory = memory
+    rows: Any
+    _: KW_ONLY
+    now: Tensor
+    rounds: int
+    since: Tensor
+    first_time: Tensor
+    newest: Observation | None = None
+    reset: Tensor | None = None
+    memory: Any = None
 
     @property
     def time(self) -> Tensor:
         """Times of the observations, `batch_shape x n`, float64."""
-        return self._rows.time  # type: ignore[no-any-return]
+        return self.rows.time  # type: ignore[no-any-return]
 
     @property
     def y(self) -> Tensor:
         """Observed values, `batch_shape x n`; 0 for failed measurements and dropped rows."""
-        return self._rows.y  # type: ignore[no-any-return]
+        return self.rows.y  # type: ignore[no-any-return]
 
     @property
     def noise(self) -> Tensor:
         """Noise variances, `batch_shape x n`; infinite for failed measurements and dropped rows."""
-        return self._rows.noise  # type: ignore[no-any-return]
+        return self.rows.noise  # type: ignore[no-any-return]
 
     @property
     def X(self) -> Tensor:
         """Points of the observations, `batch_shape x n x d`."""
-        return self._rows.X  # type: ignore[no-any-return]
+        return self.rows.X  # type: ignore[no-any-return]
 
     @property
     def retained(self) -> Tensor:
         """For each trial and row, whether the trial retains the row, `batch_shape x n`, bool."""
-        return self._rows.retained  # type: ignore[no-any-return]
+        return self.rows.retained  # type: ignore[no-any-return]
 
     def before_a_choice(self) -> Log:
         """A copy in which ``newest`` and ``reset`` are None, as they are before a choice."""

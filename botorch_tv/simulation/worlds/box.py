@@ -7,7 +7,7 @@ import math
 import random
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
@@ -150,6 +150,7 @@ class BoxWorld(World):
         return values.detach()
 
 
+@dataclass
 class _OnBox(Objective):
     """The functions of some trials in one round, shifted and scaled as the world states.
 
@@ -158,18 +159,14 @@ class _OnBox(Objective):
         stream: The stream; results have its dtype and device.
         values: A function that maps points, `trials x q x d`, to values before shift and scale,
             `trials x q`.
-        best: A function that returns the best value of each trial's function, before shift and
+        highest: A function that returns the best value of each trial's function, before shift and
             scale, `trials`.
     """
 
-    def __init__(
-        self,
-        world: BoxWorld | PeaksWorld[Any],
-        stream: Stream,
-        values: Callable[[Tensor], Tensor],
-        best: Callable[[], Tensor],
-    ) -> None:
-        self.world, self.stream, self.values, self.highest = world, stream, values, best
+    world: BoxWorld | PeaksWorld[Any]
+    stream: Stream
+    values: Callable[[Tensor], Tensor]
+    highest: Callable[[], Tensor]
 
     def at(self, choice: Tensor) -> Tensor:
         if choice.dim() == 2:
