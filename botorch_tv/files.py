@@ -279,9 +279,9 @@ def _remove_abandoned(path: Path) -> None:
                     continue
 
 
-def _synchronise(file: Path, mode: int | None) -> None:
-    """Write the content of a file to the disk, and set its mode if a mode is given."""
-    handle = os.open(file, os.O_RDWR)
+def _synchronise(file: Path, mode: int | None, flags: int = os.O_RDWR) -> None:
+    """Write the content of a file or folder to the disk, and set its mode if a mode is given."""
+    handle = os.open(file, flags)
     try:
         os.fsync(handle)
         if mode is not None and POSIX:
@@ -292,11 +292,6 @@ def _synchronise(file: Path, mode: int | None) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make a rename survive a power failure, if the system supports it."""
-    if not POSIX:
-        return
-    with suppress(OSError):  # some network file systems refuse to synchronise a folder
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    if POSIX:
+        with suppress(OSError):  # some network file systems refuse to synchronise a folder
+            _synchronise(folder, None, os.O_RDONLY)
