@@ -54,34 +54,26 @@ class RatePrior(Prior):  # type: ignore[misc]
 
     .. math:: p(r) \propto \exp\left(-\frac{(\ln(r + c) - \ln m)^2}{2 s^2}\right)
 
-    on [0, upper), with mode m - c. The offset c makes the density positive at rate 0. Under a
+    on [0, upper), with mode m - c. The number s, ``SPREAD``, is the standard deviation of ln(r + c)
+    before truncation. The offset c, ``OFFSET``, makes the density positive at rate 0. Under a
     flatter prior, fits to a few dozen observations of a slow drift often give the rate 0 or, if the
     lengthscale is wrong, a rate that is far too high.
 
     Args:
         mode: The number m in the formula, positive: the mode of the prior plus the offset.
-        spread: The number s in the formula, positive: the standard deviation of ln(r + c) before
-            truncation.
-        offset: The number c in the formula, positive: a rate of change that is practically zero.
         upper: Upper end of the support; infinite by default.
     """
 
     arg_constraints: dict[str, Any] = {}  # noqa: RUF012 (PyTorch's name)
 
-    def __init__(
-        self,
-        mode: float = USUAL,
-        spread: float = SPREAD,
-        offset: float = OFFSET,
-        upper: float = math.inf,
-    ) -> None:
+    def __init__(self, mode: float = USUAL, upper: float = math.inf) -> None:
         TorchModule.__init__(self)
         super().__init__(validate_args=False)
         self._upper = upper
         # r + c has a truncated log-normal distribution with location ``loc`` and scale ``scale``.
-        self.register_buffer("loc", torch.tensor(math.log(mode) + spread**2))
-        self.register_buffer("scale", torch.tensor(float(spread)))
-        self.register_buffer("offset", torch.tensor(float(offset)))
+        self.register_buffer("loc", torch.tensor(math.log(mode) + SPREAD**2))
+        self.register_buffer("scale", torch.tensor(SPREAD))
+        self.register_buffer("offset", torch.tensor(OFFSET))
 
     @property
     def support(self) -> constraints.Constraint:
