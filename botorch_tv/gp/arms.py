@@ -316,8 +316,7 @@ class Recursion(Inference):
             new part of the prior variance as a share of the kernel's variance. Fifth, the estimated
             constant, `batch_shape`, or None if the prior mean is given.
         """
-        running = data.running
-        assert isinstance(running, RunningPosterior)
+        running = running_of(data)
         mean, trend = running.mean, running.trend
         square = prior = grown = estimate = None
         if index is not None:
@@ -361,9 +360,7 @@ class ArmRecursion(Recursion, ArmInference):
     """Inference by one rank-one step per round on all arms."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
-        running, basis = data.running, data.prior
-        assert isinstance(running, RunningPosterior)
-        assert isinstance(basis, Basis)
+        running, basis = running_of(data), basis_of(data)
         mean, square, prior, grown, estimate = self._moved_to(data, present.now)
         sd = basis.scratch.take("sd", mean.shape, mean)
         if square is None or grown is None:

@@ -88,11 +88,6 @@ class PointPosterior(OfTrials, ABC):
     path: Tensor | tuple[Tensor, ...] | None
 
     @property
-    def has_function(self) -> bool:
-        """Whether a sample was drawn."""
-        return self.path is not None
-
-    @property
     def compared(self) -> int:
         """Number of points or basis functions whose covariances with a point are computed."""
         return self.X.shape[-2]
@@ -499,12 +494,8 @@ class PointRegression(PointInference):
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         retained, moves = self.process.most_retained(horizon), self.process.moves
-        matrices = POSTERIOR_MATRICES + DECAY_MATRICES * moves
-        block = (
-            matrices
-            * retained
-            * (min(retained, FACTOR_BLOCK) + retained * (self.samples and moves))
-        )
+        width = min(retained, FACTOR_BLOCK) + retained * (self.samples and moves)
+        block = (POSTERIOR_MATRICES + DECAY_MATRICES * moves) * retained * width
         # The last rows of the factor stay in memory during the search of the box.
         at_work = max(block, retained * min(retained, FACTOR_BLOCK) + search)
         return log_numbers(horizon) + numbers_of_factor(retained) + at_work

@@ -136,14 +136,16 @@ class Decision:
         return as_width(width, width.sqrt_beta(context), gain)
 
     def _arms(self, exploration: Exploration, draws: Draws) -> ArmCandidates:
-        inference, prior, normal = self.inference, self.data.prior, None
+        inference, normal = self.inference, self.normals(draws) if exploration.samples else None
         assert isinstance(inference, ArmInference)
+        posterior = inference.predict(self.data, self.present, normal)
+        return ArmCandidates(self, draws, posterior, normal)
+
+    def normals(self, draws: Draws) -> Tensor:
+        """Random numbers for a sample of the objective on a grid, `batch_shape x p`."""
+        prior = self.data.prior
         assert isinstance(prior, (Basis, BankPrior))
-        if exploration.samples:
-            normal = leading_normals(draws, prior.normals, max(prior.arms, prior.normals))
-        return ArmCandidates(
-            self, draws, inference.predict(self.data, self.present, normal), normal
-        )
+        return leading_normals(draws, prior.normals, max(prior.arms, prior.normals))
 
     def _points(self, exploration: Exploration, draws: Draws) -> BoxCandidates:
         inference, box, shape = self.inference, self.state.domain, self.present.now.shape
@@ -327,10 +329,7 @@ class ArmCandidates(RoundCandidates):
     def sample(self, n: int = 1) -> Tensor:
         while len(self._functions) < n:
             if len(self._normals) == len(self._functions):
-                prior = self.data.prior
-                assert isinstance(prior, (Basis, BankPrior))
-                most = max(prior.arms, prior.normals)
-                self._normals.append(leading_normals(self.draws, prior.normals, most))
+                self._normals.append(self.decision.normals(self.draws))
             self._functions.append(self._posterior.draw(self._normals[len(self._functions)]))
         drawn = torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
         if self._choice is None:
@@ -418,7 +417,7 @@ class BoxCandidates(RoundCandidates):
         self._box, self._shape = decision.state.domain, decision.data.time.shape
         self.posterior, self._draw = posterior, draw
         self.context: Tensor | None = None
-        self.functions = [posterior] if posterior.has_function else []
+        self.functions = [] if posterior.path is None else [posterior]
 
     @property
     def mean(self) -> Tensor:  # type: ignore[override]

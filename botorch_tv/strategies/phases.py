@@ -16,6 +16,7 @@ from botorch_tv.forgetting import PeriodicReset, Retention, Static
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.data import Prior
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum
+from botorch_tv.gp.process import basis_of
 from botorch_tv.gp.regression import Observations, regress_on_arms
 from botorch_tv.strategies.candidates import as_width
 from botorch_tv.strategies.checks import Measured
@@ -119,8 +120,8 @@ class PhasedElimination(KernelStrategy):
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         state = super()._initial(domain, prior, shape)
-        assert isinstance(prior, Basis)
-        return state._replace(memory=(*state.memory[:-1], self._phase(prior, shape, 0)))
+        phase = self._phase(basis_of(state.data), shape, 0)
+        return state._replace(memory=(*state.memory[:-1], phase))
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         before: Phase = state.memory[-1]
@@ -131,9 +132,8 @@ class PhasedElimination(KernelStrategy):
         meant = torch.where(planned.any(-1, keepdim=True), planned, before.pending)
         place = meant.to(torch.uint8).argmax(-1, keepdim=True)
         phase = before._replace(pending=before.pending.scatter(-1, place, False))
-        prior, shape, done = state.basis, state.time.shape, after.rounds % self.period
+        prior, shape, done = basis_of(state.data), state.time.shape, after.rounds % self.period
         begins = [0, *accumulate(phase_lengths(self.period))][:-1]
-        assert isinstance(prior, Basis)
         if done == 0:
             phase = self._phase(prior, shape, 0)
         elif done in begins:
@@ -143,8 +143,7 @@ class PhasedElimination(KernelStrategy):
 
     def _may_be_best(self, alive: Tensor, state: State, rounds: int) -> Tensor:
         """Whether the upper bound of an arm reaches the highest lower bound, `batch_shape x M`."""
-        prior, history, first = state.basis, state.history, state.rounds - rounds
-        assert isinstance(prior, Basis)
+        prior, history, first = basis_of(state.data), state.history, state.rounds - rounds
         arms, y, noise = (part.tensor(first) for part in (history.choice, history.y, history.noise))
         assert not isinstance(self.mean, str)
         weighed = Observations(arms, y - self.mean, noise.rsqrt().to(y))
@@ -188,6 +187,5 @@ class PhasedElimination(KernelStrategy):
         return Phase(*(part.view(*lead, part.shape[-1]).expand(*shape, -1) for part in phase))
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        assert isinstance(state.basis, Basis)
-        longest = max(phase_lengths(self.period))
-        return super().numbers_per_trial(state, horizon, trials) + 3 * longest * state.basis.size
+        planned = 3 * max(phase_lengths(self.period)) * basis_of(state.data).size
+        return super().numbers_per_trial(state, horizon, trials) + planned
