@@ -216,8 +216,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
         self._begun: Experiment | None = None
         self._failed: list[Place] = []
-        self._measured = 0
-        self._made = 0
+        self._measured = self._made = 0
         self._now: float | None = None
         self._held: dict[str, Any] = {}
 

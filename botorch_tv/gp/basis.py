@@ -328,8 +328,7 @@ class ProductBasis(FeatureBasis):
         for factor in factors[1:]:
             product = torch.kron(product, factor)
         super().__init__(product[:, retained].contiguous(), frame)
-        self.factors = factors
-        self.retained = retained
+        self.factors, self.retained = factors, retained
         self._ranks = [factor.shape[-1] for factor in factors]
         self._kernels = [factor @ factor.T for factor in factors]
         # Per dimension: the index of every arm, and the row of the kernel at that index.

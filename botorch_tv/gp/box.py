@@ -191,10 +191,8 @@ class PointBasis(Basis):
         The arguments are those of :meth:`draw`. Noise variances are at least ``least_noise``, so
         the eigenvalues of the covariance are far above rounding errors.
         """
-        posterior = -reduction
-        posterior.diagonal(dim1=-2, dim2=-1).add_(
-            1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
-        )
+        posterior, prior = -reduction, 1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
+        posterior.diagonal(dim1=-2, dim2=-1).add_(prior)
         factor: Tensor = torch.linalg.cholesky_ex(posterior).L
         return factor
 
@@ -250,9 +248,8 @@ def regular(dim: int) -> DeviceCopies:
     per_axis = min(512, round(CANDIDATES ** (1 / dim)))
     if per_axis < 6:
         return scattered(dim, PASSES)
-    line = 0.5 - 0.5 * torch.cos(
-        math.pi / (per_axis - 1) * torch.arange(per_axis, device="cpu").double()
-    )
+    angle = math.pi / (per_axis - 1) * torch.arange(per_axis, device="cpu").double()
+    line = 0.5 - 0.5 * torch.cos(angle)
     return DeviceCopies(torch.cartesian_prod(*[line] * dim).view(-1, dim))
 
 

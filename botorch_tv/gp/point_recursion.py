@@ -103,9 +103,8 @@ def in_features(
     Returns:
         The basis, or a text with the reason why ``most`` basis functions do not suffice.
     """
-    share = (
-        tolerance * KERNEL_SHARE * math.sqrt(min(1.0, process.noise / float(box_prior.variance)))
-    )
+    noise_ratio = process.noise / float(box_prior.variance)
+    share = tolerance * KERNEL_SHARE * math.sqrt(min(1.0, noise_ratio))
     if share < LEAST_SHARE:
         return (
             f"an error of {tolerance:g} prior standard deviations requires a kernel accurate to "
@@ -157,13 +156,10 @@ class PointRecursion(Recursion, PointInference):
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, retained = point_basis_of(data), self.process.most_retained(horizon)
-        rows = (
-            min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
-            if self.process.slides
-            else retained
-        )
-        held = Filter.numbers(basis, rows)
+        held = Filter.numbers(basis, retained)
         if self.process.slides:
+            rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
+            held = Filter.numbers(basis, rows)
             held += numbers_of_regression(basis, retained, moves=False)
         square = basis.size**2
         # The root stays in memory during the search of the box.

@@ -104,12 +104,11 @@ class Descent:
     ) -> None:
         self._tolerances, self._futile = (value_tolerance, gradient_tolerance), futile
         # A number becomes a tensor on the device, without a copy from the host.
-        self._lower, self._upper = (
-            (bound.to(start) if isinstance(bound, Tensor) else start.new_full((), bound)).expand_as(
-                start
-            )
+        bounds = [
+            bound.to(start) if isinstance(bound, Tensor) else start.new_full((), bound)
             for bound in (lower, upper)
-        )
+        ]
+        self._lower, self._upper = (bound.expand_as(start) for bound in bounds)
         self._at = start.clamp(self._lower, self._upper)
         self._function, self._rows = function, torch.arange(len(start), device=start.device)
         value, gradient = function(self._at, self._rows)

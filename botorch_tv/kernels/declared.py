@@ -98,12 +98,8 @@ class Declared(Module):  # type: ignore[misc]
             if not chosen:
                 prior = copy.deepcopy(parameter.beside_scale or parameter.prior)
             if prior is not None:
-                self.register_prior(
-                    f"{name}_prior",
-                    prior,
-                    partial(_get, name=name, chosen=chosen),
-                    partial(_put, name=name, chosen=chosen),
-                )
+                get, put = (partial(each, name=name, chosen=chosen) for each in (_get, _put))
+                self.register_prior(f"{name}_prior", prior, get, put)
         self.restart()
 
     def restart(self) -> None:
@@ -217,12 +213,8 @@ class Declared(Module):  # type: ignore[misc]
             natural = parameter.natural_counted(value, step / self.unit, learned)
             start = torch.full_like(value, parameter.number(parameter.fast_start))
             start = parameter.value(start * parameter.stretch(self.unit / step, learned))
-            self._put(
-                name,
-                torch.where(
-                    natural > parameter.number(parameter.uncorrelated_beyond), start, value
-                ),
-            )
+            uncorrelated = natural > parameter.number(parameter.uncorrelated_beyond)
+            self._put(name, torch.where(uncorrelated, start, value))
         self._move(step)
 
     def _bounds(self, name: str) -> Interval:

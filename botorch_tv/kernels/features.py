@@ -31,8 +31,7 @@ class _ArmsAndTime(nn.Module):
         self, kernel: SpatioTemporalKernel, transform: Callable[[Tensor], Tensor] | None
     ) -> None:
         super().__init__()
-        self.kernel = kernel
-        self.transform = transform
+        self.kernel, self.transform = kernel, transform
 
     def forward(self, values: Tensor) -> Tensor:
         if self.kernel.active_dims is not None:

@@ -116,9 +116,7 @@ class SpatioTemporalKernel(BatchedKernel):
     ) -> None:
         super().__init__(active_dims=active_dims)
         importlib.import_module("botorch_tv.kernels.features")  # registers features; slow import
-        self.spatial = spatial
-        self.temporal = temporal
-        self.time_dim = time_dim
+        self.spatial, self.temporal, self.time_dim = spatial, temporal, time_dim
 
     @property
     def is_stationary(self) -> bool:
@@ -224,8 +222,7 @@ class WeightedKernel(BatchedKernel):
         active_dims: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(active_dims=active_dims)
-        self.base_kernel = base_kernel
-        self.log_weight = log_weight
+        self.base_kernel, self.log_weight = base_kernel, log_weight
 
     @property
     def is_stationary(self) -> bool:
@@ -277,9 +274,7 @@ class AgeWeight(nn.Module):
 
     def __init__(self, inflation: Inflation, now: float, time_dim: int = -1) -> None:
         super().__init__()
-        self.inflation = inflation
-        self.now = now
-        self.time_dim = time_dim
+        self.inflation, self.now, self.time_dim = inflation, now, time_dim
 
     def forward(self, X: Tensor) -> Tensor:
         """Log-weight of inputs, `... x n`.

@@ -423,9 +423,8 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
         noise_constraint: Interval | None = None,
     ) -> None:
         aging = inflation if isinstance(inflation, Aging) else learnable(inflation, batch_shape)
-        super().__init__(
-            AgeNoise(aging, time_dim, batch_shape, noise, noise_prior, noise_constraint)
-        )
+        covar = AgeNoise(aging, time_dim, batch_shape, noise, noise_prior, noise_constraint)
+        super().__init__(covar)
         self.set_now(now)
 
     @property

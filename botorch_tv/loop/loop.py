@@ -336,11 +336,8 @@ class Loop:
             columns = columns_from(columns, loop.domain)
         check_labels(columns)
         points = as_table(columns.pop("X"), columns["y"], loop.state)
-        rows = {
-            name: as_rows(name, column, len(points))
-            for name, column in columns.items()
-            if column is not None
-        }
+        present = {name: column for name, column in columns.items() if column is not None}
+        rows = {name: as_rows(name, column, len(points)) for name, column in present.items()}
         times = rows.setdefault("time", [float(row + 1) for row in range(len(points))])
         number, fix = loop._begun(earliest(times)).number, "drop rows without a time."
         when = [number(f"time in row {row}", time, fix) for row, time in enumerate(times)]
@@ -356,17 +353,12 @@ class Loop:
 
     @overload
     def ask(
-        self, *, now: Time | None = None, context: Numbers | None = None, fixed: Fixed = None
+        self, *, now: Time | None = ..., context: Numbers | None = ..., fixed: Fixed = ...
     ) -> NumberedSuggestion: ...
 
     @overload
     def ask(
-        self,
-        *,
-        n: int,
-        now: Time | None = None,
-        context: Numbers | None = None,
-        fixed: Fixed = None,
+        self, *, n: int, now: Time | None = ..., context: Numbers | None = ..., fixed: Fixed = ...
     ) -> list[NumberedSuggestion]: ...
 
     @locked
@@ -960,9 +952,8 @@ class Loop:
 
     def __repr__(self) -> str:
         count = len(self._log.answers)
-        newest = (
-            f", the newest at time {self._format_time(float(self.state.time))}" if count else ""
-        )
+        when = self._format_time(float(self.state.time))
+        newest = f", the newest at time {when}" if count else ""
         waiting = f"; open: {self._units.listed(self._open)}" if self._open else ""
         if self._consultations:
             waiting += f"; open consultations: {', '.join(map(str, self._consultations))}"
@@ -1082,20 +1073,19 @@ class Loop:
         """Restore the loop from the content of a file and, if given, its snapshot."""
         self._units.clock = LoopClock.of(content["clock"])
         log, answers, waiting = self._log, content["answers"], content["open"]
+        replies = content["replies"]
         if stale and self._strategy.compares:
-            log, waiting = replayed(
-                *(log, answers, waiting, content["replies"], stale, self._oldest)
-            )
+            log, waiting = replayed(log, answers, waiting, replies, stale, self._oldest)
         else:
             # Only a replay of the adaptive strategy takes long.
-            slow = type(self._strategy) is Adaptive and not content["replies"]
+            slow = type(self._strategy) is Adaptive and not replies
             if snapshot is not None and slow:
                 log, following = read_snapshot(snapshot, content, log), len(answers) - LATE
                 if following >= len(log.answers) + EVERY:
                     log = log.changed(answers[:following], self._oldest)
                     write_snapshot(snapshot, content, log)
             log = log.changed(answers, self._oldest)
-            for reply in content["replies"]:
+            for reply in replies:
                 log = log.absorbed(reply)
         self._log = log
         self._open = {row.number: row for row in waiting}

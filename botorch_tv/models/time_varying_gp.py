@@ -331,9 +331,8 @@ class TimeVaryingGP(AgingGP):
             self.likelihood.aging.restart()
         self.measure()
         if default_decay and learn_forgetting:
-            self.covar_module.temporal.set_epsilon_per(
-                self.covar_module.temporal.unit, INITIAL_EPSILON
-            )
+            temporal = self.covar_module.temporal
+            temporal.set_epsilon_per(temporal.unit, INITIAL_EPSILON)
         if default_space:
             # With the default kernel, warn of unscaled data as BoTorch does, but not for the time
             # column.
@@ -392,12 +391,8 @@ class TimeVaryingGP(AgingGP):
         if not (isinstance(kernel, SpatioTemporalKernel) and kernel.temporal is None):
             # The method is replaced on the instance, because BoTorch's transforms check the
             # posterior's class.
-            found.rsample_from_base_samples = partial(
-                _samples_at,
-                X[..., self.time_dim].detach(),
-                self.now,
-                found.rsample_from_base_samples,
-            )
+            times, draw = X[..., self.time_dim].detach(), found.rsample_from_base_samples
+            found.rsample_from_base_samples = partial(_samples_at, times, self.now, draw)
         return found
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:

@@ -306,9 +306,8 @@ class DriftSampler(BaseSampler):
                 "not all complete trials have it. "
                 "DriftSampler(warn_independent_sampling=False) silences this."
             )
-        sampler = self._independent_sampler or RandomSampler(
-            seed=self._number(trial.number, param_name) % 2**32
-        )
+        seed = self._number(trial.number, param_name) % 2**32
+        sampler = self._independent_sampler or RandomSampler(seed=seed)
         value = sampler.sample_independent(study, trial, param_name, param_distribution)
         own = axis(param_distribution)
         if isinstance(own, Number) and own.step is not None:

@@ -273,15 +273,14 @@ def play_task(
     with _sendable_errors(chunk):
         here = libraries()
         others = [
-            name for name, version in made_with.items() if _build(here[name]) != _build(version)
+            f"{name} {here[name]} instead of {version}"
+            for name, version in made_with.items()
+            if _build(here[name]) != _build(version)
         ]
         if others:
-            found = "; ".join(
-                f"{name} {here[name]} instead of {made_with[name]}" for name in others
-            )
             raise RuntimeError(
-                f"run_study: a worker on {this_host()} has {found}; a study needs the same "
-                "versions on all machines; install the same versions."
+                f"run_study: a worker on {this_host()} has {'; '.join(others)}; a study needs the "
+                "same versions on all machines; install the same versions."
             )
         if store is not None and not store.is_here():
             store = None

@@ -283,9 +283,8 @@ class PredictionError(Recorder):
     def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
         assert isinstance(domain, Grid)
         places = domain.X.detach().cpu().numpy().astype(np.float64)
-        return xr.Dataset(
-            coords={"arm": np.arange(len(places)), PLACE: (("arm", "coordinate"), places)}
-        )
+        coords = {"arm": np.arange(len(places)), PLACE: (("arm", "coordinate"), places)}
+        return xr.Dataset(coords=coords)
 
 
 # ---------------------------------------------------------------- weights of the adaptive strategy

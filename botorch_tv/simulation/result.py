@@ -458,9 +458,8 @@ def calibration_table(result: StudyRecord) -> pd.DataFrame:
         for name in ("objective", "observation"):
             for level in shares["level"].values:
                 at = own.sel(level=level)
-                rows.append(
-                    (label, name, float(level), float(at[name]), float(at[f"{name}_error"]))
-                )
+                share, error = float(at[name]), float(at[f"{name}_error"])
+                rows.append((label, name, float(level), share, error))
         for name, meaning, level in (
             ("played", "objective in the band played", float(own["played_level"])),
             ("throughout", "objective in the band played in every round", math.nan),

@@ -257,11 +257,8 @@ class EagerTable:
             for label, template in settings.states(labels).items()
         }
         self.disturb = settings.errors(self.block)
-        self.streams = {
-            label: self.draws(f"strategy {label}")
-            for label in labels
-            if settings.strategies[label].draws
-        }
+        random = [label for label in labels if settings.strategies[label].draws]
+        self.streams = {label: self.draws(f"strategy {label}") for label in random}
         self.experts = {label: self.draws(f"expert {label}") for label in labels}
         self.opening = settings.world.opening(self.draws("first arm"))
         self.records = Records(settings, labels, len(self.block))

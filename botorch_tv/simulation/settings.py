@@ -208,14 +208,9 @@ class StudySettings:
 
     def stream(self, purpose: str, block: range, *, spread: float = 1.0) -> Stream:
         """The random numbers that the trials of a block use for the given purpose."""
+        first, trials = block.start, len(block)
         return Stream(
-            self.seed,
-            purpose,
-            block.start,
-            len(block),
-            dtype=self.dtype,
-            device=self.device,
-            spread=spread,
+            self.seed, purpose, first, trials, dtype=self.dtype, device=self.device, spread=spread
         )
 
     def errors(self, block: range) -> Stream:

@@ -90,11 +90,8 @@ class Store:
                 f"save_to={path} holds another study: {'; '.join(unlike)}. Give another "
                 "folder or the settings and versions found there, or remove this folder."
             )
-        others = [
-            description["label"]
-            for description in found.values()
-            if description["label"] not in strategies
-        ]
+        labels = [description["label"] for description in found.values()]
+        others = [label for label in labels if label not in strategies]
         if others:
             warnings.warn(
                 f"save_to={path} also holds {', '.join(others)}, which this call omits; "
@@ -248,11 +245,8 @@ class Store:
         yield folder / f"{chunk.start:07}-{len(chunk)}.npz"
         if len(chunk) < self.chunk and not self.settings.averaged:
             sizes = [_numbers(file)[1] for file in folder.glob(f"{chunk.start:07}-*.npz")]
-            yield from (
-                folder / f"{chunk.start:07}-{size}.npz"
-                for size in sorted(sizes)
-                if size > len(chunk)
-            )
+            larger = sorted(size for size in sizes if size > len(chunk))
+            yield from (folder / f"{chunk.start:07}-{size}.npz" for size in larger)
 
     def _checked(self, file: Path, label: str, chunk: range) -> Arrays:
         """Read a file and check every byte of its data.

@@ -53,10 +53,7 @@ class Stream:
         device: torch.device,
         spread: float = 1.0,
     ) -> None:
-        self.first = first
-        self.trials = trials
-        self.dtype = dtype
-        self.device = device
+        self.first, self.trials, self.dtype, self.device = first, trials, dtype, device
         draw = functools.partial(_normals, spread=spread)
         self._normal = _Sequence(seed, f"normal {purpose}", self, draw)
         self._uniform = _Sequence(seed, f"uniform {purpose}", self, _uniforms)

@@ -126,10 +126,8 @@ class StudyRecord:
         """
         require_recorded(self.data, MAP, MAP_ERROR, PLACE)
         maps = {"mean": self.data[MAP], "standard_error": self.data[MAP_ERROR]}
-        return xr.Dataset(
-            {name: values.transpose("strategy", "arm") for name, values in maps.items()},
-            coords={PLACE: self.data[PLACE]},
-        )
+        ordered = {name: values.transpose("strategy", "arm") for name, values in maps.items()}
+        return xr.Dataset(ordered, coords={PLACE: self.data[PLACE]})
 
     @property
     def squared_error(self) -> xr.DataArray:

@@ -273,10 +273,9 @@ def require_suggestion(
     )
     if compared:
         reached = mean.abs() + sd.abs()
-        if not bool((reached < math.inf).all()):
-            text = "was predicted, and a trigger cannot compare an observation with this value"
-            fix = "pass strategy.suggestion_at(state, X)."
-            require_trials(reached < math.inf, reached, text, fix)
+        text = "was predicted, and a trigger cannot compare an observation with this value"
+        fix = "pass strategy.suggestion_at(state, X)."
+        require_trials(reached < math.inf, reached, text, fix)
     if not isinstance(domain, Grid):
         if index is not None:
             raise InputDataError(

@@ -134,14 +134,12 @@ class Committee(Strategy):
         return any(member.draws for member in self.members)
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        return self._together(
-            [member._init(domain, shape, dtype, device) for member in self.members]
-        )
+        states = [member._init(domain, shape, dtype, device) for member in self.members]
+        return self._together(states)
 
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        return self._together(
-            [member.init_like(own, batch_shape) for member, own in self._pairs(state)]
-        )
+        states = [member.init_like(own, batch_shape) for member, own in self._pairs(state)]
+        return self._together(states)
 
     def _together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape

@@ -96,10 +96,8 @@ class Success:
             # The prediction of each outcome from the earlier outcomes.
             before = label - L.diagonal() * white.squeeze(-1)
             chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
-            evidence.append(
-                chance.log().sum()
-                + math.log((1 - GLITCH) if length else len(LENGTHSCALES) * GLITCH)
-            )
+            prior = 1 - GLITCH if length else len(LENGTHSCALES) * GLITCH
+            evidence.append(chance.log().sum() + math.log(prior))
         self._shares = torch.stack(evidence).softmax(0).tolist()
         ranges = self._upper - self._lower
         points = self._lower + ranges * raw_points(STARTS, X.shape[-1], 0, X)

@@ -443,10 +443,9 @@ class Strategy(ABC):
             # overflow.
             limit = largest(own.dtype) * variance.sqrt().clamp_max(1)
             good = (y.abs() <= limit) | variance.isinf()
-            if not bool(good.all()):
-                text = f"as observation y is not finite, or too large for {y.dtype}, whose limit"
-                fix = "pass ok=False for a measurement that failed, or choose another unit."
-                require_trials(good, y, f"{text} under this noise is", fix, limit=limit)
+            text = f"as observation y is not finite, or too large for {y.dtype}, whose limit"
+            fix = "pass ok=False for a measurement that failed, or choose another unit."
+            require_trials(good, y, f"{text} under this noise is", fix, limit=limit)
         if ok is not None:
             y = torch.where(ok, y, 0.0)
         measured = Measured(suggestion, y, variance, when, least, ok, noise)

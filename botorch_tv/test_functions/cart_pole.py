@@ -163,9 +163,8 @@ class CartPoleSystem:
         """
         m, l, b, c = self.pole_mass, self.half_length, self.cart_friction, bearing_friction
         inertia = 4 / 3 * m * l**2
-        inverse = torch.linalg.inv(
-            torch.tensor([[self.cart_mass + m, m * l], [m * l, inertia]], dtype=torch.float64)
-        )
+        masses = torch.tensor([[self.cart_mass + m, m * l], [m * l, inertia]], dtype=torch.float64)
+        inverse = torch.linalg.inv(masses)
         forces = torch.tensor([[0, -b, 0, 0], [0, 0, m * GRAVITY * l, -c]], dtype=torch.float64)
         A = torch.zeros(4, 4, dtype=torch.float64)
         A[0, 1] = A[2, 3] = 1.0
@@ -237,9 +236,7 @@ class CartPole(TimeVaryingTestFunction):
         box = [(low / s, high / s) for (low, high), s in zip(GAINS, SCALES)]
         super().__init__(box, horizon=horizon, noise_std=noise_std, negate=negate)
         self.system = CartPoleSystem() if system is None else system
-        self.change = change
-        self.factor = factor
-        self.limit = limit
+        self.change, self.factor, self.limit = change, factor, limit
         friction = self.system.bearing_friction
         pairs = [self.system.dynamics(friction), self.system.dynamics(friction * factor)]
         dynamics, inputs = (torch.stack(list(parts)) for parts in zip(*pairs))

@@ -237,10 +237,8 @@ def observed(
     """
     learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
     log_stays = torch.where(learns, passage[1], 0.0)
-    own = (
-        torch.stack([attenuations for _, attenuations in features], 1)
-        + torch.where(learns, noise, 1.0)[:, None]
-    )
+    own_noise = torch.where(learns, noise, 1.0)[:, None]
+    own = torch.stack([attenuations for _, attenuations in features], 1) + own_noise
     attenuation, moved = torch.where(learns, passage[0], 1.0), []
     for mean, P, (phi, _) in zip(running.mean, running.covariance, features):
         attenuations = with_constants(attenuation, mean)

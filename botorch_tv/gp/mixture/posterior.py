@@ -321,10 +321,7 @@ class MixtureInference(Inference):
         running, anew = self._in_units(after, running)
         first = rounds - 1 if anew is None else 0
         for number in range(first, rounds):
-            choice, y, time, noise = (
-                part.row(number)
-                for part in (history.choice, history.y, history.time, history.noise)
-            )
+            choice, y, noise, time = (rows.row(number) for rows in history)
             ratio = noise.reshape(-1)
             takes = running.units.ready if anew is None or number == rounds - 1 else anew
             running = advanced(
