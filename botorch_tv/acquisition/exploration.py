@@ -108,7 +108,6 @@ class Candidates(ABC):
         score: Callable[[Candidates], Tensor],
         *,
         unit: float | None = None,
-        first_without_data: bool = False,
         ties: Ties = "first",
     ) -> Tensor:
         """The candidate with the highest score.
@@ -118,9 +117,6 @@ class Candidates(ABC):
                 be differentiable with respect to the points.
             unit: The unit of scores; ``scale`` by default. Scores tie if they differ by less than
                 1e-7 units.
-            first_without_data: Whether a trial without data ignores the scores and takes the first
-                arm of a grid, or the centre of a box. With ``ties="random"``, a trial without data
-                takes a random arm.
             ties: Which arm of a grid to take if several arms tie: the ``"first"``, or a uniformly
                 ``"random"`` arm.
 
@@ -223,7 +219,7 @@ class Exploration(Part):
             `batch_shape x d`.
         """
         unit = self.unit(candidates.scale)
-        return candidates.argmax(self.score, unit=unit, first_without_data=True, ties=self.ties)
+        return candidates.argmax(self.score, unit=unit, ties=self.ties)
 
 
 @dataclass(frozen=True)
@@ -324,12 +320,13 @@ class _Improves(_BreaksTies):
         """Two tensors `batch_shape x M`: u = ±(mean(x) - m) / sd(x), and sd(x).
 
         The sign of u is reversed when minimising. Standard deviations near 0 are raised to a
-        positive limit.
+        positive limit. Without data there is no incumbent, and u is 0.
         """
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent
         sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
-        return (candidates.mean - best) * candidates.sign / sd, sd
+        u = (candidates.mean - best) * candidates.sign / sd
+        return torch.where(candidates.has_data.unsqueeze(-1), u, 0.0), sd
 
 
 class ExpectedImprovement(_Improves):
@@ -337,7 +334,8 @@ class ExpectedImprovement(_Improves):
 
     The expectation equals sd(x) (φ(u) + u Φ(u)) with u = (mean(x) - m) / sd(x). Candidates are
     compared by the logarithm of the expectation, because the expectation itself falls below any
-    tolerance when the posterior is narrow.
+    tolerance when the posterior is narrow. Without data, play the point with the largest prior
+    standard deviation.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -361,7 +359,8 @@ class ProbabilityOfImprovement(_Improves):
 
     Candidates are compared by u = (mean(x) - m) / sd(x), because Φ is increasing. If m is the best
     posterior mean, u is 0 at the incumbent and usually negative elsewhere, so this exploration
-    seldom leaves the arm that it plays first.
+    seldom leaves the arm that it plays first. Without data, play the point with the largest prior
+    standard deviation.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -372,7 +371,8 @@ class ProbabilityOfImprovement(_Improves):
     """
 
     def score(self, candidates: Candidates) -> Tensor:
-        return self.improvement(candidates)[0]
+        u, sd = self.improvement(candidates)
+        return torch.where(candidates.has_data.unsqueeze(-1), u, sd.log())
 
 
 class UniformChoice(Plain):

@@ -342,7 +342,6 @@ class ArmCandidates(RoundCandidates):
         score: Score,
         *,
         unit: float | None = None,
-        first_without_data: bool = False,
         ties: Ties = "first",
     ) -> Tensor:
         tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
@@ -355,13 +354,9 @@ class ArmCandidates(RoundCandidates):
                 "a score writes into the mean or sd of its candidates, which are the prediction of "
                 "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
-        empty = self.data.empty if first_without_data else None
         if ties == "random":
-            if empty is not None:
-                values = values.masked_fill(empty.unsqueeze(-1), 0.0)
             return random_maximum(values, tolerance, self.uniform())
-        winner = first_maximum(values, tolerance, self.scratch)
-        return winner if empty is None else winner.masked_fill(empty, 0)
+        return first_maximum(values, tolerance, self.scratch)
 
     def at(self, choice: Tensor) -> Candidates:
         other = copy.copy(self)
@@ -454,7 +449,6 @@ class BoxCandidates(RoundCandidates):
         score: Score,
         *,
         unit: float | None = None,
-        first_without_data: bool = False,
         ties: Ties = "first",
     ) -> Tensor:
         if ties == "random":
@@ -489,18 +483,25 @@ class BoxCandidates(RoundCandidates):
             return torch.cat([some._scored(score, part) for part in parts], 1)
 
         measured, live = posterior.familiar(self.sign, self.context)
+        unit = self.scale if unit is None else unit
         sought = Sought(
             value,
             measured[..., : box.dim],
             live,
             self.round - 1,
-            self.scale if unit is None else unit,
+            unit,
             whole=not alone,
             climbed=None if bound_width(score, 0.0) is None else climbed,
         )
         X = box.search.best(box, sought)
-        if first_without_data:
-            X = torch.where(posterior.live.any(-1, keepdim=True), X, box.search.first(box, X))
+        without = ~posterior.live.any(-1, keepdim=True)
+        if X.device.type != "cpu" or bool(without.any()):
+            # Without data most priors score all points alike, and rounding would choose.
+            first = box.search.first(box, X).expand_as(X)
+            with torch.no_grad():
+                least, most = value(torch.stack([first, X], -2), None).unbind(-1)
+            ties = most - least <= TIE_TOLERANCE * unit
+            X = torch.where(without & ties.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
 
     def at(self, choice: Tensor) -> Candidates:
