@@ -10,17 +10,22 @@ import re
 import secrets
 import socket
 import stat
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 ENDING = ".part"
 """Ending of the names of unfinished hidden files, which are renamed once complete."""
 POSIX = os.name == "posix"
+GAPS = {"", "na", "n/a", "nan", "none", "null"}
+"""Cells that mean a missing value, in lower case."""
+SEPARATED = "may have a thousands separator; write all numbers with a decimal point alone."
 
 
 def require_regular(path: Path) -> None:
@@ -72,22 +77,41 @@ def read_cells(path: Path) -> pd.DataFrame:
     thousands = r"[+-]?\d{1,3}(?:\.\d{3})+,\d*"
     every = pd.Series(cells.stack().droplevel(1))
     commas = every.str.fullmatch(comma).any()
-    _refuse_cells(path, every[every.str.fullmatch(f"{thousands}|{point}" if commas else thousands)])
+    refused = every[every.str.fullmatch(f"{thousands}|{point}" if commas else thousands)]
+    refuse_cells(path.name, refused, SEPARATED)
     for column in (cells[place][1:] for place in cells):
         marked = column[column.str.contains("[.,]")]
         alike = marked.str.fullmatch(r"[+-]?[1-9]\d{0,2}[.,]\d{3}").all()
         if alike and (commas or column.str.fullmatch(r"[+-]?\d+").any()):
-            _refuse_cells(path, marked)
+            refuse_cells(path.name, marked, SEPARATED)
     return cells.map(lambda cell: cell.replace(",", ".") if re.fullmatch(comma, cell) else cell)
 
 
-def _refuse_cells(path: Path, wrong: pd.Series) -> None:
-    """Raise a ``ValueError`` for the first cell of ``wrong``, a series indexed by line."""
+def dates_in(cells: list[str]) -> list[np.ndarray]:
+    """What dates may mean: ISO dates if valid, otherwise dates with month first or day first."""
+    import pandas as pd
+
+    found: list[np.ndarray] = []
+    options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
+    for option in options:
+        with warnings.catch_warnings(), suppress(ValueError, OverflowError):
+            warnings.simplefilter("ignore", UserWarning)  # pandas warns when it guesses a format
+            times = pd.to_datetime(cells, utc=True, **option).tz_convert(None).to_numpy()
+            if "format" in option:
+                return [times]
+            if not found or (found[0] != times).any():
+                found.append(times)
+    return found
+
+
+def refuse_cells(file: str, wrong: pd.Series, why: str) -> None:
+    """Raise a ``ValueError`` for the first wrong cell, if any is wrong; cells are indexed by line.
+
+    Raises:
+        ValueError: If ``wrong`` has a cell.
+    """
     for line, cell in wrong.items():
-        raise ValueError(
-            f"{path.name} line {line}: {cell!r} may have a thousands separator; write all numbers "
-            "of the table with decimal points and without separators."
-        )
+        raise ValueError(f"{file} line {line}: {cell!r} {why}")
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -6,6 +6,7 @@ import functools
 import math
 import numbers
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,6 +53,60 @@ def refuse_masked(name: object, value: object, fix: str = MISSING) -> None:
             refuse_masked(f"{name}: {key}", entry, fix)
 
 
+def plain(value: object) -> object:
+    """A scalar as a value of Python; None if it is masked, a date, a duration, or several values.
+
+    Args:
+        value: A scalar, or an array, column or tensor with one element, or a value of Python.
+    """
+    # NumPy's dates and durations convert to counts of nanoseconds, which are no numbers to a user.
+    dated = getattr(getattr(value, "dtype", None), "kind", None) in ("m", "M")
+    if dated or np.ma.is_masked(value):
+        return None
+    try:
+        return value.item() if hasattr(value, "item") else value
+    except (RuntimeError, ValueError):
+        return None
+
+
+def real(value: object) -> float | None:
+    """A real number as a float, infinite if it is too large; None for any other value.
+
+    Args:
+        value: As in :func:`plain`. Bools, text, dates, durations and complex numbers are no real
+            numbers.
+    """
+    number: Any = plain(value)
+    try:
+        return None if isinstance(number, (bool, str, bytes)) else float(number)
+    except OverflowError:
+        return math.copysign(math.inf, number > 0 or -1)
+    except (TypeError, ValueError):
+        return None
+
+
+def real_tensor(value: Any, own: Tensor) -> Tensor | None:
+    """Real numbers as a tensor like ``own``; None for any other value.
+
+    A tensor of the dtype and on the device of ``own`` is returned as it is.
+
+    Args:
+        value: A number, or a tensor, array, column or list of numbers; see :func:`real`.
+        own: A tensor of any shape.
+    """
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return own.new_full((), value)  # created on the device, not copied to it
+        # The array is copied, because pandas returns read-only arrays.
+        made = (
+            value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
+        )
+        held = made.layout is torch.strided and not made.is_meta
+        return made.to(own) if held and not made.is_complex() and made.dtype != torch.bool else None
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+
+
 def require_number(name: str, value: object, within: str, fix: str) -> float:
     """A plain number inside an interval.
 
@@ -69,15 +124,15 @@ def require_number(name: str, value: object, within: str, fix: str) -> float:
         ValueError: If the value is not a plain number in the interval.
     """
     limit = f"but it must {INTERVALS.get(within, f'lie in {within}')}; {fix}"
-    if not _is_number(value, numbers.Real):
+    number = real(value) if isinstance(value, numbers.Real) else None
+    if number is None:
         raise ValueError(f"{name} is {shown(value)}, which is not a plain number, {limit}")
-    number: float = value if type(value) in (int, float) else float(value)  # type: ignore[arg-type, assignment]
     least, most = (float(end) for end in within[1:-1].split(","))
     low = least < number if within[0] == "(" else least <= number
     high = number < most if within[-1] == ")" else number <= most
     if not (low and high):
-        raise ValueError(f"{name} is {number}, {limit}")
-    return number
+        raise ValueError(f"{name} is {shown(value)}, {limit}")
+    return value if type(value) is int and math.isfinite(number) else number
 
 
 INTERVALS = {
@@ -101,15 +156,16 @@ def require_noise(name: str, value: object) -> float:
 
 
 def require_integer(name: str, value: object, least: int, fix: str) -> int:
-    """An integer of at least ``least``; 29.0 is accepted and returned as 29.
+    """An integer from ``least`` to below 2^64; 29.0 is accepted and returned as 29.
 
     Raises:
-        ValueError: If the value is not an integer, or is below ``least``.
+        ValueError: If the value is not an integer, or is out of this range.
     """
-    whole = _is_number(value, numbers.Real) and value % 1 == 0  # type: ignore[operator]
-    if not whole or value < least:  # type: ignore[operator]
+    number = real(value) if isinstance(value, numbers.Real) else None
+    if number is None or number % 1 or not least <= number < 2**64:
+        most = " and below 2^64" if number is not None and number >= 2**64 else ""
         raise ValueError(
-            f"{name} is {shown(value)}, but it must be an integer of at least {least}; {fix}"
+            f"{name} is {shown(value)}, but it must be an integer of at least {least}{most}; {fix}"
         )
     return int(value)  # type: ignore[call-overload, no-any-return]
 
@@ -185,13 +241,11 @@ def shown(value: object) -> str:
     """The text of a value in an error: its repr, or the shape of a large tensor."""
     if isinstance(value, Tensor) and (value.dim() > 1 or value.numel() > 8):
         return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, numbers.Rational) and real(value) in (math.inf, -math.inf):
+        return "a number beyond ± 1.8e308"
     if isinstance(value, numbers.Real) and not isinstance(value, int | float):
         return str(value)
     return repr(value)
-
-
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 # ---------------- texts of spans of time and counts

@@ -38,7 +38,7 @@ MONDAY = datetime(2026, 3, 2, 6, tzinfo=UTC)
 EVERY = timedelta(hours=3)
 TIMES = [MONDAY + number * EVERY for number in range(16 if SMOKE_TEST else 56)]
 SUNDAY = TIMES[-1] + EVERY
-BLUE, ORANGE, RED, GREY = "#0072B2", "#E69F00", "#D55E00", "#777777"
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#777777"
 plt.rcParams.update(
     {
         "figure.dpi": 80,
@@ -134,11 +134,11 @@ table.set_index("time").loc[TIMES[10] : TIMES[15], columns].round(1)
 # likely to succeed as the likeliest point.
 #
 # The picture of the week shows the measurements and their predictions above; below, the chosen
-# settings and the posterior of each parameter now. A dotted line is the best setting according to
-# the posterior.
+# settings and the posterior of each parameter now. Dotted green lines show the best setting
+# according to the posterior.
 
 # %%
-loop.plot(now=SUNDAY)
+loop.plot(now=SUNDAY, ylabel="quality")
 
 # %% [markdown]
 # And as text:
@@ -160,10 +160,10 @@ hours = [MONDAY + timedelta(hours=hour) for hour in range(3 * len(TIMES))]
 truth = [best_setting(when) for when in hours]
 figure, panels = plt.subplots(2, 1, figsize=(8, 4.5), sharex=True)
 for axes, (name, unit) in zip(panels, {"temperature": "°C", "feed": "kg/h"}.items()):
-    axes.plot(hours, [row[name] for row in truth], color=RED, label="best setting")
+    axes.plot(hours, [row[name] for row in truth], color=GREEN, label="best setting")
     good, bad = table[table["ok"]], table[~table["ok"]]
-    axes.plot(good["time"], good[name], "o", color=BLUE, markersize=4, label="chosen by the loop")
-    axes.plot(bad["time"], bad[name], "x", color="black", label="failed")
+    axes.plot(good["time"], good[name], "ko", markersize=4, label="chosen by the loop")
+    axes.plot(bad["time"], bad[name], "x", color=RED, label="failed")
     axes.set_ylabel(f"{name}, {unit}")
 panels[1].set_yscale("log")
 panels[1].xaxis.set_major_locator(DayLocator())

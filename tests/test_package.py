@@ -91,7 +91,16 @@ def test_nothing_is_imported_before_it_is_asked_for():
 
 
 FLOORS = (  # from the ground up
-    *("validation", "files", "memory", "even_points", "drawing", "test_functions", "forgetting"),
+    *(
+        "validation",
+        "hints",
+        "files",
+        "memory",
+        "even_points",
+        "drawing",
+        "test_functions",
+        "forgetting",
+    ),
     *("kernels", "gp", "identity", "likelihoods", "learning", "models", "acquisition", "experts"),
     *("strategies", "loop", "simulation", "theory", "papers", "ax", "optuna", "cli", "__main__"),
 )

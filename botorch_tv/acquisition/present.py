@@ -90,17 +90,23 @@ class Placement:
         return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
 
     def candidates(self, X: Tensor) -> Tensor:
-        """Move candidates to the present, and warn if a time in ``X`` is not the present."""
+        """Move candidates to the present, and warn if a time in ``X`` is not the present.
+
+        Raises:
+            InputDataError: If such candidates need a gradient, as in the search of
+                ``optimize_acqf``.
+        """
         moved = self(X)
         if self.has_time(X) and not torch.equal(moved, X.expand_as(moved)):
-            warnings.warn(
+            message = (
                 f"candidates have times other than now, {self.now.tolist()}. The candidates "
                 "are evaluated at now, but the search returns them with their original times. "
                 "Search only the columns other than time, or pass "
-                f"fixed_features={{{self.time_dim}: now}} to optimize_acqf.",
-                InputDataWarning,
-                stacklevel=3,
+                f"fixed_features={{{self.time_dim}: now}} to optimize_acqf."
             )
+            if X.requires_grad:  # an error, because optimize_acqf suppresses warnings
+                raise InputDataError(message)
+            warnings.warn(message, InputDataWarning, stacklevel=3)
         return moved
 
     def has_time(self, X: Tensor | None) -> bool:
@@ -195,8 +201,8 @@ def at_present(
 
     The returned acquisition function accepts two forms of input. If ``optimize_acqf`` searches only
     the columns other than time, the input is `b x q x (d - 1)`. If ``optimize_acqf`` searches all
-    columns, the input is `b x q x d`, and the present replaces the time in the input, as with
-    ``fixed_features``.
+    columns, fix time by ``fixed_features={time_dim: now}``; a search over times is refused. In
+    other inputs, `b x q x d`, the present replaces the time, with a warning if they differ.
 
     Analytic and Monte Carlo acquisition functions are supported. ``qKnowledgeGradient`` is also
     supported; BoTorch's ``FixedFeatureAcquisitionFunction`` does not support it.

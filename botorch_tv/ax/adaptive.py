@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from statistics import median
 from typing import Any
 
 import torch
@@ -23,29 +25,31 @@ from ax.core.parameter import (
 )
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
-from ax.core.trial_status import TrialStatus
 from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.exceptions import InputDataWarning
 
-from botorch_tv.ax.surrogate import check_now, check_search_space
+from botorch_tv.ax.surrogate import check_now, check_search_space, dropped
 from botorch_tv.gp.mixture.bank import FIRST
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.log import (
     OLDEST,
-    RECENT,
+    Censored,
     Measurement,
     MeasurementLog,
     Place,
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
+from botorch_tv.strategies.box import holding
+from botorch_tv.strategies.parameters import BoxParameter, Choice, MixedSearch, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_integer
 
+AHEAD = 16
+"""Number of evenly spread points among which the first that is not pending is suggested."""
 INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 
 
@@ -74,6 +78,7 @@ class TrialSpace(Space):
         chosen = {name: parameter for name, parameter in parameters if name != time_parameter}
         # Copies, because Ax modifies ranges in place.
         self.everything = {name: parameter.clone() for name, parameter in chosen.items()}
+        self.backfill = search_space.backfill_values()
         self.fixed = {
             name: parameter.value
             for name, parameter in chosen.items()
@@ -84,17 +89,28 @@ class TrialSpace(Space):
         }
         super().__init__({name: _axis(parameter) for name, parameter in self.parameters.items()})
 
-    def covers(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether parameters lie in the search space."""
-        return all(own.validate(parameters[name]) for name, own in self.everything.items())
+    def inner(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of parameters in the model; fixed and unknown parameters are omitted."""
+        return {
+            name: own.values.index(parameters[name]) if _ordered(own) else parameters[name]
+            for name, own in self.parameters.items()
+            if name in parameters
+        }
 
-    def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...]:
-        """The point, `D` numbers, for given values of the parameters."""
-        inner = {}
-        for name, parameter in self.parameters.items():
-            value = parameters[name]
-            inner[name] = parameter.values.index(value) if _ordered(parameter) else value
-        return self.point(inner)
+    def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...] | None:
+        """The point, `D` numbers, for given values of the parameters; None if there is no point.
+
+        A number outside its range has a point outside the unit cube. A choice that was removed or a
+        different fixed value has no point. If a parameter was added, earlier trials have its
+        backfill value.
+        """
+        whole = {**self.backfill, **parameters}
+        try:
+            if any(whole[name] != value for name, value in self.fixed.items()):
+                return None
+            return self.point(self.inner(whole))
+        except (KeyError, TypeError, ValueError):
+            return None
 
     def parameterization(self, point: Any) -> TParameterization:
         """The values of the parameters, except time, at a point, `D` numbers."""
@@ -125,7 +141,10 @@ def _ordered(parameter: Parameter) -> bool:
 
 
 def adaptive_generation_strategy(
-    time_parameter: str, initialization_trials: int = FIRST, seed: int = 0
+    time_parameter: str,
+    initialization_trials: int = FIRST,
+    seed: int = 0,
+    lost_after: timedelta | None = None,
 ) -> GenerationStrategy:
     """A generation strategy for Ax that discounts old trials and needs no prior knowledge.
 
@@ -140,6 +159,9 @@ def adaptive_generation_strategy(
         initialization_trials: Number of trials to measure before the model is used, at least 2;
             until then suggestions cover the search space evenly.
         seed: Seed of the suggestions before the model is used.
+        lost_after: Duration after which a running trial counts as lost, for example because its
+            worker was killed. The default is 10 times the median duration of the suggested trials
+            that have ended, but at least a minute.
 
     Returns:
         A strategy for ``client.set_generation_strategy``; the client saves and loads it.
@@ -152,30 +174,36 @@ def adaptive_generation_strategy(
         >>> trials = client.get_next_trials(max_trials=3, fixed_parameters={"hour": now})
         >>> best_now(client, {"hour": now})
     """
-    node = AdaptiveNode(time_parameter, initialization_trials, seed)
+    node = AdaptiveNode(time_parameter, initialization_trials, seed, lost_after)
     return GenerationStrategy(name="AdaptiveGPUCB", nodes=[node])
 
 
 class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     """The node that :func:`adaptive_generation_strategy` uses, for strategies with several nodes.
 
-    Running trials count as if their value were the predicted mean (Desautels et al., 2014). Recent
-    early-stopped trials count as if their value were the worse of two values: the median of all
-    values and the predicted mean. Failed trials lower the predicted probability of success near
-    them; see :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment and
-    the arguments.
+    Running trials count as if their value were the predicted mean (Desautels et al., 2014), until
+    they are lost. An early-stopped trial is a bound: its value would have been no better than the
+    median of earlier values. Failed trials, and trials completed with NaN or
+    infinity, lower the predicted probability of success near them; see
+    :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment, the time of
+    day (by ``lost_after``) and the arguments.
 
     Args:
         time_parameter: As in :func:`adaptive_generation_strategy`.
         initialization_trials: As in :func:`adaptive_generation_strategy`.
         seed: As in :func:`adaptive_generation_strategy`.
+        lost_after: As in :func:`adaptive_generation_strategy`.
 
     Raises:
         ValueError: If ``initialization_trials`` or ``seed`` is out of range.
     """
 
     def __init__(
-        self, time_parameter: str, initialization_trials: int = FIRST, seed: int = 0
+        self,
+        time_parameter: str,
+        initialization_trials: int = FIRST,
+        seed: int = 0,
+        lost_after: timedelta | None = None,
     ) -> None:
         super().__init__(
             name="Adaptive",
@@ -187,16 +215,18 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             "initialization_trials", initialization_trials, 2, "a standard deviation needs two."
         )
         self.seed = require_integer("seed", seed, 0, "give an integer.")
+        self.lost_after = lost_after
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
         self._begun: Experiment | None = None
         self._failed: list[Place] = []
-        self._stopped: list[Place] = []
+        self._measured = 0
         self._made = 0
         self._now: float | None = None
+        self._held: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes to save; all others are recomputed from the experiment."""
-        return self.__dict__ | {"_model": None, "_begun": None, "_failed": [], "_stopped": []}
+        return self.__dict__ | {"_model": None, "_begun": None, "_failed": []}
 
     # ---------------------------------------------------------------- the interface of Ax
 
@@ -205,20 +235,29 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         experiment: Experiment,
         *,
         fixed_features: ObservationFeatures | None = None,
+        pending_observations: dict[str, list[ObservationFeatures]] | None = None,
         **rest: Any,
     ) -> GeneratorRun:
-        given = {} if fixed_features is None else fixed_features.parameters
-        if set(given) != {self.time_parameter}:
+        own, search = self.time_parameter, experiment.search_space
+        fixed = search.get_disabled_parameter_fixed_features(fixed_features)
+        given = {} if fixed is None else {**fixed.parameters}
+        if not {own} <= given.keys() <= search.parameters.keys():
             raise UserInputError(
-                f"fixed_parameters has {sorted(given)}, but the adaptive strategy chooses all "
-                f"parameters except time; give fixed_parameters={{{self.time_parameter!r}: now}}, "
-                "and fix any other parameter in the search space of the experiment."
+                f"fixed_parameters has {sorted(given)}, but it must have the time, and may hold "
+                f"parameters of the search space; give fixed_parameters={{{own!r}: now}}."
             )
-        self._now = float(given[self.time_parameter])
-        check_now(self._now, experiment.search_space.parameters[self.time_parameter])
+        self._now = float(given.pop(own))
+        check_now(self._now, search.parameters[own])
+        search.check_membership(given, raise_error=True, check_all_parameters_present=False)
+        self._held = {name: search.parameters[name].cast(value) for name, value in given.items()}
         # Trials made earlier in the same call are not in the experiment yet, but must be counted.
         self._made = max(self._made, len(experiment.trials))
-        return super()._gen(experiment=experiment, **rest)
+        gone = dropped(experiment, self.lost_after)
+        running = {
+            metric: [one for one in every if one.trial_index not in gone]
+            for metric, every in (pending_observations or {}).items()
+        }
+        return super()._gen(experiment=experiment, pending_observations=running, **rest)
 
     @without_gradients
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
@@ -252,23 +291,26 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         alike = alike and self._begun is experiment
         if log is None or not alike or log.strategy.maximize != maximize:
             log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
-        rows = measured(experiment, data, metric, space, self.time_parameter)
-        self._model = (log.changed(rows, OLDEST), space)
+        rows, missing = measured(experiment, data, metric, space, self.time_parameter)
         trials = experiment.trials.values()
-        recent = [trial for trial in trials if trial.status.is_terminal][-RECENT:]
-        self._failed = self._ended(trials, TrialStatus.FAILED)
-        self._stopped = self._ended(recent, TrialStatus.EARLY_STOPPED)
+        failed = [trial for trial in trials if trial.status.is_failed or trial.index in missing]
+        stopped = [trial for trial in trials if trial.status.is_early_stopped]
+        self._failed = [place for _, place in self._ended(failed, space)]
+        self._measured, bounds = len(rows), []
+        for index, (time, place) in self._ended(stopped, space):
+            earlier = [row.y for row in rows if row.y is not None and row.time <= time]
+            if earlier:
+                bounds.append(trial_answer(time, index, place, median(earlier), Censored))
+        self._model = (log.changed(rows + bounds, OLDEST), space)
 
-    def _ended(self, trials: Iterable[BaseTrial], status: TrialStatus) -> list[Place]:
-        """The times and points of trials that ended without a value."""
-        assert self._model is not None
-        _, space = self._model
-        ended = [trial for trial in trials if trial.status == status and isinstance(trial, Trial)]
-        settings = [trial.arm.parameters for trial in ended if trial.arm]
+    def _ended(self, trials: Iterable[BaseTrial], space: TrialSpace) -> list[tuple[int, Place]]:
+        """The indices, times and points of trials that ended without a value."""
+        single = [trial for trial in trials if isinstance(trial, Trial) and trial.arm]
+        places = [(trial, space.place(trial.arm.parameters)) for trial in single]
         return [
-            (float(setting[self.time_parameter]), space.place(setting))
-            for setting in settings
-            if space.covers(setting)
+            (trial.index, (float(trial.arm.parameters[self.time_parameter]), place))
+            for trial, place in places
+            if place is not None
         ]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
@@ -300,24 +342,24 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         assert self._now is not None
         (log, space), now, number = self._model, self._now, self._made
         self._made += 1
-        if len(log.answers) < self.initialization_trials:
-            X = space.filling(number, self.seed)
+        held = space.inner(self._held)
+        places = [place for place in map(space.place, pending_parameters) if place is not None]
+        if self._measured < self.initialization_trials:
+            search, numbers = MixedSearch(space, held), range(number, number + AHEAD)
+            even = [search.held(space.filling(each, self.seed)) for each in numbers]
+            X = next((X for X in even if tuple(X.tolist()) not in places), even[0])
         else:
             now = max(now, float(log.state.time))
-            running = [
-                (now, space.place(pending))
-                for pending in pending_parameters
-                if space.covers(pending)
-            ]
-            state = log.as_if_answered(running, now, self._stopped)
+            running = [(now, place) for place in places]
+            state = holding(log.as_if_answered(running, now), held)
             X = log.choice(state, now, log.success(now, self._failed), retry=True).X
-        return space.parameterization(X) | {self.time_parameter: self._now}
+        return space.parameterization(X) | self._held | {self.time_parameter: self._now}
 
     # ---------------------------------------------------------------- predictions
 
     @without_gradients
     def predicted(
-        self, experiment: Experiment, points: list[TParameterization], now: float
+        self, experiment: Experiment, points: list[TParameterization], now: float, trusted: bool
     ) -> list[tuple[float, float]]:
         """The posterior mean and standard deviation of the objective at ``now``, for each setting.
 
@@ -325,6 +367,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             experiment: The experiment.
             points: The settings; a time in them is ignored.
             now: The present time, no earlier than the newest trial.
+            trusted: Whether to ignore the newest trial if it is suspiciously good.
 
         Raises:
             UserInputError: If fewer than ``initialization_trials`` trials are measured.
@@ -333,42 +376,52 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self.update_generator_state(experiment, experiment.lookup_data())
         assert self._model is not None
         log, space = self._model
-        if len(log.answers) < self.initialization_trials:
+        if self._measured < self.initialization_trials:
             raise UserInputError(
-                f"{len(log.answers)} trials are measured, but the model needs "
+                f"{self._measured} trials are measured, but the model needs "
                 f"{self.initialization_trials}; run more trials, or lower initialization_trials."
             )
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        posterior = log.strategy.posterior(log.state, X, now=now)
+        state = log.trusted if trusted else log.state
+        posterior = log.strategy.posterior(state, X, now=now)
         sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
         return list(zip(posterior.mean.squeeze(-1).tolist(), sd.tolist()))
 
 
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
-) -> list[Measurement]:
-    """A measurement for each trial that ended with a value and lies in the search space."""
-    rows = data.df.to_dict("records")
-    values = {row["trial_index"]: row["mean"] for row in rows if row["metric_name"] == metric}
-    found = []
-    for index, trial in experiment.trials.items():
-        value = float(values.get(index, math.nan))
-        if (
-            trial.status != TrialStatus.COMPLETED
-            or not isinstance(trial, Trial)
-            or not math.isfinite(value)
-        ):
+) -> tuple[list[Measurement], set[int]]:
+    """A measurement for each completed trial with a value and a point in the space.
+
+    The second return value contains the indices of trials that were completed with NaN or infinity.
+    """
+    rows = [row for row in data.df.to_dict("records") if row["metric_name"] == metric]
+    values = {row["trial_index"]: float(row["mean"]) for row in rows}
+    if any(row["sem"] > 0 for row in rows):
+        warnings.warn(
+            "The adaptive strategy learns the noise, and ignores standard errors (sem); drop them, "
+            "or use time_varying_generation_strategy.",
+            InputDataWarning,
+            stacklevel=2,
+        )
+    found, missing = [], set()
+    for index, value in values.items():
+        trial = experiment.trials[index]
+        if not trial.status.is_completed or not isinstance(trial, Trial):
+            continue
+        if not math.isfinite(value):
+            missing.add(index)
             continue
         parameters = trial.arm.parameters
-        if not space.covers(parameters):
+        place = space.place(parameters)
+        if place is None:
             warnings.warn(
-                f"The adaptive strategy drops trial {index}: {parameters} is out of the search "
-                "space; configure an experiment with wider ranges.",
+                f"The adaptive strategy drops trial {index}: {parameters} has no place in the "
+                "search space; configure an experiment with all values that were used.",
                 InputDataWarning,
                 stacklevel=2,
             )
-            continue
-        time = float(parameters[time_parameter])
-        found.append(trial_answer(time, index, space.place(parameters), value))
-    return found
+        else:
+            found.append(trial_answer(float(parameters[time_parameter]), index, place, value))
+    return found, missing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
@@ -13,13 +14,14 @@ from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import RangeParameter
+from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
 from ax.core.types import ComparisonOp
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
-from botorch_tv.ax.adaptive import AdaptiveNode, TrialSpace
+from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.surrogate import Clock, check_now, set_present
 from botorch_tv.validation import require_number, shown
 
@@ -34,7 +36,8 @@ def best_now(
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
     function compares posterior means at the present time. Settings that are predicted to violate an
     outcome constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are
-    more likely to fail than to succeed are excluded too.
+    more likely to fail than to succeed are excluded too, and the newest trial is ignored while it
+    is more than 3 standard deviations better than predicted.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or
@@ -69,9 +72,10 @@ def best_now(
             f"{config.outcome_constraints}, but best_now supports a single objective and absolute "
             "constraints; call client.get_pareto_frontier, or give absolute bounds."
         )
-    tried = _tried(client._experiment, config, name, node)
-    points = [{**arm.parameters, name: now} for _, arm in tried]
-    predicted = _predicted(part, client._experiment, points, now)
+    tried = _tried(client._experiment, config, {name: now})
+    added = client._experiment.search_space.backfill_values()
+    points = [{**added, **arm.parameters, name: now} for _, arm in tried]
+    predicted = _predicted(part, client._experiment, points, now, trusted=True)
     # likely() uses the node's model, which _predicted() has just updated.
     likely = [True] * len(points) if node is None else node.likely(points, now)
     eligible = [i for i, outcome in enumerate(predicted) if likely[i] and _allowed(config, outcome)]
@@ -140,10 +144,11 @@ def _predicted(
     experiment: Experiment,
     points: list[TParameterization],
     now: float,
+    trusted: bool = False,
 ) -> list[dict[str, tuple[float, float]]]:
     """For each setting: the posterior mean and standard deviation of every metric."""
     if isinstance(part, AdaptiveNode):
-        predicted = part.predicted(experiment, points, now)
+        predicted = part.predicted(experiment, points, now, trusted)
         (metric,) = experiment.optimization_config.objective.metric_names
         return [{metric: outcome} for outcome in predicted]
     adapter = part.generator_enum(experiment=experiment, **part.generator_kwargs)
@@ -157,19 +162,19 @@ def _predicted(
 
 
 def _tried(
-    experiment: Experiment, config: OptimizationConfig, name: str, node: AdaptiveNode | None
+    experiment: Experiment, config: OptimizationConfig, present: dict[str, float]
 ) -> list[tuple[int, Arm]]:
-    """For each setting with a measured objective: the index and the arm of its newest trial."""
-    space = None if node is None else TrialSpace(experiment.search_space, name)
-    rows = experiment.lookup_data().df.to_dict("records")
+    """For each measured setting in the search space: the index and the arm of its newest trial."""
+    space = experiment.search_space
+    rows = experiment.lookup_data().df.dropna(subset="mean").to_dict("records")
     measured = {(row["trial_index"], row["metric_name"]) for row in rows}
     last: dict[str, tuple[int, Arm]] = {}
     for index, trial in sorted(experiment.trials.items()):
         if not isinstance(trial, Trial) or trial.arm is None or trial.status not in MEASURED:
             continue
         done = all((index, metric) in measured for metric in config.objective.metric_names)
-        if done and (space is None or space.covers(trial.arm.parameters)):
-            setting = {key: value for key, value in trial.arm.parameters.items() if key != name}
+        if done and space.check_membership({**trial.arm.parameters, **present}):
+            setting = {**trial.arm.parameters, **present}
             last[Arm.md5hash(setting)] = (index, trial.arm)
     if not last:
         raise UserInputError("No trial has a value of the objective; complete a trial first.")
@@ -190,30 +195,43 @@ def _allowed(config: OptimizationConfig, predicted: dict[str, tuple[float, float
 
 
 def complete_trial_at(
-    client: Client, trial_index: int, raw_data: TOutcome, fixed_parameters: dict[str, float]
+    client: Client,
+    trial_index: int,
+    raw_data: TOutcome,
+    fixed_parameters: dict[str, float] | None = None,
+    *,
+    parameters: TParameterization | None = None,
 ) -> int:
-    """Complete a trial with its measurements and their actual time.
+    """Complete a trial with its measurements, their actual time and the actual parameters.
 
-    Ax cannot change the parameters of an existing trial. If the time differs from the suggested
-    time, a new trial with the actual time is attached and completed, and the suggested trial is
-    abandoned.
+    Ax cannot change the parameters of an existing trial. If the time or a parameter differs from
+    the suggestion, a new trial with the actual values is attached and completed, and the suggested
+    trial is abandoned.
 
     Args:
         client: The client.
         trial_index: Index of the suggested trial.
-        raw_data: The measurements, in the format that ``Client.complete_trial`` takes.
-        fixed_parameters: The actual time, such as ``{"t": 12.5}``. If the client's strategy has no
-            time parameter, ``fixed_parameters`` must name the range parameter that is the time.
+        raw_data: The measurements, in the format that ``Client.complete_trial`` takes. NaN is a
+            failed measurement.
+        fixed_parameters: The actual time, such as ``{"t": 12.5}``; the suggested time if None. If
+            the client's strategy has no time parameter, ``fixed_parameters`` must name the range
+            parameter that is the time.
+        parameters: Values of the parameters that were set otherwise than suggested, such as
+            ``{"temperature": 61.3}``. Numbers may lie outside their ranges.
 
     Returns:
-        The index of the completed trial, which is ``trial_index`` if the actual time equals the
-        suggested time.
+        The index of the completed trial, which is ``trial_index`` if all actual values equal the
+        suggestion.
 
     Raises:
-        UserInputError: In four cases: the trial is not running, ``fixed_parameters`` fixes a
-            parameter other than the time, the time is out of bounds, or Ax refuses the data. After
-            an error, a running trial stays running.
-        ValueError: If the time is not a finite number. A running trial stays running.
+        UserInputError: If the trial is not running, if ``fixed_parameters`` fixes a parameter other
+            than the time, if the time is out of bounds, or if Ax refuses the data. After an error,
+            a running trial stays running.
+        ValueError: If the time or a value is not a finite number, or if ``parameters`` has an
+            unknown name or choice. A running trial stays running.
+
+    Example:
+        >>> complete_trial_at(client, 7, {"y": 3.2}, {"t": 12.5}, parameters={"rate": 0.21})
     """
     trial = client._experiment.trials[trial_index]
     if not trial.status.is_running:
@@ -225,7 +243,11 @@ def complete_trial_at(
     name = None
     with suppress(UserInputError):  # a strategy of another library is no error
         _, name = _timed(client)
-    measured = {**suggested, **_time(client, fixed_parameters, name)}
+    search, actual = client._experiment.search_space, parameters or {}
+    measured = {**suggested, **{own: _actual(search, own, actual[own]) for own in actual}}
+    search.check_membership(measured, raise_error=True, check_range_bounds=False)
+    if fixed_parameters is not None:
+        measured |= _time(client, fixed_parameters, name)
     if measured == suggested:
         client.complete_trial(trial_index=trial_index, raw_data=raw_data)
         return trial_index
@@ -251,8 +273,17 @@ def _time(
             f"fixed_parameters is {shown(fixed_parameters)}, but must contain only the time; give "
             f"fixed_parameters={{{name or 'the range parameter that is time'!r}: now}}."
         )
-    time = require_number(own, fixed_parameters[own], "(-inf, inf)", "give the time.")
+    time = _actual(client._experiment.search_space, own, fixed_parameters[own])
     check_now(time, parameter)
-    if parameter.cast(time) != time:
-        raise UserInputError(f"{own!r} is {time}, but it must be an integer; round it.")
-    return {own: parameter.cast(time)}
+    return {own: time}
+
+
+def _actual(search: SearchSpace, name: str, value: Any) -> Any:
+    """A value that a parameter had, in the type of the parameter if its values are a range."""
+    parameter = search.parameters.get(name)
+    if not isinstance(parameter, RangeParameter):
+        return value
+    number = require_number(name, value, "(-inf, inf)", "give the value that was set.")
+    if parameter.cast(number) != number:
+        raise UserInputError(f"{name!r} is {number}, but it must be an integer; round it.")
+    return parameter.cast(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from datetime import timedelta
 from typing import Any
 
 from ax.adapter.registry import Cont_X_trans, Generators, MBM_X_trans
@@ -51,6 +52,7 @@ def time_varying_generation_strategy(
     width: Width | None = None,
     initialization_trials: int = 5,
     seed: int | None = None,
+    lost_after: timedelta | None = None,
 ) -> GenerationStrategy:
     """A generation strategy for Ax: first Sobol points, then optimisation with a ``TimeVaryingGP``.
 
@@ -69,6 +71,7 @@ def time_varying_generation_strategy(
             variant that Ax selects for single or multiple objectives.
         initialization_trials: Number of initial Sobol points, at least 1; attached trials count.
         seed: Seed of the Sobol sequence.
+        lost_after: As in :func:`~botorch_tv.ax.adaptive.adaptive_generation_strategy`.
 
     Returns:
         A strategy for ``client.set_generation_strategy``.
@@ -87,7 +90,7 @@ def time_varying_generation_strategy(
         "initialization_trials", initialization_trials, 1, "the model needs data."
     )
     config = time_varying_model_config(time_parameter, forgetting, learn_forgetting)
-    clock = {"Clock": {"time_parameter": time_parameter}}
+    clock = {"Clock": {"time_parameter": time_parameter, "lost_after": lost_after}}
     bayesian: dict[str, Any] = {
         "surrogate_spec": SurrogateSpec(model_configs=[config]),
         "acquisition_class": PresentAcquisition,
@@ -157,7 +160,7 @@ def encode(value: Any) -> dict[str, Any]:
 
 def encode_node(node: AdaptiveNode) -> dict[str, Any]:
     """A node as JSON-compatible data; its model is recomputed from the experiment."""
-    names = ("time_parameter", "initialization_trials", "seed")
+    names = ("time_parameter", "initialization_trials", "seed", "lost_after")
     return {"__type": label(AdaptiveNode)} | {name: getattr(node, name) for name in names}
 
 
@@ -174,6 +177,11 @@ def register() -> None:
     register_transform(Clock)
     CORE_ENCODER_REGISTRY[AdaptiveNode] = encode_node
     CORE_DECODER_REGISTRY[label(AdaptiveNode)] = AdaptiveNode
+    CORE_ENCODER_REGISTRY[timedelta] = lambda value: {
+        "__type": label(timedelta),
+        "seconds": value.total_seconds(),
+    }
+    CORE_DECODER_REGISTRY[label(timedelta)] = timedelta
     for kind in VALUES:
         CORE_ENCODER_REGISTRY[kind] = encode
         CORE_DECODER_REGISTRY[label(kind)] = kind

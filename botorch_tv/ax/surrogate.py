@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from datetime import datetime, timedelta
+from statistics import median_low
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ from ax.adapter.base import Adapter
 from ax.adapter.data_utils import ExperimentData
 from ax.adapter.random import RandomAdapter
 from ax.adapter.transforms.base import Transform
+from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import ParameterType, RangeParameter
@@ -35,9 +38,38 @@ from botorch_tv.acquisition.present import Placement, upper_confidence_bound
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.time_varying_gp import Forgetting, separate
 
+PATIENCE, SHORTEST = 10, timedelta(minutes=1)
+"""By default a running trial is lost after ``PATIENCE`` median durations, at least ``SHORTEST``."""
+
+
+def dropped(experiment: Experiment, lost_after: timedelta | None) -> set[int]:
+    """The indices of trials that are not waited for: abandoned trials, and lost running trials.
+
+    Args:
+        experiment: The experiment.
+        lost_after: Duration after which a running trial is lost. If None, the default is computed
+            from the durations of trials that have ended; attached trials do not count.
+    """
+    trials = experiment.trials.values()
+    took = [
+        trial.time_completed - trial.time_run_started
+        for trial in trials
+        if trial.time_completed is not None
+        and trial.time_run_started is not None
+        and any(run.generator_run_type is None for run in trial.generator_runs)
+    ]
+    usual = max(PATIENCE * median_low(took), SHORTEST) if took else timedelta.max
+    now = datetime.now()
+    return {
+        trial.index
+        for trial in trials
+        if trial.status.is_abandoned
+        or (trial.status.is_running and now - trial.time_run_started > (lost_after or usual))
+    }
+
 
 class Clock(Transform):  # type: ignore[misc]
-    """Checks the time parameter before other transforms; changes no data.
+    """Checks the time parameter before other transforms, and drops lost trials; changes no data.
 
     This transform must be the first, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.
 
@@ -45,7 +77,8 @@ class Clock(Transform):  # type: ignore[misc]
         search_space: The search space before all transforms.
         experiment_data: Not used.
         adapter: The adapter that uses this transform.
-        config: A dict with the name of the time parameter under the key ``"time_parameter"``.
+        config: A dict with the name of the time parameter under the key ``"time_parameter"``, and
+            optionally ``"lost_after"``; see :func:`dropped`.
 
     Raises:
         UserInputError: If the time parameter is missing, if it is not a range of floats on a linear
@@ -66,6 +99,19 @@ class Clock(Transform):  # type: ignore[misc]
         assert search_space is not None, "Clock requires search space"
         check_search_space(search_space, self.time_parameter)
         self.parameter = search_space.parameters[self.time_parameter].clone()
+
+    def transform_observation_features(
+        self, observation_features: list[ObservationFeatures]
+    ) -> list[ObservationFeatures]:
+        """Drop the pending points of trials that are not waited for; see :func:`dropped`.
+
+        Args:
+            observation_features: Points.
+        """
+        if all(one.trial_index is None for one in observation_features):
+            return observation_features
+        gone = dropped(self.adapter._experiment, self.config.get("lost_after"))
+        return [one for one in observation_features if one.trial_index not in gone]
 
     def transform_optimization_config(
         self,

@@ -6,6 +6,7 @@ Heavy imports are inside functions, so that `--help` and `--version` are fast.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -38,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         program that reads the output has stopped.
     """
     arguments = argparse.Namespace()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # its encoding may lack letters such as ±
+            stream.reconfigure(errors="backslashreplace")
     try:
         _parser().parse_args(argv, arguments)
         with warnings.catch_warnings():
@@ -48,8 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        print(f"\nbotorch-tv: interrupted{_resume_text(arguments)}", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        notes = getattr(error, "__notes__", [])  # a study says what is finished
+        print("\n" + ": ".join(["botorch-tv: interrupted", *notes]), file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # At exit Python writes output that is still buffered; this output must go to the null
@@ -70,15 +75,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             texts.append(arguments.hint.format(file=arguments.file))
         print("botorch-tv: error:", " ".join(" ".join(texts).split()), file=sys.stderr)
         return EXIT_ERROR
-
-
-def _resume_text(arguments: argparse.Namespace) -> str:
-    """How to resume an interrupted study."""
-    given = vars(arguments)
-    if given.get("run") is _compare and "save_to" not in given:
-        return "; with --save-to FOLDER a study can be resumed"
-    folder = given.get("save_to", given.get("out") if given.get("quick") is False else None)
-    return f"; the same command resumes from the trials in {folder}" if folder else ""
 
 
 class _Parser(argparse.ArgumentParser):

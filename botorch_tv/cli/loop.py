@@ -11,27 +11,32 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from botorch_tv.files import alone, read_cells
+from botorch_tv.files import GAPS, alone, dates_in, read_cells
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from botorch_tv import Choice, Float, Integer, Loop
     from botorch_tv.loop.clock import Time
-    from botorch_tv.loop.table import NumberedSuggestion
+    from botorch_tv.loop.table import LastAnswer, NumberedSuggestion
 
 Value = TypeVar("Value")
 ROUNDS = "rounds"
 UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
 FORM = (
-    "give NAME=LOW:HIGH, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int, NAME=LOW:HIGH:int:log or NAME=A,B,C"
+    "give NAME=LOW:HIGH, NAME=LOW:HIGH:STEP, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int, "
+    "NAME=LOW:HIGH:int:log or NAME=A,B,C"
 )
 
+RANGE = r"({0}):({0})(?::([-+\d.,e]+))?((?::int|:log)*)"
+"""Pattern of a range, given the pattern of a bound."""
 STATUS = "botorch-tv loop status {file} lists open suggestions by number"
 OPEN = f"{STATUS}; botorch-tv loop ask {{file}} makes a new suggestion."
 FULL = (
@@ -65,7 +70,8 @@ def add_loop_options(commands: Any) -> None:
         "loop",
         help="optimise with a loop in a file: ask where to measure, tell the observations",
         description="A loop in a file; any number of processes may ask and tell at once. The "
-        "strategy is adaptive_gp_ucb, which needs no prior knowledge.",
+        "strategy is adaptive_gp_ucb, which needs no prior knowledge. ask, recommend and status "
+        "--json print JSON; tell, observe and amend print a line that says what was understood.",
     )
     steps = loop.add_subparsers(required=True, metavar="STEP")
 
@@ -85,9 +91,16 @@ def add_loop_options(commands: Any) -> None:
     ask = step("ask", _ask, "print where to measure next, as a line of JSON", FULL)
     text = "suggestions open at once from now on (default: unchanged)"
     ask.add_argument("--pending", help=text, type=int)
+    option(ask, "--n", "number of suggestions, one per line (default: %(default)s)", 1)
+    text = "parameters to hold, such as rate=0.2"
+    ask.add_argument("--fixed", nargs="+", metavar="NAME=VALUE", help=text)
+    queue = step("enqueue", _enqueue, "make ask suggest a point of your own next", MEASURED)
+    queue.add_argument("values", nargs="+", metavar="NAME=VALUE", help="all parameters")
     tell = step("tell", _tell, "add the observation of a suggestion", OPEN)
     observe = step("observe", _observe, "add a measurement that was not suggested", MEASURED)
     tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the observation")
+    text = "parameters that were set to other values than suggested, such as temperature=61.3"
+    tell.add_argument("--at", nargs="+", metavar="NAME=VALUE", help=text)
     text = "the observation, and all parameters, such as temperature=60 metal=steel"
     observe.add_argument("values", nargs="+", metavar="VALUE", help=text)
     table = step("import", _import, "add a table of past measurements")
@@ -99,24 +112,29 @@ def add_loop_options(commands: Any) -> None:
     option(table, "--y", "column of the observations (default: %(default)s)", "y", metavar="NAME")
     text = "column of times (default: the column time, if there is one)"
     table.add_argument("--times", help=text, metavar="NAME")
-    for parser in (tell, observe):
-        text = "the measurement failed; give no Y"
-        parser.add_argument("--failed", action="store_true", help=text)
+    text = "format of the times, as Python's strptime has it, such as '%%d.%%m.%%Y %%H:%%M' "
+    text += "(default: numbers, ISO dates, or dates with a day above 12 anywhere in the column)"
+    table.add_argument("--date-format", help=text, metavar="FORMAT")
+    text = "what a row with an empty or n/a observation is (default: %(default)s)"
+    option(table, "--missing", text, "skipped", choices=("skipped", "failed"))
     discard = step("discard", _discard, "drop a suggestion that will not be measured", OPEN)
     for parser in (tell, discard):
         text = "number of the suggestion; optional if only one is open"
         parser.add_argument("--number", help=text, type=int)
     amend = step("amend", _amend, "correct a measurement", MEASURED)
     amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
-    amend.add_argument("--failed", action="store_true", help="the measurement failed; give no Y")
+    for parser in (tell, observe, amend):
+        text = "the measurement failed; give no Y"
+        parser.add_argument("--failed", action="store_true", help=text)
     remove = step("remove", _remove, "remove a measurement, as if it had never been made", MEASURED)
     for parser in (amend, remove):
         text = "number of the measurement, as botorch-tv loop table prints it"
         parser.add_argument("--number", type=int, required=True, metavar="N", help=text)
     recommend = step("recommend", _recommend, "print the best setting now, as a line of JSON")
+    others = {tell: "that of the suggestion, which may be past", amend: "unchanged"}
     for parser in (ask, tell, observe, recommend, amend):
-        default = "unchanged" if parser is amend else "now"
-        text = f"time, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
+        text = "time, a number, a date such as 2026-03-01T08:30+01:00, or 'now' "
+        text += f"(default: {others.get(parser, 'now; after the newest if times are numbers')})"
         also = ("--now",) if parser in (ask, recommend) else ()  # Python calls this argument `now`
         parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
         # The default pattern of argparse takes the number -8e-06 for an option.
@@ -149,17 +167,28 @@ def _ask(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
         if arguments.pending is not None:
             loop.pending = arguments.pending
-        suggestion = loop.ask(now=arguments.time)
-    print(json.dumps(_suggested(suggestion)))
+        now, fixed = _when(loop, arguments.time), arguments.fixed
+        made = loop.ask(now=now, fixed=fixed and _point(loop, fixed), n=arguments.n)
+    for suggestion in made:
+        print(json.dumps(_suggested(suggestion)))
+    return 0
+
+
+def _enqueue(arguments: argparse.Namespace) -> int:
+    with _changed(arguments.file) as loop:
+        loop.enqueue(_point(loop, arguments.values))
     return 0
 
 
 def _tell(arguments: argparse.Namespace) -> int:
     if (arguments.y is None) != arguments.failed:
         raise ValueError("give either the observation Y or --failed.")
-    ok, number, when = not arguments.failed, arguments.number, arguments.time
+    ok, number, at = not arguments.failed, arguments.number, arguments.at
     with _changed(arguments.file) as loop:
-        loop.tell(arguments.y, suggestion=number, time=when, ok=ok)
+        at, when = at and _point(loop, at), _when(loop, arguments.time)
+        loop.tell(arguments.y, suggestion=number, at=at, time=when, ok=ok)
+    _print_measurement(loop, loop.last)
+    _warn(loop)
     return 0
 
 
@@ -172,74 +201,123 @@ def _observe(arguments: argparse.Namespace) -> int:
         y = _number(first)
     with _changed(arguments.file) as loop:
         point = _point(loop, values)
-        loop.observe(point, y, ok=not arguments.failed, time=arguments.time)
-    _warn_if_ahead(loop)
+        loop.observe(point, y, ok=not arguments.failed, time=_when(loop, arguments.time))
+    _print_measurement(loop, loop.last)
+    _warn(loop)
     return 0
 
 
 def _import(arguments: argparse.Namespace) -> int:
     from botorch_tv.validation import counted
 
-    path, y, rows, new, gaps = arguments.table, arguments.y, [], 0, 0
+    path, y, rows, gaps = arguments.table, arguments.y, [], 0
     with _changed(arguments.file) as loop:
         cells = read_cells(path)
         table = cells[1:].set_axis(list(cells.iloc[0]), axis=1)
-        if not len(table):
-            raise ValueError(f"{path} has no rows below its header; give a row per measurement.")
-        # `loop table` renames parameters that have the name of another column.
-        columns = {
-            name: own if (own := f"{name} (parameter)") in table else name for name in _kinds(loop)
-        }
-        times = arguments.times or (TIME if TIME in table else None)
-        ok = OK if OK in table and OK not in (*columns.values(), y, times) else None
-        used = [*columns.values(), y, *(name for name in (times, ok) if name is not None)]
-        wrong = [name for name in used if list(table).count(name) != 1 or used.count(name) > 1]
-        if (
-            times is None and loop._units.clock.unit is not None
-        ):  # without times, all rows would get the present time
-            wrong = [TIME]
-        if wrong:
-            raise ValueError(
-                f"{path} needs exactly one column {wrong[0]!r}, but has "
-                f"{', '.join(map(str, table))}; name columns like the parameters, give the columns "
-                "of observations and times by --y and --times, or create the loop with --unit "
-                "rounds if times are numbers."
-            )
+        columns, times, ok, used = _columns(loop, table, arguments)
+        read_time = _time_reader(table[times], arguments.date_format) if times else None
         for line, row in zip(table.index, table[used].to_dict("records")):
             with _at_line(line, path):
-                good = ok is None or _succeeded(row[ok])
-                if good and row[y].lower() in GAPS:
+                good, gap = ok is None or _succeeded(row[ok]), row[y].lower() in GAPS
+                if good and gap and arguments.missing == "skipped":
                     gaps += 1
                     continue
-                when = None if times is None else _time(row[times])
+                when = None if read_time is None else _when(loop, read_time(row[times]))
                 point = _point(loop, [f"{name}={row[column]}" for name, column in columns.items()])
-                rows.append((when, line, point, _number(row[y]) if good else None))
-        there = _measured(loop)
-        # Rows are added in order of time, because an earlier row would replay all later rows.
-        for when, line, point, value in sorted(rows, key=lambda row: _seconds(row[0])):
-            near = 1e-3 if isinstance(when, datetime) else 0.0  # files round dates
-            times_there = there.get(_place(point, value), [])
-            same = [t for t in times_there if when is None or abs(_seconds(when) - t) <= near]
-            if same:
-                times_there.remove(same[0])  # a second equal row is a new measurement
-            else:
-                with _at_line(line, path):
-                    loop.observe(point, value, ok=value is not None, time=when)
-                new += 1
+                rows.append((when, line, point, _number(row[y]) if good and not gap else None))
+        new = _add_new(loop, rows, path)
     gaps_note = f"; {counted(gaps, 'rows')} without {y} skipped" if gaps else ""
     again = f"; {len(rows) - new} already present" if new < len(rows) else ""
     print(f"Imported: {counted(new, 'measurements')}{again}{gaps_note}")
     others = [str(name) for name in table if name not in used]
     if others:
         print(f"Ignored columns: {', '.join(others)}")
-    _warn_if_ahead(loop)
+    _warn(loop)
     return 0
 
 
 TIME, OK = "time", "ok"
 """Default names of the columns of times and of successes."""
-GAPS = {"", "na", "n/a", "nan", "none", "null"}
-"""Cells that mean a missing value, in lower case."""
+
+
+def _columns(
+    loop: Loop, table: pd.DataFrame, arguments: argparse.Namespace
+) -> tuple[dict[str, str], str | None, str | None, list[str]]:
+    """The columns of a table: of each parameter by name, of times, of successes, and all in use.
+
+    Raises:
+        ValueError: If the table has no rows, or if a column is missing, given twice or used twice.
+    """
+    path, names = arguments.table, list(table)
+    if not len(table):
+        raise ValueError(f"{path} has no rows below its header; give a row per measurement.")
+    # `loop table` renames parameters that have the name of another column.
+    columns = {
+        name: own if (own := f"{name} (parameter)") in names else name for name in _kinds(loop)
+    }
+    # Without times, all rows of a loop with dates would get the present time.
+    dated = loop._units.clock.unit is not None
+    times = arguments.times or (TIME if dated or TIME in names else None)
+    used = [*columns.values(), arguments.y, *filter(None, [times])]
+    ok = OK if OK in names and OK not in used else None
+    used += filter(None, [ok])
+    for name in used:
+        if names.count(name) != 1 or used.count(name) > 1:
+            count = "uses it twice" if names.count(name) == 1 else f"has {names.count(name)}"
+            raise ValueError(
+                f"{path} needs exactly one column {name!r}, but {count}; its columns are "
+                f"{', '.join(map(str, names))}. Name columns like the parameters, once each, give "
+                "the columns of observations and times by --y and --times, or create the loop with "
+                "--unit rounds if times are numbers."
+            )
+    return columns, times, ok, used
+
+
+def _time_reader(cells: pd.Series[str], form: str | None) -> Callable[[str], Time | str]:
+    """A function that reads a cell of a column of times, in the user's format if one is given.
+
+    Raises:
+        ValueError: If the dates of the column may begin with the day or the month.
+    """
+    if form is not None:
+        return lambda cell: datetime.strptime(cell, form)
+    given = cells[cells != ""]
+    found = dates_in(list(given)) if given.str.fullmatch(DATE).all() else []
+    if len(found) > 1:
+        cell = given[found[0] != found[1]].iloc[0]
+        raise ValueError(
+            f"{cell!r} may begin with the day or the month, and so may all dates of the column; "
+            "give the format, such as --date-format '%d.%m.%Y %H:%M' or '%m/%d/%Y %I:%M %p'."
+        )
+    dates = dict(zip(given, found[0].astype("datetime64[us]").tolist())) if found else {}
+    return lambda cell: dates.get(cell) or _time(cell)
+
+
+DATE = r"(\d+[-./]){2}\d+([T ]+\d[\d:.]*( *[APap][Mm])?)?"
+"""Dates without a time zone, which are read by column."""
+
+
+def _add_new(loop: Loop, rows: list[tuple[Any, int, Any, float | None]], path: Path) -> int:
+    """Add rows of a table, unless they are present; returns the number of new rows.
+
+    Args:
+        loop: The loop.
+        rows: Time, line, point and observation of each row.
+        path: The table, for errors.
+    """
+    new, there = 0, _measured(loop)
+    # Rows are added in order of time, because an earlier row would replay all later rows.
+    for when, line, point, value in sorted(rows, key=lambda row: _seconds(row[0])):
+        near = 1e-3 if isinstance(when, datetime) else 0.0  # files round dates
+        times_there = there.get(_place(point, value), [])
+        same = [t for t in times_there if when is None or abs(_seconds(when) - t) <= near]
+        if same:
+            times_there.remove(same[0])  # a second equal row is a new measurement
+        else:
+            with _at_line(line, path):
+                loop.observe(point, value, ok=value is not None, time=when)
+            new += 1
+    return new
 
 
 def _succeeded(cell: str) -> bool:
@@ -251,8 +329,13 @@ def _succeeded(cell: str) -> bool:
     return cell.lower() not in ("false", "0")
 
 
-def _warn_if_ahead(loop: Loop) -> None:
-    """Warn if the newest date lies in the future, because suggestions are then for that date."""
+def _warn(loop: Loop) -> None:
+    """Warn if the newest reading may be wrong, and if the newest date lies in the future.
+
+    After a date in the future, suggestions are for that date.
+    """
+    if text := loop._suspect_text(None, None):
+        print(f"botorch-tv: {text}", file=sys.stderr)
     newest = max(loop.history.times, key=_seconds, default=None)
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
         print(
@@ -284,7 +367,8 @@ def _amend(arguments: argparse.Namespace) -> int:
         raise ValueError("give either the observation Y or --failed.")
     ok = False if arguments.failed else None
     with _changed(arguments.file) as loop:
-        loop.amend(arguments.number, arguments.y, ok=ok, time=arguments.time)
+        loop.amend(arguments.number, arguments.y, ok=ok, time=_when(loop, arguments.time))
+    _print_measurement(loop, arguments.number)
     return 0
 
 
@@ -295,7 +379,8 @@ def _remove(arguments: argparse.Namespace) -> int:
 
 
 def _recommend(arguments: argparse.Namespace) -> int:
-    print(json.dumps(_best(_loaded(arguments.file), arguments.time)))
+    loop = _loaded(arguments.file)
+    print(json.dumps(_best(loop, _when(loop, arguments.time))))
     return 0
 
 
@@ -394,18 +479,18 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
     from botorch_tv import Choice, Float, Integer
 
     name, _, rest = text.partition("=")
-    choices, ends = rest.split(","), re.fullmatch("([^:]+):([^:]+)((?::int|:log)*)", rest)
-    comma = "," in rest and re.fullmatch(r"[-+\d.,e]+:[-+\d.,e]+(:int|:log)*", rest)
+    choices, ends = rest.split(","), re.fullmatch(RANGE.format(r"[^:]+"), rest)
+    comma = "," in rest and re.fullmatch(RANGE.format(r"[-+\d.,e]+"), rest)
     try:
         if name and len(choices) > 1 and all(choices) and not comma:
             return name, Choice(*choices)
         if not name or not ends or comma:
             raise ValueError("a range is missing, or a number has a decimal comma")
-        low, high, log = float(ends[1]), float(ends[2]), ":log" in ends[3]
-        if ":int" not in ends[3]:
-            return name, Float(low, high, log=log)
-        if not (low.is_integer() and high.is_integer()):
-            raise ValueError("the bounds of an integer must be integers")
+        low, high, step, log = float(ends[1]), float(ends[2]), ends[3], ":log" in ends[4]
+        if ":int" not in ends[4]:
+            return name, Float(low, high, log=log, step=None if step is None else float(step))
+        if not (low.is_integer() and high.is_integer() and step is None):
+            raise ValueError("the bounds of an integer must be integers, and its step is 1")
         return name, Integer(int(low), int(high), log=log)
     except ValueError as error:
         raise ValueError(
@@ -471,17 +556,47 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise _BadOption(f"{text!r} is not a number; give an observation such as -3.7.") from error
+        meant = text.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", text) else "-3.7"
+        raise _BadOption(
+            f"{text!r} is not a number; write it with a decimal point, such as {meant}."
+        ) from error
 
 
-def _time(text: str) -> Time:
-    for read in (float, datetime.fromisoformat):
-        with suppress(ValueError):
-            when: Time = read(text)
-            return when
+def _time(text: str) -> Time | str:
+    """A number, a date, or the text "now"."""
+    reads: tuple[Callable[[str], Time | str], ...] = (float, datetime.fromisoformat)
+    for read in (*reads, {"now": "now"}.__getitem__):
+        with suppress(ValueError, KeyError):
+            return read(text)
     raise _BadOption(
-        f"{text!r} is neither a number nor a date; give a date such as 2026-03-01T08:30+01:00."
+        f"{text!r} is neither a number nor a date; give a date such as 2026-03-01T08:30+01:00, or "
+        "for a table --date-format."
     )
+
+
+def _when(loop: Loop, time: Time | str | None) -> Time | None:
+    """A time of the command line as a number or a date.
+
+    Raises:
+        ValueError: If the time is "now", but the times of the loop are numbers.
+    """
+    if not isinstance(time, str):
+        return time
+    now = loop._units.clock.now()
+    if now is None:
+        raise ValueError("the times of this loop are numbers, which have no 'now'; give a number.")
+    return now
+
+
+def _print_measurement(loop: Loop, answer: LastAnswer | int | None) -> None:
+    """Print what was understood of a measurement, given its number or the newest answer."""
+    from botorch_tv.loop.clock import point_text, time_text
+
+    history, number = loop.history, getattr(answer, "number", answer)
+    row = history.number.tolist().index(number)
+    point, y, time = history.points[row], float(history.y[row]), history.times[row]
+    value = "failed" if math.isnan(y) else f"y {y:.9g}"
+    print(f"Measurement {number}: {point_text(point)}; {value}; time {time_text(time)}")
 
 
 def _measured(loop: Loop) -> dict[Any, list[float]]:

@@ -104,7 +104,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     text = f"see --c1 (default: {OF_DRAWN['c2']}; with --panel {OF_PANEL['c2']})"
     add("--c2", text, type=float)
 
-    option(parser, "--trials", "number of worlds, or of first arms of a panel", 64)
+    option(parser, "--trials", "number of worlds, or of first arms of a panel", 4)
     text = f"rounds T per trial (default: {OF_DRAWN['horizon']}; with --panel all test rows)"
     option(parser, "--horizon", text, type=int)
 

@@ -185,8 +185,9 @@ def with_values(part: Made, values: Mapping[str, Any]) -> Made:
     return made
 
 
-NEGLIGIBLE = 1e-9
-"""Times that differ by less than this fraction of their whole span count as equal."""
+NEGLIGIBLE = 4.0
+"""Times count as equal if they differ by at most this number of rounding errors of the largest.
+A fraction of the span of the times would not do: after a long pause, all other gaps are small."""
 
 
 def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
@@ -208,9 +209,10 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
     counted = times if live is None else torch.where(live, times, torch.inf)
     ordered = counted.sort(dim=-1).values
     gaps = ordered.diff(dim=-1)
-    gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # nanmedian ignores unused times
-    span = torch.where(gaps.isnan(), 0.0, gaps).sum(-1, keepdim=True)
-    gaps = torch.where(gaps > NEGLIGIBLE * span, gaps, torch.nan)
+    largest = torch.where(ordered.isfinite(), ordered, 0.0).abs().amax(-1, keepdim=True)
+    least = NEGLIGIBLE * torch.finfo(times.dtype).eps * largest
+    # nanmedian ignores unused times
+    gaps = torch.where(gaps.isfinite() & (gaps > least), gaps, torch.nan)
     # For an even number of gaps, PyTorch's median is the lower of the two middle gaps.
     lower, upper = gaps.nanmedian(dim=-1).values, -(-gaps).nanmedian(dim=-1).values
     return (0.5 * (lower + upper)).nan_to_num(nan=1.0)

@@ -80,9 +80,10 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
         The covariances, `q x q`.
 
     Raises:
-        InputDataError: If the kernel has a batch shape, if it has several outputs, if its number of
-            lengthscales is wrong, or if its evaluation fails.
+        InputDataError: If ``kernel`` is no kernel, if it has a batch shape or several outputs, if
+            its number of lengthscales is wrong, or if its evaluation fails.
     """
+    _require_kernel(kernel)
     name, columns, number = describe_kernel(kernel), points.shape[-1], len(points)
     _require_columns(kernel, columns)
     try:
@@ -100,6 +101,11 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
             "trials share one kernel, so give a kernel with one output and without batch shape."
         )
     return matrix.reshape(number, number)
+
+
+def _require_kernel(kernel: object) -> None:
+    if not isinstance(kernel, (Kernel, Tensor)):
+        raise InputDataError(f"kernel is {kernel!r}; give a GPyTorch kernel, or a matrix, M x M.")
 
 
 def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
@@ -128,6 +134,7 @@ def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
 
 def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> None:
     """Warn if hyperparameters have a lower precision than the computation."""
+    _require_kernel(kernel)
     tensors = [kernel] if isinstance(kernel, Tensor) else list(kernel.parameters())
     if dtype == torch.float64 and any(tensor.dtype == torch.float32 for tensor in tensors):
         warnings.warn(

@@ -240,6 +240,21 @@ class Search(ABC):
         """
         return None
 
+    def held(self, X: Tensor) -> Tensor:
+        """Points, `* x d`, with the held coordinates at their values; by default, none is held."""
+        return X
+
+    def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
+        """Feasible points that fill the box and differ between rounds, `number x d`.
+
+        Args:
+            box: The box.
+            number: Number of points.
+            rounds: Number of past rounds.
+            like: A tensor of the dtype and device of the result, any shape.
+        """
+        return box.from_unit(raw_points(number, box.dim, rounds, like))
+
     @abstractmethod
     def first(self, box: Region, like: Tensor) -> Tensor:
         """The point to choose if all scores are equal, `d`.
@@ -292,6 +307,9 @@ class DiscreteSearch(Search):
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         return _numbers_of_scores(len(self.X), looks, trials)
+
+    def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
+        return self._points.like(like)
 
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self._points.like(like)[0]

@@ -125,16 +125,21 @@ def as_datetime(name: str, value: object) -> datetime | None:
     """Convert a datetime of Python, NumPy or pandas to a datetime of Python; None for other types.
 
     Raises:
-        InputDataError: If the value is NaT, the missing time of pandas.
+        InputDataError: If the value is NaT, the missing time of NumPy and pandas, or if its year is
+            1 or 9999, which has times that some zones cannot represent.
     """
+    if isinstance(value, (datetime, np.datetime64)) and value != value:
+        raise InputDataError(f"{name} is {value}, which is not a time; drop rows without a time.")
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if not isinstance(value, datetime):
         return None
-    if value != value:
-        raise InputDataError(f"{name} is {value}, which is not a time; drop rows without a time.")
     plain = getattr(value, "to_pydatetime", None)
     whole: datetime = value if plain is None else plain(warn=False)
+    if not 1 < whole.year < 9999:
+        raise InputDataError(
+            f"{name} is {whole}, but its year must lie from 2 to 9998; drop rows without a time."
+        )
     return whole
 
 

@@ -123,6 +123,7 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         written = content["format"], content["version"]
         require(written == (FORMAT, VERSION), f"its format is {written}, not {(FORMAT, VERSION)}")
         changes, touched = _changes(content)
+        require(isinstance(content["strategy"], dict), '"strategy" does not describe a strategy')
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)
         units = Units(named, LoopClock.of(content["clock"]), DTYPES[content["dtype"]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import counted, refuse_masked, shown
+from botorch_tv.validation import counted, plain, real, real_tensor, refuse_masked, shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Type of points or values: a tensor, or plain numbers."""
@@ -67,15 +67,9 @@ def as_number(name: str, value: object, fix: str) -> float:
         InputDataError: If the value is not a finite number.
     """
     refuse_masked(name, value)
-    try:
-        plain = value.item() if hasattr(value, "item") else value
-        if isinstance(plain, (str, bytes, bool)):
-            raise TypeError
-        number = float(plain)  # type: ignore[arg-type]
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputDataError(
-            f"{name} is {shown(value)}, but it must be one number; {fix}"
-        ) from error
+    number = real(value)
+    if number is None:
+        raise InputDataError(f"{name} is {shown(value)}, but it must be one number; {fix}")
     if not math.isfinite(number):
         raise InputDataError(f"{name} is {number}, but it must be finite; {fix}")
     return number
@@ -90,7 +84,7 @@ def as_truth(name: str, value: object) -> bool:
     """
     if np.ma.is_masked(value):
         return False
-    truth = value.item() if hasattr(value, "item") else value
+    truth = plain(value)
     if not isinstance(truth, numbers.Real) or truth not in (0, 1):
         raise InputDataError(f"{name} is {shown(value)}; give True or False.")
     return bool(truth)
@@ -109,15 +103,11 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
         InputDataError: If the value is neither one point nor a table of points with ``columns``
             coordinates.
     """
-    own = like(state)
     refuse_masked(name, value)
-    try:
-        X = _tensor(value, own)
-        if X.dim() <= 1:
-            X = X.reshape(-1, 1) if columns == 1 else X.reshape(1, -1)
-    except (TypeError, ValueError, RuntimeError):
-        X = own.new_empty(0)
-    if X.dim() != 2 or X.shape[-1] != columns:
+    X = real_tensor(value, like(state))
+    if X is not None and X.dim() <= 1:
+        X = X.reshape((-1, 1) if columns == 1 else (1, X.numel()))
+    if X is None or X.dim() != 2 or X.shape[-1] != columns:
         raise InputDataError(
             f"{name} is {shown(value)}, but a point has {counted(columns, 'coordinates')}; give "
             f"rows of {counted(columns, 'numbers')}."
@@ -145,6 +135,8 @@ def as_places(name: str, value: object, state: State) -> Tensor:
             )
         return X
     refuse_masked(name, value)
+    if hasattr(value, "to_dict") and not hasattr(value, "columns"):  # a row of a DataFrame
+        value = value.to_dict()
     if isinstance(value, Mapping):
         return parameters.place(value, like(state), "the point").unsqueeze(0)
     records = value.to_dict("records") if hasattr(value, "to_dict") else value
@@ -184,15 +176,6 @@ def check_labels(columns: Mapping[str, Any]) -> None:
                 f"{shown(list(labelled[first]))}; rows are matched by position, so give "
                 f"{name}.loc[{first}.index], or {name}.to_numpy() if the order is right."
             )
-
-
-def _tensor(value: Any, own: Tensor) -> Tensor:
-    """Convert real numbers to a tensor like ``own``; raise a ``TypeError`` for other values."""
-    # The array is copied, because pandas returns read-only arrays.
-    tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
-    if tensor.is_complex() or tensor.dtype == torch.bool:
-        raise TypeError
-    return tensor.to(own)
 
 
 def as_place(value: object, state: State) -> Tensor:
@@ -240,7 +223,7 @@ def as_table(X: object, y: object, state: State) -> Tensor:
             `n x 1` or y is not `n`; otherwise nothing would reveal swapped arguments.
     """
     line = state.domain.dim == 1 and parameters_of(state.domain) is None
-    if line and (np.ndim(X), np.ndim(y)) != (2, 1):  # type: ignore[arg-type]
+    if line and (_dims(X), _dims(y)) != (2, 1):
         raise InputDataError(
             f"X is {shown(X)} and y {shown(y)}; in one dimension, give X of shape n x 1 and y of "
             "shape n."
@@ -248,13 +231,23 @@ def as_table(X: object, y: object, state: State) -> Tensor:
     return as_places("X", X, state)
 
 
-def as_rows(name: str, column: object, rows: int) -> list[Any]:
+def _dims(values: Any) -> int:
+    """Number of dimensions of a tensor, array or nested list; -1 if it has none."""
+    try:
+        return values.dim() if isinstance(values, Tensor) else np.ndim(values)
+    except (TypeError, ValueError, RuntimeError):
+        return -1
+
+
+def as_rows(name: str, column: Any, rows: int) -> list[Any]:
     """The entries of a column, one per point.
 
     Raises:
         InputDataError: If the number of entries differs from the number of points.
     """
-    entries = list(column) if isinstance(column, Iterable) else [column]
+    # Sets and dicts are no columns: a set has no order, and a dict would give its keys.
+    several = isinstance(column, Iterable) and not isinstance(column, (Set, Mapping))
+    entries = list(column) if several and getattr(column, "ndim", 1) != 0 else [column]
     if len(entries) != rows:
         raise InputDataError(
             f"{name} has {counted(len(entries), 'rows')}, but there are {counted(rows, 'points')}; "

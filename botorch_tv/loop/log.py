@@ -12,14 +12,22 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from statistics import median
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.outcomes import Success, as_if_measured, avoiding, elsewhere, success
+from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.box import Box, holding
+from botorch_tv.strategies.outcomes import (
+    Success,
+    apart,
+    as_if_measured,
+    avoiding,
+    elsewhere,
+    success,
+)
 from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
@@ -29,8 +37,9 @@ OPEN = -1
 OLDEST = 32
 """Maximum age, in trials, of the earlier states that a log retains."""
 RECENT = 16
-"""Number of newest running trials that are used; also, pruned trials are used only if they are
-among this number of newest ended trials."""
+"""Number of newest running trials that are used."""
+FAR = 3.0
+"""Number of standard deviations from its prediction beyond which a reading is suspect."""
 Place = tuple[float, tuple[float, ...]]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -80,6 +89,11 @@ class Measurement:
             sqrt_beta=sqrt_beta,
             time=state.time.new_tensor(self.planned_for),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Censored(Measurement):
+    """A measurement that ended early; ``y`` is a bound that its value would not have surpassed."""
 
 
 def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Measurement:
@@ -213,9 +227,37 @@ class MeasurementLog(NamedTuple):
         """The state after all answers."""
         return self.states[-1]
 
-    def before(self, time: float) -> State:
-        """The state before an answer with a given time."""
-        place = bisect_right(self.answers, time, key=lambda answer: answer.time)
+    @property
+    def trusted(self) -> State:
+        """The state for recommendations: without the newest reading if it is suspiciously good.
+
+        The reading is used as soon as there is a newer reading, which confirms or refutes it.
+        """
+        found = self.suspect()
+        return self.state if found is None or found[1] < 0 else found[2]
+
+    def suspect(self) -> tuple[Measurement, float, State] | None:
+        """The newest reading if it is far from its prediction, with the adaptive strategy only.
+
+        Returns:
+            Three values, or None if the newest reading is not suspect: the reading; by how many
+                standard deviations it is better than predicted, negative if it is worse; and the
+                state before the reading.
+        """
+        answer = self.answers[-1] if self.answers else None
+        if answer is None or answer.y is None or not isinstance(self.strategy, Adaptive):
+            return None
+        before = self._after(len(self.answers) - 1)
+        if not bool(self.strategy.predicts(before)):
+            return None
+        X = like(before).new_tensor(answer.point)
+        predicted = self.strategy.suggestion_at(before, X, now=answer.time)
+        sd = (predicted.sd.square() + self.strategy.model_noise(before)).sqrt()
+        better = float((answer.y - predicted.mean) / sd) * (1 if self.strategy.maximize else -1)
+        return (answer, better, before) if abs(better) > FAR else None
+
+    def _after(self, place: int) -> State:
+        """The state after the first answers, ``place`` in number."""
         state = self._base(place)
         for after, _ in islice(self._steps(state, self.answers), place - state.rounds):
             state = after
@@ -304,6 +346,11 @@ class MeasurementLog(NamedTuple):
         fired = zip(self.answers[:begun], self.resets)
         trigger = max((answer.arrival for answer, reset in fired if reset), default=-1)
         for answer in answers[begun:]:
+            if isinstance(answer, Censored):
+                X = own.new_tensor(answer.point)
+                state = as_if_measured(self.quiet, state, X, answer.time, answer.y)
+                yield state, False
+                continue
             suggestion, stored = answer.suggestion(state), answer.predicted
             # Stale: the model that made the prediction was reset before this answer arrived.
             stale = stored is not None and strategy.process.reacts and answer.known <= trigger
@@ -368,9 +415,7 @@ class MeasurementLog(NamedTuple):
         time = self.state.time.new_tensor([time for time, _, _ in ended])
         return success(self.state, X, ok, time, now)
 
-    def as_if_answered(
-        self, waiting: Iterable[Place], now: float | None, stopped: Iterable[Place] = ()
-    ) -> State:
+    def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
 
         Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
@@ -381,18 +426,12 @@ class MeasurementLog(NamedTuple):
             waiting: Open suggestions. The fantasy of each suggestion is the predicted mean.
             now: The present time, which is an upper limit on the times of the points; None for no
                 limit.
-            stopped: Points of pruned trials. The fantasy of each point is the worse of two values:
-                the median of all answers, and the predicted mean.
         """
-        state, middle = self.state, None
-        if stopped:
-            middle = median(answer.y for answer in self.answers if answer.y is not None)
-        for points, limit in ((stopped, middle), (waiting, None)):
-            for time, point in points:
-                time = max(time, float(state.time)) if state.rounds else time
-                time = time if now is None else min(time, now)
-                X = like(state).new_tensor(point)
-                state = as_if_measured(self.quiet, state, X, time, limit)
+        state = self.state
+        for time, point in waiting:
+            time = max(time, float(state.time)) if state.rounds else time
+            time = time if now is None else min(time, now)
+            state = as_if_measured(self.quiet, state, like(state).new_tensor(point), time)
         return state
 
     def choice(
@@ -418,7 +457,13 @@ class MeasurementLog(NamedTuple):
         """
         among = avoiding(retried(state) if retry else state, chance)
         ask = partial(self.quiet.ask, among, now=now, context=context, generator=generator)
-        return elsewhere(self.quiet, state, now, ask, chance)
+        choice = elsewhere(self.quiet, state, now, ask, chance)
+        assumed = state.history.choice.tensor()[self.state.rounds :]
+        pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
+        if not len(pending):
+            return choice
+        before = self.state._replace(domain=state.domain)
+        return apart(self.quiet, before, now, choice, pending, chance)
 
 
 def replayed(
@@ -466,8 +511,7 @@ def replayed(
 
 def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, float]:
     """Predicted mean, sd and sqrt(beta) at a row's point and planned time."""
-    when = plan.planned_for
-    state = log.before(when) if plan.number < 0 else log.state
+    state, when = log.state, plan.planned_for
     if state.rounds:
         when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
@@ -475,16 +519,29 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
     return float(fresh.mean), float(fresh.sd), float(sqrt_beta)
 
 
+class OpenBox(Box):
+    """A box that holds suggestions, but not measurements: the kernel extends beyond the box."""
+
+    def locate(self, X: Tensor) -> Tensor:
+        return X
+
+
 def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
     """An empty log for trials with the given parameters."""
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
-    box = Box(bounds.expand(2, space.columns), search=MixedSearch(space))
+    box = OpenBox(bounds.expand(2, space.columns), search=MixedSearch(space))
     return MeasurementLog.begin(strategy, strategy.init(box))
 
 
-def trial_answer(time: float, number: int, point: tuple[float, ...], y: float) -> Measurement:
-    """The row of a trial that has ended with a value."""
-    return Measurement(number, point, None, time, time, 0, None, y, arrival=number)
+def trial_answer(
+    time: float,
+    number: int,
+    point: tuple[float, ...],
+    y: float,
+    kind: type[Measurement] = Measurement,
+) -> Measurement:
+    """The row of a trial that has ended with a value, or with a bound on its value."""
+    return kind(number, point, None, time, time, 0, None, y, arrival=number)
 
 
 def is_retained(count: int, newest: int, oldest: int) -> bool:
@@ -511,10 +568,15 @@ def oldest_for(late: int) -> int:
     return late - 1 + (1 << (before - 1).bit_length())
 
 
-# ---------------- new trials of categories that have been untried for long
+# ---------------- trials of categories with few trials, or untried for long
 
+FEW = 3
+"""A category with fewer trials is new: its predictions depend on the prior more than on data."""
+SOON = 4
+"""While a new category is due, it is tried once in this number of trials. It is due after this
+number of trials without it, multiplied by the number of its trials."""
 EVERY = 10
-"""While a category is due to be tried again, it is tried once in this number of trials."""
+"""While another category is due to be tried again, it is tried once in this number of trials."""
 PATIENCE = 30
 """Number of trials without a category after which the category is due to be tried again. The number
 doubles with every trial of the category after such a gap."""
@@ -522,37 +584,33 @@ MOST_PATIENCE = 240
 """Largest number of trials to which ``PATIENCE`` doubles."""
 
 
-def overdue(space: Space, tried: Tensor) -> tuple[int, int] | None:
-    """The category untried for the longest time, as axis and level; None if no category is due.
+def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
+    """The name and the value of a category that must be tried; None if no category is due.
 
-    A category that is not tried may improve unnoticed, so every category must be tried again (Liu,
-    Lee, Shroff, AAAI 2018). If the objective is static, trying a bad category again is a waste.
-    Therefore the interval to the next trial of the category doubles after every trial that brings
-    no improvement.
+    A category without trials, such as an added category, is tried soon, and several times, because
+    its predictions are a guess. A category that is not tried may improve unnoticed, so every
+    category must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, trying a
+    bad category again is a waste. Therefore the interval to the next trial of the category doubles
+    after every trial that brings no improvement. Of several categories that are due, the category
+    with the fewest trials is tried; ties take turns.
 
     Args:
         space: The parameters.
         tried: Points of all trials, the newest last, `n x D`.
     """
-    trials = len(tried)
-    if trials < PATIENCE or trials % EVERY:
-        return None
-    found: list[tuple[int, int]] = []
-    oldest = 0
-    for number, (axis, at) in enumerate(zip(space.axes, space.places)):
+    trials, found = len(tried), []
+    for (name, axis), at in zip(space.by_name.items(), space.places):
         if not isinstance(axis, Choice) or axis.columns == 0:
             continue
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
-        for category in range(len(axis.levels)):
-            when = (level == category).nonzero().squeeze(-1)
+        for number, category in enumerate(axis.choices):
+            when = (level == number).nonzero().squeeze(-1)
+            few, least = len(when) < FEW, _patience(when)
             age = trials - 1 - int(when[-1]) if len(when) else trials
-            if age < _patience(when):
-                continue
-            if age > oldest:
-                found, oldest = [], age
-            if age == oldest:
-                found.append((number, category))
-    return found[trials // EVERY % len(found)] if found else None
+            if age >= least and not trials % (SOON if few else EVERY):
+                found.append((len(when), name, category))
+    rarest = [due[1:] for due in found if due[0] == min(found, key=itemgetter(0))[0]]
+    return rarest[trials // SOON % len(rarest)] if rarest else None
 
 
 def _patience(when: Tensor) -> int:
@@ -561,6 +619,8 @@ def _patience(when: Tensor) -> int:
     Args:
         when: The indices of the trials with the category, `n`, in order.
     """
+    if len(when) < FEW:
+        return SOON * len(when)
     lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
     return min(PATIENCE << int(lone), MOST_PATIENCE)
 
@@ -574,15 +634,9 @@ def retried(state: State) -> State:
     domain = state.domain
     if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
         return state
-    if state.rounds < PATIENCE:
+    if not 0 < domain.search.fills <= state.rounds:
         return state
     space = domain.search.space
     tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]
     due = overdue(space, tried)
-    if due is None:
-        return state
-    axis, level = due
-    levels = space.axes[axis].levels
-    assert levels is not None
-    search = replace(domain.search, fixed=(space.places[axis], levels[level]))
-    return state._replace(domain=Box(domain.bounds, context_dim=domain.context_dim, search=search))
+    return state if due is None or due[0] in domain.search.fixed else holding(state, dict([due]))

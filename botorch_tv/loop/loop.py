@@ -6,12 +6,12 @@ import base64
 import functools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 import torch
 from botorch.exceptions import InputDataError
@@ -19,6 +19,8 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.box import BoxPrior
+from botorch_tv.gp.mixture.posterior import bank_prior
+from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
 from botorch_tv.loop.file import (
@@ -75,21 +77,25 @@ from botorch_tv.loop.table import (
     table,
 )
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.box import Bounds, Parameters
+from botorch_tv.strategies.box import Bounds, Parameters, holding
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.outcomes import Success, recommended
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, require, require_integer, shown
+from botorch_tv.validation import counted, plain, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+RECENT = 50
+"""Number of newest measurements that determine when an open suggestion is lost."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
+NEAR = 0.1
+"""A suggestion is near a reading if no coordinate differs by more than this share of its range."""
 UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 UNSUPPORTED = (
@@ -97,6 +103,8 @@ UNSUPPORTED = (
     "Measure it before you rely on it."
 )
 FAILS_EVERYWHERE = "Every setting is more likely to fail than to succeed."
+Fixed = Mapping[str, Any] | None
+"""Type of the values of held parameters, indexed by name."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -112,17 +120,19 @@ class LoopLock:
 
 
 def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Wrap a method of a loop, so that every call of the method holds the loop's lock."""
+    """Wrap a method of a loop: its calls hold the loop's lock, and refuse unknown arguments."""
 
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
         loop: Any = args[0]
+        refuse_unknown(method.__qualname__, method, named)
         with loop._lock.lock:
             return method(*args, **named)
 
     return wrapped
 
 
+@hinted
 class Loop:
     """An optimisation in progress, which suggests where to measure and stores the results.
 
@@ -144,10 +154,9 @@ class Loop:
     fewer than 2 x ``pending`` answers is fast.
 
     **Triggers.** An event trigger compares an answer with the prediction that was made for the
-    suggestion. A measurement that was not suggested is compared with a prediction made at its
-    arrival. A replay compares answers with the stored predictions. If the model is reset after a
-    prediction was made, the prediction is replaced by a prediction from the data that remain after
-    the reset.
+    suggestion. A measurement at a point that was not suggested is compared with the prediction from
+    all measurements with earlier times. If the model is reset after a prediction was made, the
+    prediction is replaced by a prediction from the data that remain after the reset.
 
     **Corrections.** :meth:`amend` and :meth:`remove` take the number of a measurement. A suggested
     measurement has the number of its suggestion. Measurements that were not suggested have the
@@ -175,24 +184,29 @@ class Loop:
             ``"days"`` or ``"weeks"``; rates of forgetting refer to this unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
+        lost_after: Number of answers that may arrive after a suggestion before the suggestion, if
+            still open, is lost. A lost suggestion may still be answered, but no longer counts as
+            open: not for ``pending``, and not in later choices. The default is twice ``pending`` or
+            twice the largest number of answers that arrived between a suggestion and its answer
+            (among the 50 newest measurements), whichever is larger.
         dtype: Dtype of all computations, float64 or float32.
         device: Device of all computations; the device of the domain by default.
 
     Raises:
-        ValueError: If ``pending`` is below 1, if ``unit`` is unknown, if ``maximize`` contradicts
-            the strategy, or if the strategy does not fit the domain.
+        ValueError: If ``pending`` or ``lost_after`` is below 1, if ``unit`` is unknown, if
+            ``maximize`` contradicts the strategy, or if the strategy does not fit the domain.
         InputDataError: As for :meth:`Strategy.init`.
 
     Example:
         >>> loop = Loop({"temperature": (20, 80)}, unit="hours")  # by the wall clock
         >>> for _ in range(100):
-        ...     suggestion = loop.ask()
+        ...     suggestion = loop.open[0] if loop.open else loop.ask()
+        ...     loop.save("loop.json")  # before the measurement: a stop loses no suggestion
         ...     loop.tell(measure(suggestion.point))
         ...     loop.save("loop.json")
         >>> loop.recommend()
         {'temperature': 56.3}
         >>> loop = Loop.load("loop.json")  # after a power failure; pass a strategy if you chose it
-        >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
 
     def __init__(
@@ -207,6 +221,7 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
@@ -233,6 +248,11 @@ class Loop:
         self._strategy = strategy
         self._log = MeasurementLog.begin(strategy, start)
         self.pending = pending
+        if lost_after is not None:
+            fix = "give a number of answers."
+            lost_after = require_integer("Loop: lost_after", lost_after, 1, fix)
+        self._lost_after = lost_after
+        self._queue: list[tuple[float, ...]] = []
         self._open: dict[int, Measurement] = {}
         self._asked = self._consulted = self._unsuggested = 0
         self._consultations: dict[int, Question] = {}
@@ -242,6 +262,7 @@ class Loop:
         self._generator = torch.Generator().manual_seed(seed)
 
     @classmethod
+    @hinted
     def from_table(
         cls,
         *given: Any,
@@ -257,6 +278,7 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> Loop:
@@ -282,6 +304,7 @@ class Loop:
             seed: As for :class:`Loop`.
             unit: As for :class:`Loop`.
             maximize: As for :class:`Loop`.
+            lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
             device: As for :class:`Loop`.
 
@@ -301,6 +324,7 @@ class Loop:
             seed=seed,
             unit=unit,
             maximize=maximize,
+            lost_after=lost_after,
             dtype=dtype,
             device=device,
         )
@@ -327,8 +351,30 @@ class Loop:
 
     # ---------------------------------------------------------------- asking and telling
 
+    @overload
+    def ask(
+        self, *, now: Time | None = None, context: Numbers | None = None, fixed: Fixed = None
+    ) -> NumberedSuggestion: ...
+
+    @overload
+    def ask(
+        self,
+        *,
+        n: int,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        fixed: Fixed = None,
+    ) -> list[NumberedSuggestion]: ...
+
     @locked
-    def ask(self, *, now: Time | None = None, context: Numbers | None = None) -> NumberedSuggestion:
+    def ask(
+        self,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        fixed: Fixed = None,
+        n: int | None = None,
+    ) -> NumberedSuggestion | list[NumberedSuggestion]:
         """Choose where to measure next.
 
         Args:
@@ -338,35 +384,56 @@ class Loop:
                 time plus the typical time between measurements.
             context: Coordinates given by the environment, `c` numbers, for a box with
                 ``context_dim`` c.
+            fixed: Values of named parameters that are held for this choice, such as
+                ``{"rate": 0.2}``. Points of :meth:`enqueue` that differ from ``fixed`` stay in the
+                queue.
+            n: Number of suggestions to make at once; if ``pending`` is below n, it becomes n.
 
         Returns:
-            The suggestion; it stays open until :meth:`tell` or :meth:`discard`.
+            The suggestion, or a list of n suggestions if n is given. A suggestion stays open until
+            :meth:`tell` or :meth:`discard`.
 
         Raises:
-            InputDataError: If the number of open suggestions has reached ``pending``, if ``now``
-                lies before the newest measurement, or if the context does not match the domain. The
-                loop is not changed.
+            InputDataError: If the number of open suggestions would exceed ``pending``, if ``now``
+                lies before the newest measurement, or if the context or ``fixed`` does not match
+                the domain. The loop is not changed.
+            ValueError: If n is below 1.
         """
-        if len(self._open) >= self.pending:
+        count = 1 if n is None else require_integer("ask: n", n, 1, "give a number of suggestions.")
+        pending, waiting = max(self.pending, count), self._waiting
+        if len(waiting) + count > pending:
             raise InputDataError(
                 f"pending is {self.pending}, and these suggestions are open: "
-                f"{self._units.listed(self._open)}; tell or discard a suggestion by its number, or "
-                f"set pending to {self.pending + 1}."
+                f"{self._units.listed(waiting)}; tell or discard a suggestion by its number, or "
+                f"set pending to {len(waiting) + count}."
             )
-        present, log = self._present(now), self._log
-        row = context_row(self.state, context)
-        chance = self._success(present)
-        waiting = [(plan.planned_for, plan.point) for plan in self._open.values()]
+        present = self._present(now)
         self._strategy.warn_of_absence(self.state, stacklevel=4)
+        held = {} if fixed is None else fixed
+        made = [self._suggested(present, context, held) for _ in range(count)]
+        self.pending = pending
+        return made[0] if n is None else made
+
+    def _suggested(
+        self, present: float | None, context: Numbers | None, fixed: Mapping[str, Any]
+    ) -> NumberedSuggestion:
+        """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
+        log, state, row = self._log, self.state, context_row(self.state, context)
+        waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
+        queued = [p for p in self._queue if not fixed or self._moved(p, fixed)[0] == p]
         try:
-            choice = log.choice(
-                log.as_if_answered(waiting, present),
-                present,
-                chance,
-                retry=isinstance(self._strategy, Adaptive),
-                context=row,
-                generator=self._generator,
-            )
+            if queued:
+                X = self._columns(like(state).new_tensor(queued[0]), context)
+                choice = self._strategy.suggestion_at(state, X, now=present)
+            else:
+                choice = log.choice(
+                    holding(log.as_if_answered(waiting, present), fixed),
+                    present,
+                    self._success(present),
+                    retry=isinstance(self._strategy, Adaptive),
+                    context=row,
+                    generator=self._generator,
+                )
         except Exception as error:
             error.add_note(f"Loop: while choosing suggestion {self._asked + 1}.")
             raise
@@ -378,6 +445,8 @@ class Loop:
         plan = planned(choice, self._asked + 1, len(log.answers), predicts=predicts)
         self._asked += 1
         self._open[plan.number] = plan
+        if queued:
+            self._queue.remove(queued[0])
         return numbered(plan, self.state, self._units)
 
     @locked
@@ -386,6 +455,7 @@ class Loop:
         y: float | Tensor | None = None,
         *,
         suggestion: int | NumberedSuggestion | None = None,
+        at: Points = None,
         time: Time | None = None,
         noise: float | None = None,
         ok: bool = True,
@@ -397,7 +467,10 @@ class Loop:
         Args:
             y: The observation, a scalar; ignored if ``ok`` is False.
             suggestion: The answered suggestion or its number; may be omitted if only one suggestion
-                is open.
+                is open and not lost.
+            at: Where the measurement was made, if not at the suggested point: the parameters that
+                were set to other values, such as ``{"temperature": 61.3}``, or a whole point. Such
+                a measurement has no prediction in :meth:`table`.
             time: Time of the measurement; the suggestion's time by default. The time may be earlier
                 than the times of previous answers.
             noise: Noise variance of this measurement; by default the noise variance of the
@@ -406,13 +479,18 @@ class Loop:
             ok: False if the measurement failed.
 
         Raises:
-            InputDataError: If the suggestion is not open, if a number is not finite, or if ``ok``
-                is neither True nor False. The loop is not changed.
+            InputDataError: If the suggestion is not open, if ``at`` lies outside the domain, if a
+                number is not finite, or if ``ok`` is neither True nor False. The loop is not
+                changed.
         """
-        plan = self._meant(suggestion)
+        plan = answered = self._meant(suggestion)
+        if at is not None:
+            point, arm = self._moved(plan.point, at)
+            if point != plan.point:
+                answered = replace(plan, point=point, arm=arm, predicted=None)
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         when = plan.planned_for if time is None else self._number("time", time)
-        self._take(plan, value, when, noise)
+        self._take(answered, value, when, noise)
         del self._open[plan.number]
 
     @locked
@@ -444,24 +522,30 @@ class Loop:
             InputDataError: If the point lies outside the domain or a number is not finite. The loop
                 is not changed.
         """
-        state, log = self.state, self._log
-        point = self._units.rounded(self._columns(as_place(X, state), context))
+        state = self.state
+        place = self._located(self._columns(as_place(X, state), context))
         value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = float(state.time + self._strategy.step(state))
         when = when if time is None else self._number("time", time)
-        count, number = len(log.answers), -self._unsuggested - 1
-        if self._strategy.compares:
-            predicted = self._strategy.suggestion_at(log.before(when), point, now=when)
-            plan = planned(predicted, number, count, predicts=True)
-        else:  # the strategy needs no prediction
-            choice = state.domain.locate(point)
-            arm = int(choice) if isinstance(state.domain, Grid) else None
-            place = tuple(state.domain.points(choice, like(state)).tolist())
-            plan = Measurement(number, place, arm, when, when, count, None)
-        self._take(plan, value, when, noise)
+        number, count = -self._unsuggested - 1, len(self._log.answers)
+        self._take(Measurement(number, *place, when, when, count, None), value, when, noise)
         self._unsuggested += 1
+
+    @locked
+    def enqueue(self, point: Points) -> None:
+        """Make :meth:`ask` return a point of your own next, with its prediction.
+
+        Several points are returned in order. The queue is saved with the loop.
+
+        Args:
+            point: The point, as in :meth:`observe`.
+
+        Raises:
+            InputDataError: If the point lies outside the domain.
+        """
+        self._queue.append(self._located(as_place(point, self.state))[0])
 
     @locked
     def discard(self, suggestion: int | NumberedSuggestion | None = None) -> None:
@@ -510,8 +594,7 @@ class Loop:
         elif ok is not None or y is not None:
             value = as_number("y", y, FAILED)
         when = wrong.time if time is None else self._number("time", time)
-        planned_for = when if wrong.number < 0 else wrong.planned_for
-        right = replace(wrong, y=value, time=when, planned_for=planned_for)
+        right = replace(wrong, y=value, time=when)
         if right == wrong:
             raise InputDataError(
                 f"measurement {number} is {'failed' if wrong.y is None else wrong.y} already; give "
@@ -598,9 +681,9 @@ class Loop:
                 is NaN or infinite, or if the consultation is not open; see :meth:`consult`. The
                 loop is not changed.
         """
-        number = getattr(consultation, "number", consultation)
+        number = plain(getattr(consultation, "number", consultation))
         asked = self._consultations.get(number) if type(number) is int else None
-        if asked is None or getattr(consultation, "row", asked) != asked:
+        if asked is None or getattr(consultation, "row", asked).points != asked.points:
             raise InputDataError(
                 f"consultation {shown(number)} is not open; open consultations: "
                 f"{list(self._consultations)}. Absorb the answers to each consultation once, in "
@@ -624,17 +707,22 @@ class Loop:
     # ---------------------------------------------------------------- inspection
 
     @locked
-    def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
+    def recommend(
+        self, *, now: Time | None = None, context: Numbers | None = None, fixed: Fixed = None
+    ) -> Any:
         """The point at which the lower bound, mean - sd / 2, is highest.
 
         If the objective is minimised, the result is the point at which the upper bound, mean + sd /
         2, is lowest. Points more likely to fail than to succeed are excluded. Until the adaptive
-        strategy makes predictions, the result is the best point measured. A warning is issued if
-        the posterior variance at the point exceeds half the prior variance.
+        strategy makes predictions, the result is the best point measured. The adaptive strategy
+        ignores the newest measurement while this measurement is more than 3 standard deviations
+        better than predicted. A warning is issued if the posterior variance at the point exceeds
+        half the prior variance.
 
         Args:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
+            fixed: Values of named parameters that are held, as in :meth:`ask`.
 
         Returns:
             The point as a list of numbers, or as a dict of named parameters in the parameters'
@@ -644,7 +732,7 @@ class Loop:
             InputDataError: If every point is more likely to fail than to succeed.
         """
         present = self._present(now)
-        best, chance = self._best(present, context)
+        best, chance = self._best(present, context, fixed)
         if chance is not None and chance.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on a setting.")
         if self._is_unsupported(best, present):
@@ -670,6 +758,8 @@ class Loop:
         """
         points = self._columns(as_places("X", X, self.state), context)
         return self._strategy.posterior(self.state, points, now=self._present(now))
+
+    predict = posterior
 
     @locked
     def table(self) -> pd.DataFrame:
@@ -699,7 +789,9 @@ class Loop:
     def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
         """A summary as text: the model, the measurements and the best setting.
 
-        The posterior of the best setting excludes observation noise.
+        With the adaptive strategy, the summary names the newest measurement if this measurement is
+        more than 3 standard deviations from its prediction. The posterior of the best setting
+        excludes observation noise.
 
         Args:
             now: As in :meth:`ask`.
@@ -707,7 +799,7 @@ class Loop:
                 text omits the best setting.
 
         Returns:
-            Up to six lines.
+            Up to seven lines.
 
         Raises:
             InputDataError: If ``now`` or ``context`` is invalid; see :meth:`ask`.
@@ -717,6 +809,7 @@ class Loop:
         process, unit = strategy.process, clock.unit or ""
         lines = [
             strategy.describe(state, format_time=self._format_time, unit=unit),
+            self._suspect_text(now, context),
             forgetting_text(learned or process.decay, process.inflation, unit),
             measured_text(self._log, [row.became for row in self._superseded], clock)
             + (f"; open: {self._units.listed(self._open)}." if self._open else "."),
@@ -743,13 +836,15 @@ class Loop:
         ax: Axes | None = None,
         now: Time | None = None,
         context: Numbers | None = None,
+        ylabel: str = "y",
     ) -> Figure:
         """Plot observations and choices over time, and slices of the posterior at the present time.
 
         The upper panel shows each observation, and the mean predicted for it with a band of two
         standard deviations to each side. Below the upper panel, each parameter has one panel, or
         two panels if there are predictions. The first panel shows the chosen values over time. The
-        second panel shows a slice of the posterior through the current best point.
+        second panel shows a slice of the posterior through the current best point, which is dotted
+        in both panels. Open suggestions are circles.
 
         Args:
             path: Where to write the figure; its extension selects the format.
@@ -757,6 +852,7 @@ class Loop:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`. If the domain has a context and no context is given, the
                 figure has no slices.
+            ylabel: Name of the observations.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -774,7 +870,10 @@ class Loop:
             present = self._present(now)
             best, _ = self._best(present, context)
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
-        return draw_loop(self.table(), self.domain, self._units, best, predict, path, ax)
+        open_rows, usual = list(self._open.values()), self._strategy.usual_noise
+        waiting = data_frame(open_rows, [False] * len(open_rows), self.domain, usual, self._units)
+        domain, units = self.domain, self._units
+        return draw_loop(self.table(), waiting, domain, units, best, predict, path, ax, ylabel)
 
     @property
     @locked
@@ -809,7 +908,7 @@ class Loop:
     @property
     @locked
     def open(self) -> list[NumberedSuggestion]:
-        """Suggestions without an answer, oldest first."""
+        """Suggestions without an answer, oldest first, including those that are lost."""
         return [numbered(row, self.state, self._units) for row in self._open.values()]
 
     @property
@@ -821,6 +920,15 @@ class Loop:
     def pending(self, most: int) -> None:
         fix = "give the number of parallel measurements."
         self._pending = require_integer("Loop: pending", most, 1, fix)
+
+    @property
+    def _waiting(self) -> dict[int, Measurement]:
+        """The open suggestions that are not lost."""
+        count, most = len(self._log.answers), self._lost_after
+        if most is None:
+            recent = self._log.answers[-RECENT:]
+            most = 2 * max([self.pending, *(row.arrival - row.known for row in recent)])
+        return {number: row for number, row in self._open.items() if count - row.known <= most}
 
     @property
     def state(self) -> State:
@@ -887,6 +995,8 @@ class Loop:
             "device": str(self.state.time.device),
             "clock": self._units.clock.data,
             "pending": self.pending,
+            "lost_after": self._lost_after,
+            "queue": [self._units.point(point) for point in self._queue],
             "asked": self._asked,
             "consulted": self._consulted,
             "generator": drawn,
@@ -952,7 +1062,10 @@ class Loop:
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
             dtype = DTYPES[content["dtype"]]
-            loop = cls(strategy, made, pending=content["pending"], dtype=dtype, device=place)
+            most, lost_after = content["pending"], content.get("lost_after")
+            loop = cls(
+                *(strategy, made), pending=most, lost_after=lost_after, dtype=dtype, device=place
+            )
             loop._restore(content, stale, path if snapshot else None)
         loop._saved = version
         return loop
@@ -982,6 +1095,8 @@ class Loop:
         self._superseded = content["superseded"]
         self._unsuggested = max([0, *(-row.number for row in (*answers, *self._superseded))])
         self._asked, self._consulted = content["asked"], content["consulted"]
+        for point in content.get("queue", ()):
+            self.enqueue(point)
         drawn = content["generator"]
         require((drawn is not None) == self._draws, "its random numbers are missing")
         if drawn is not None:
@@ -1039,11 +1154,35 @@ class Loop:
         return given and bool(self._strategy.predicts(self.state))
 
     def _best(
-        self, present: float | None, context: Numbers | None
+        self, present: float | None, context: Numbers | None, fixed: Fixed = None
     ) -> tuple[Tensor, Success | None]:
         """The recommended point with its context, `d + c`, and the probability of success."""
         row, chance = context_row(self.state, context), self._success(present)
-        return recommended(self._strategy, self.state, present, row, chance), chance
+        state = holding(self._log.trusted, fixed or {})
+        return recommended(self._strategy, state, present, row, chance), chance
+
+    def _suspect_text(self, now: Time | None, context: Numbers | None) -> str:
+        """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
+        if (found := self._log.suspect()) is None:
+            return ""
+        answer, better, _ = found
+        following = [row.point for row in self._open.values() if row.known > answer.arrival]
+        if not following and not self._draws and self._has_best(context):
+            row, present = context_row(self.state, context), self._present(now)
+            chance = self._success(present)
+            choice = self._log.choice(self.state, present, chance, retry=True, context=row)
+            following = [tuple(choice.X.tolist())]
+        prior = bank_prior(self.state.data)
+        ranges = (prior.upper - prior.lower).tolist()
+        again = any(
+            all(abs(x - at) <= NEAR * span for x, at, span in zip(point, answer.point, ranges))
+            for point in following
+        )
+        return (
+            f"Reading {answer.number} lies {abs(better):.2g} sd from its prediction; "
+            + "the next suggestion measures near it again; " * again
+            + f"if it is wrong: amend {answer.number}."
+        )
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
         """Whether the posterior variance at a point, `d + c`, exceeds half the prior variance."""
@@ -1063,17 +1202,17 @@ class Loop:
         return X if row is None else torch.cat([X, row.expand(*X.shape[:-1], -1)], -1)
 
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Measurement:
-        """The open suggestion with a given number; with None, the only open suggestion.
+        """The open suggestion with a given number; with None, the only one that is not lost.
 
         Raises:
             InputDataError: If the suggestion is not open, or if None is given and not exactly 1
                 suggestion is open.
         """
-        number = getattr(suggestion, "number", suggestion)
-        if suggestion is None and len(self._open) == 1:
-            number = next(iter(self._open))
+        number = plain(getattr(suggestion, "number", suggestion))
+        if suggestion is None and len(waiting := self._waiting or self._open) == 1:
+            number = next(iter(waiting))
         row = self._open.get(number) if type(number) is int else None
-        if row is None or getattr(suggestion, "row", row) != row:
+        if row is None or getattr(suggestion, "row", row).point != row.point:
             raise InputDataError(
                 f"suggestion is {shown(suggestion)}, but the open suggestions are: "
                 f"{self._units.listed(self._open) or 'none'}; give the number of an open "
@@ -1081,6 +1220,20 @@ class Loop:
                 "suggested."
             )
         return row
+
+    def _located(self, X: Tensor) -> tuple[tuple[float, ...], int | None]:
+        """A point of the domain, `d + c`, as rows store it, and the index of its arm, if any."""
+        domain = self.domain
+        choice = domain.locate(self._units.rounded(X))
+        point = tuple(domain.points(choice, like(self.state)).tolist())
+        return point, int(choice) if isinstance(domain, Grid) else None
+
+    def _moved(self, point: tuple[float, ...], at: Points) -> tuple[tuple[float, ...], int | None]:
+        """As :meth:`_located`, for a point `d + c` at which parameters were set to other values."""
+        own, d = like(self.state), self.domain.dim
+        if self.parameters is not None and isinstance(at, Mapping):
+            at = {**self.parameters.named(own.new_tensor(point[:d])), **at}
+        return self._located(torch.cat([as_place(at, self.state), own.new_tensor(point[d:])]))
 
     def _take(self, plan: Measurement, y: float | None, time: float, noise: float | None) -> None:
         if noise is not None:
@@ -1096,7 +1249,7 @@ class Loop:
             InputDataError: If no measurement has this number.
         """
         for answer in self._log.answers:
-            if answer.number == number and not isinstance(number, bool):
+            if answer.number == real(number):
                 return answer
         raise InputDataError(
             f"there is no measurement {shown(number)}; give a number from the table: a "
@@ -1116,8 +1269,6 @@ class Loop:
         if self._strategy.compares or replies:
             rows = (*old.answers, *self._open.values())
             stale = {row.number for row in rows if row.known > wrong.arrival}
-            # Without a suggestion, the prediction is for the measurement's time, which may change.
-            stale |= {wrong.number} if wrong.number < 0 else set()
             self._log, waiting = replayed(old, answers, waiting, replies, stale, self._oldest)
         else:
             self._log = old.changed(answers, self._oldest)

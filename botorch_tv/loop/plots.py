@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.posteriors import Posterior
@@ -14,6 +14,7 @@ from botorch_tv.drawing import (
     BLACK,
     BLUE,
     GRAY,
+    GREEN,
     VERMILION,
     canvas,
     figure_of,
@@ -23,7 +24,7 @@ from botorch_tv.drawing import (
     settle_whole,
     written,
 )
-from botorch_tv.loop.clock import Units
+from botorch_tv.loop.clock import SPANS, Units
 from botorch_tv.loop.table import names_of
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-POSTERIOR, MEASURED, FAILED = BLUE, BLACK, VERMILION
+POSTERIOR, MEASURED, FAILED, BEST = BLUE, BLACK, VERMILION, GREEN
+OPEN: dict[str, Any] = {"color": MEASURED, "marker": "o", "fillstyle": "none", "linestyle": ""}
+PREDICTED: dict[str, Any] = dict(fmt="o", color=POSTERIOR, ms=3, elinewidth=3, alpha=0.35)
 SLICE = 101
 """Number of points at which a slice of the posterior on a box is plotted."""
 FEW = 25
@@ -62,44 +65,72 @@ def _settle(axis: Axis, kind: Parameter | None, values: Sequence[float]) -> None
 
 def draw_loop(
     table: pd.DataFrame,
+    waiting: pd.DataFrame,
     domain: Domain,
     units: Units,
     best: Tensor | None,
     predict: Callable[[Tensor], Posterior] | None,
     path: str | os.PathLike[str] | None,
     ax: Axes | None,
+    ylabel: str,
 ) -> Figure:
     """Draw the figure of :meth:`Loop.plot`.
 
     Args:
         table: The measurements.
+        waiting: The open suggestions, with the columns of ``table``.
         domain: The domain.
         units: The names and units of the parameters.
         best: The best point, `d + c`, through which slices go; None for no slices.
         predict: Function that returns the posterior at points.
         path: The file; None to write none.
         ax: Axes for the observations alone; None to draw all panels.
+        ylabel: Name of the observations.
     """
     kinds: dict[str, Any] = dict(units.parameters or dict.fromkeys(names_of(domain)))
+    times = [*table["time"], *waiting["time"]]
+    span: Any = SPANS[units.clock.unit] if units.clock.unit else 1.0
+
+    def settle(axes: Axes) -> None:
+        """Set the axis of time; a single time has a unit of time on either side."""
+        if min(times) == max(times):
+            axes.set_xlim(times[0] - span, times[0] + span)
+        settle_times(axes)
+        lighten(axes)
+
     if ax is not None:
         figure = figure_of(ax, path)
-        _draw_values(ax, table)
+        _draw_values(ax, table, waiting, ylabel)
+        settle(ax)
         return figure
     figure = canvas(10, 3.2 + 1.9 * len(kinds))
     heights = [3.0] + [1.9] * len(kinds)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[3, 2])
     values = figure.add_subplot(grid[0, :])
     values.set_title("Observations and predictions", loc="left")
-    _draw_values(values, table)
+    _draw_values(values, table, waiting, ylabel)
+    settle(values)
     for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
-        _draw_chosen(chosen, table, row, name, kind)
+        # The whole range is shown, so the axis does not change from measurement to measurement.
+        box = cast(Box, domain)
+        whole = domain.X if isinstance(domain, Grid) else _along(box, box.bounds[0], row)
+        ends = _places(domain, units, whole, row, kind)
+        _draw_chosen(chosen, table, waiting, row, kind, ends)
+        chosen.set_ylabel(name)
+        settle(chosen)
         if row == 0:
-            chosen.set_title("Settings", loc="left")
+            dotted = "" if best is None else ", dotted: recommended now"
+            chosen.set_title(f"Settings{dotted}", loc="left")
         if best is not None and predict is not None:
+            (now,) = _places(domain, units, best.unsqueeze(0), row, kind)
+            chosen.axhline(now, color=BEST, linestyle="dotted")
             axes = figure.add_subplot(grid[1 + row, 1])
-            _draw_slice(axes, domain, units, best, predict, row, kind)
-            axes.set_xlabel(name)
+            X = _along(domain, best, row)
+            _draw_slice(axes, predict(X), _places(domain, units, X, row, kind), kind)
+            axes.axvline(now, color=BEST, linestyle="dotted")
+            axes.set(xlabel=name, ylabel=ylabel)
+            lighten(axes)
             if row == 0:
                 axes.set_title("Posterior now, ± 2 sd", loc="left")
     if table["time"].dtype.kind == "f":  # an axis of dates needs no label
@@ -107,70 +138,64 @@ def draw_loop(
     return written(figure, path)
 
 
-def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
+def _draw_values(axes: Axes, table: pd.DataFrame, waiting: pd.DataFrame, ylabel: str) -> None:
     """Draw observations and predictions over time."""
-    good = table[table["ok"]]
-    predicted = table[table["mean"].notna()]
-    mean, sd = predicted["mean"], predicted["sd"]
-    axes.errorbar(
-        *(predicted["time"], mean, 2 * sd),
-        fmt="o",
-        color=POSTERIOR,
-        markersize=3,
-        elinewidth=3,
-        alpha=0.35,
-        label="predicted, ± 2 sd",
-    )
+    good, bad = table[table["ok"]], table[~table["ok"]]
+    label = "predicted, ± 2 sd"
+    for rows in (table, waiting):
+        predicted = rows[rows["mean"].notna()]
+        if len(predicted):
+            band = predicted["time"], predicted["mean"], 2 * predicted["sd"]
+            axes.errorbar(*band, **PREDICTED, label=label)
+            label = ""
     axes.plot(good["time"], good["y"], "o", color=MEASURED, markersize=4, label="measured")
-    bad = table[~table["ok"]]
+    low = axes.get_ylim()[0]
     if len(bad):
-        low = axes.get_ylim()[0]
         axes.plot(bad["time"], [low] * len(bad), "x", color=FAILED, label="failed")
+    if len(waiting):
+        axes.plot(waiting["time"], waiting["mean"].fillna(low), **OPEN, label="open")
     for n, time in enumerate(table[table["reset"]]["time"]):
         axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "reset")
     axes.legend(
         loc="lower right",
         bbox_to_anchor=(1, 1),  # places the legend above the panel
         borderaxespad=0,
-        ncols=4,
+        ncols=5,
         frameon=False,
         fontsize="small",
     )
-    axes.set_ylabel("y")
-    settle_times(axes)
-    lighten(axes)
+    axes.set_ylabel(ylabel)
 
 
 def _draw_chosen(
-    axes: Axes, table: pd.DataFrame, row: int, name: str, kind: Parameter | None
+    axes: Axes,
+    table: pd.DataFrame,
+    waiting: pd.DataFrame,
+    row: int,
+    kind: Parameter | None,
+    ends: list[float],
 ) -> None:
     good, bad, column = table[table["ok"]], table[~table["ok"]], table.columns[1 + row]
     places = [_place(kind, value) for value in good[column]]
     axes.plot(good["time"], places, "o", color=MEASURED, markersize=3)
     axes.plot(bad["time"], [_place(kind, value) for value in bad[column]], "x", color=FAILED)
-    axes.set_ylabel(name)
-    _settle(axes.yaxis, kind, places)
-    settle_times(axes)
-    lighten(axes)
+    axes.plot(waiting["time"], [_place(kind, value) for value in waiting[column]], **OPEN)
+    _settle(axes.yaxis, kind, [*places, *ends])
+    axes.update_datalim([(0, end) for end in ends], updatex=False)
+    axes.autoscale_view(scalex=False)
 
 
-def _draw_slice(
-    axes: Axes,
-    domain: Domain,
-    units: Units,
-    best: Tensor,
-    predict: Callable[[Tensor], Posterior],
-    number: int,
-    kind: Parameter | None,
-) -> None:
-    """Draw the posterior along a parameter, through the best point."""
+def _places(
+    domain: Domain, units: Units, X: Tensor, number: int, kind: Parameter | None
+) -> list[float]:
+    """The coordinates of points, `q x (d + c)`, on the axis of a parameter."""
+    points = [units.point(point[: domain.dim]) for point in X.tolist()]
+    rows = [list(point.values() if isinstance(point, dict) else point) for point in points]
+    return [_place(kind, row[number]) for row in rows]
 
-    def place(point: list[float]) -> float:
-        values = units.point(point[: domain.dim])
-        return _place(kind, list(values.values() if isinstance(values, dict) else values)[number])
 
-    X = _along(domain, best, number)
-    posterior, x = predict(X), [place(row) for row in X.tolist()]
+def _draw_slice(axes: Axes, posterior: Posterior, x: list[float], kind: Parameter | None) -> None:
+    """Draw the posterior at the places ``x`` along a parameter."""
     mean = posterior.mean.squeeze(-1).cpu().numpy()
     sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt().cpu().numpy()
     if isinstance(kind, Choice):  # no values lie between choices
@@ -182,10 +207,7 @@ def _draw_slice(
     else:
         axes.plot(x, mean, color=POSTERIOR, marker="o" if len(x) <= FEW else "", markersize=3)
         axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=POSTERIOR, alpha=0.18, linewidth=0)
-    axes.axvline(place(best.tolist()), color=GRAY, linestyle="dotted")
     _settle(axes.xaxis, kind, x)
-    axes.set_ylabel("y")
-    lighten(axes)
 
 
 def _along(domain: Domain, best: Tensor, number: int) -> Tensor:

@@ -276,6 +276,8 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
         "Loop.from_table: give y, or give X alone, in the format of loop.table(); "
         f"given: {', '.join(passed) or 'none'}; missing columns: {', '.join(missing) or 'none'}.",
     )
+    twice = [name for name in (*names, *contexts, *COLUMNS) if list(have).count(name) > 1]
+    require(not twice, f"Loop.from_table: X has several columns {', '.join(twice)}; give one each.")
     points = frame[names]
     named = parameters_of(domain)
     points = points.to_numpy() if named is None else points.set_axis(list(named), axis=1)

@@ -154,7 +154,8 @@ class AgingGP(GrowingGP):
         X = self.train_inputs[0] if inputs is None else inputs
         X = X if isinstance(X, Tensor) else X[0]
         Y = self.train_targets if targets is None else targets
-        check_data(X, Y, columns=self.train_inputs[0].shape[-1], time_dim=self.time_dim)
+        columns = self.train_inputs[0].shape[-1]
+        check_data(X, Y.unsqueeze(-1), columns=columns, time_dim=self.time_dim)
         held = self._row_noise if self._aged is None else self._aged.row_noise
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             held = self.likelihood.noise

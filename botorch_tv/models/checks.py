@@ -79,7 +79,7 @@ def check_data(
 
     Args:
         X: Inputs, `... x n x d`.
-        Y: Observations, any shape.
+        Y: Observations, `... x n x m`.
         columns: Number d of columns of an existing model; None for a new model.
         time_dim: Index of the time column; None to omit the check of the resolution of times.
 
@@ -92,15 +92,8 @@ def check_data(
     check_inputs(X, columns)
     if X.dtype != Y.dtype:
         raise InputDataError(f"X is {X.dtype} and Y {Y.dtype}; give both the same dtype.")
-    limit = largest(X.dtype)
-    for name, value in (("X", X), ("Y", Y)):
-        beyond = value[~(value.abs() <= limit)]  # too large, or NaN
-        if beyond.numel():
-            raise InputDataError(
-                f"{name} contains {beyond[0].item():g}, but values must lie within ±{limit:g} in "
-                f"{value.dtype} to keep sums of squares finite; use a larger unit, or remove "
-                "rows without a measurement."
-            )
+    check_values("X", X)
+    check_values("Y", Y)
     if time_dim is not None and X.numel():
         newest = X[..., time_dim].abs().max().item()
         if newest > latest(X.dtype):
@@ -108,6 +101,27 @@ def check_data(
                 f"A time is {newest:.0f} in {X.dtype}, which does not represent all whole numbers "
                 "of this size; count time from a later origin, or use float64."
             )
+
+
+def check_values(name: str, value: Tensor) -> None:
+    """Raise unless all entries are so small that sums of squares do not overflow.
+
+    Args:
+        name: What the entries are.
+        value: The entries, `... x n x d`.
+
+    Raises:
+        InputDataError: If an entry is NaN or too large.
+    """
+    limit = largest(value.dtype)
+    bad = ~(value.abs() <= limit)  # too large, or NaN
+    if bool(bad.any()):
+        rows, columns = (sorted(set(bad.nonzero()[:, dim].tolist())) for dim in (-2, -1))
+        raise InputDataError(
+            f"{name} contains {value[bad][0].item():g} in rows {rows[:8]} (from 0; {len(rows)} in "
+            f"total), columns {columns}, but values must lie within ±{limit:g} in {value.dtype} to "
+            "keep sums of squares finite; remove these rows, or use a larger unit."
+        )
 
 
 def warn_of_small_outputs(Y: Tensor) -> None:

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from botorch_tv.gp.cholesky import cholesky, correlation, further_rows, log_diagonal, solved
 from botorch_tv.likelihoods.age_noise import joined, stacked
-from botorch_tv.models.checks import check_data, check_rows
+from botorch_tv.models.checks import check_data, check_rows, check_values
 from botorch_tv.validation import require
 
 
@@ -109,6 +109,15 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     The likelihood learns one variance for all other observations.
     """
     _has_transformed_inputs: bool
+
+    @staticmethod
+    def _validate_tensor_args(X: Tensor, Y: Tensor, Yvar: Any = None, strict: Any = True) -> None:
+        # BoTorch calls this method before and after it transforms the data of a new model.
+        check_values("X, as transformed,", X)
+        check_values("Y, as transformed,", Y)
+        if Yvar is not None:  # may be infinite
+            check_values("Yvar", Yvar.clamp_max(0))
+        SingleTaskGP._validate_tensor_args(X, Y, Yvar, strict)
 
     def forward(self, x: Tensor) -> MultivariateNormal:
         """The prior at given inputs; in training mode, the inputs are transformed first.
@@ -313,6 +322,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         self.eval()
         if hasattr(self, "outcome_transform"):
             Y, _ = self.outcome_transform(Y, X=X)
+            check_values("Y, as transformed,", Y)
         fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
         if for_fantasies.on() and fixed and noise is not None:
             # BoTorch passes the total noise of fantasies; the learned part is added again later.

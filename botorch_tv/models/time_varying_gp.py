@@ -192,8 +192,10 @@ class TimeVaryingGP(AgingGP):
     Args:
         train_X: Inputs, `batch_shape x n x d`, including the time column.
         train_Y: Observations, `batch_shape x n x m`.
-        train_Yvar: Noise variances of the observations at age zero, `batch_shape x n x m`; if
-            None, a single variance is learned.
+        train_Yvar: Noise variances of the observations at age zero, `batch_shape x n x m`, in the
+            squared units of ``train_Y``; if None, a single variance is learned. The outcome
+            transform converts variances like BoTorch: ``Standardize`` divides by the variance of
+            the outcomes, ``Log`` by the squared observation.
         likelihood: A Gaussian likelihood. The model passes the data and ``now`` to an
             ``AgeNoiseLikelihood``.
         covar_module: A kernel over all columns including time, as in ``SingleTaskGP``; it replaces
@@ -217,7 +219,8 @@ class TimeVaryingGP(AgingGP):
 
     Raises:
         InputDataError: If an observation is later than ``now``, if a time is not finite, if the
-            input transform changes time, if a value is NaN, or if dtypes differ.
+            input transform changes time, if a value is NaN before or after the transforms, or if
+            dtypes differ.
         BotorchTensorDimensionError: If shapes do not match.
         ValueError: If ``forgetting`` contradicts the other arguments, or if the class of the
             likelihood overrides ``marginal`` or ``__call__``.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
+import time
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,7 +19,6 @@ import torch
 from gpytorch.kernels import MaternKernel
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
-from optuna.search_space import intersection_search_space
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
@@ -26,15 +27,38 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import Markov
 from botorch_tv.gp.mixture.bank import FIRST, MOST_COLUMNS
 from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.hints import hinted
 from botorch_tv.learning import Refit
-from botorch_tv.loop.log import OLDEST, MeasurementLog, Place, trial_answer, trial_log
-from botorch_tv.optuna.trials import StudySpace, TrialClock, Trials, failures, sort
+from botorch_tv.loop.log import (
+    OLDEST,
+    Censored,
+    Measurement,
+    MeasurementLog,
+    Place,
+    trial_answer,
+    trial_log,
+)
+from botorch_tv.optuna.trials import (
+    BEGUN,
+    ENDED,
+    StudySpace,
+    Timed,
+    TrialClock,
+    Trials,
+    bound,
+    by_time,
+    failures,
+    modelled,
+    of_one_kind,
+    present_trials,
+    sort,
+)
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
 
 
@@ -72,9 +96,9 @@ class StudyData(NamedTuple):
     unit: tuple[float, float, float, float]
     """Four numbers that define the units of the model: centre and scale of values, origin and scale
     of times."""
-    valued: list[tuple[float, FrozenTrial]]
+    valued: Timed
+    pruned: Timed
     failed: Trials
-    pruned: Trials
     running: Trials
     undecided: Trials
 
@@ -87,7 +111,26 @@ class StudyData(NamedTuple):
         """Like :meth:`place`, but the result is at least the time of the newest measurement."""
         return max(self.place(clock_time), float(self.log.state.time))
 
+    def rows(self) -> list[Measurement]:
+        """The answers of the log: complete trials, and bounds from pruned trials."""
+        center, scale, _, _ = self.unit
+        made: list[Measurement] = []
+        complete = [trial for _, trial in self.valued]
+        ended = [(Measurement, timed, timed[1].values[0]) for timed in self.valued]
+        for timed in self.pruned:
+            earlier = complete[: bisect_left(self.valued, by_time(timed), key=by_time)]
+            if earlier:
+                ended.append((Censored, timed, bound(timed[1], earlier)))
+        for kind, (when, trial), y in ended:
+            point = self.space.point_of(trial)
+            assert point is not None
+            place = self.place(when)
+            row = trial_answer(place, trial.number, point, (y - center) / scale, kind)
+            made.append(row)
+        return made
 
+
+@hinted
 class DriftSampler(BaseSampler):
     """An Optuna sampler with a strategy that discounts old trials.
 
@@ -97,24 +140,30 @@ class DriftSampler(BaseSampler):
     **Workers.** The sampler reads all data from the study, so several processes may share a
     storage, and a restarted process continues where it stopped. With ``seed``, the same trials lead
     to the same suggestion in every process, except for rounding errors if PyTorch uses several
-    threads. Trials of a killed process count as running; a storage with ``heartbeat_interval``
-    marks them as failed.
+    threads. Trials of a killed process count as running until they are lost; a storage with
+    ``heartbeat_interval`` marks them as failed. The times of trials are stored in UTC as system
+    attributes, so workers may be in several time zones.
 
     **Trials without a value.** A running trial counts as if its value were the predicted mean
-    (Desautels et al., 2014). If a running trial has no parameters yet, the sampler first computes a
-    suggestion for this trial. Failed trials, infeasible trials (with a constraint above 0) and
-    infinite values reduce the probability that nearby trials succeed; see
-    :mod:`botorch_tv.strategies.outcomes`. A point is avoided if its probability of success is less
-    than half of the highest probability of success. The newest 16 pruned trials count as if their
-    value were the median of all values or the predicted mean, whichever is worse.
+    (Desautels et al., 2014), until it counts as lost, see ``lost_after``. If a running trial has no
+    parameters yet, the sampler first computes a suggestion for this trial. Failed trials,
+    infeasible trials (with a constraint above 0) and infinite values reduce the probability that
+    nearby trials succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is avoided if its
+    probability of success is less than half of the highest probability of success. A pruned trial
+    is a bound on its value; see :func:`~botorch_tv.optuna.trials.bound`.
 
-    **Parameters.** Floats, integers and categorical parameters are modelled if all trials have them
-    with the same range; other parameters are sampled independently. Lengthscales are fractions of a
-    parameter's range. Any two categories are as far apart as the ends of a range; see
-    :class:`~botorch_tv.strategies.parameters.Choice`.
+    **Parameters.** Floats, integers and categorical parameters are modelled if all complete trials
+    have them; other parameters are sampled independently. A parameter that is added to a study is
+    modelled after ``n_startup_trials`` complete trials with it. If the range of a parameter
+    changes, the newest range is used. Trials outside the newest range still count. Lengthscales are
+    fractions of a parameter's newest range. Any two categories are as far apart as the ends of a
+    range; see :class:`~botorch_tv.strategies.parameters.Choice`. A parameter that a
+    ``PartialFixedSampler`` or ``enqueue_trial`` fixes is modelled, with its value held.
 
-    **Categories.** With the default strategy, a category missing from the newest 30 trials is tried
-    again at its best predicted point, in at most one of ten trials. Whenever a trial with a rarely
+    **Categories.** With the default strategy, a category that has no trial, such as an added
+    category, is tried within four trials at its best predicted point, and again after four and
+    after eight trials without it. A category missing from the newest 30 trials is tried again, in
+    at most one of ten trials. Whenever a trial with a rarely
     tried category brings no improvement, the interval to the next trial with this category doubles,
     up to 240 trials.
 
@@ -134,6 +183,9 @@ class DriftSampler(BaseSampler):
             trials must have a value. Before the model is used, the sampler suggests space-filling
             points.
         seed: Seed of all random numbers; random by default.
+        lost_after: Duration after which a running trial counts as lost, for example because its
+            process was killed. The default is 10 times the median duration of the complete trials,
+            but at least a minute.
         independent_sampler: Sampler for the first trial, and for parameters that are not in all
             trials; by default a random sampler.
         warn_independent_sampling: Whether to log the use of ``independent_sampler``.
@@ -155,6 +207,7 @@ class DriftSampler(BaseSampler):
         unit: timedelta = timedelta(hours=1),
         n_startup_trials: int = 8,
         seed: int | None = None,
+        lost_after: timedelta | None = None,
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
     ) -> None:
@@ -174,6 +227,12 @@ class DriftSampler(BaseSampler):
         self._startup = require_integer("n_startup_trials", n_startup_trials, 1, "8 is usual.")
         if seed is not None:
             seed = require_integer("DriftSampler: seed", seed, 0, "give an integer.")
+        require(
+            lost_after is None or (isinstance(lost_after, timedelta) and lost_after > timedelta(0)),
+            f"DriftSampler: lost_after is {shown(lost_after)}, but it must be a positive timedelta "
+            "or None; give timedelta(hours=1).",
+        )
+        self._lost_after = lost_after
         self._seed = secrets.randbits(62) if seed is None else seed
         self._independent_sampler = independent_sampler
         self._warns = warn_independent_sampling
@@ -192,13 +251,16 @@ class DriftSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Parameters with several possible values and the same distribution in all complete trials.
+        """The modelled parameters and their newest distributions.
 
         Args:
             study: The study.
             trial: The new trial.
         """
-        return common(study)
+        trials = study.get_trials(deepcopy=False)
+        found = modelled(trials, self._startup)
+        # Optuna refuses a value from a distribution of another kind than the trial then asks for.
+        return {name: own for name, own in found.items() if of_one_kind(name, own, trials)}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -214,14 +276,8 @@ class DriftSampler(BaseSampler):
             ValueError: If the study has several objectives, or if the trial has no time.
         """
         self._raise_error_if_multi_objective(study)
-        space = StudySpace(search_space)
-        if space.columns == 0:
-            return space.params(torch.empty(0, device="cpu"))
-        now = self._clock.begun(trial)
-        data = self._data(study, space)
-        if not self._begins(data.valued, data.failed, data.pruned):
-            return space.params(space.filling(trial.number, self._number(0, "spread") % 2**31))
-        return space.params(self._choice(data, trial.number, now))
+        found = self._suggested(study, trial, search_space)
+        return {name: found[name] for name in search_space}
 
     def sample_independent(
         self,
@@ -242,11 +298,13 @@ class DriftSampler(BaseSampler):
             ValueError: If the study has several objectives.
         """
         self._raise_error_if_multi_objective(study)
+        if param_name in modelled(study.get_trials(deepcopy=False), self._startup):
+            return self._suggested(study, trial, {param_name: param_distribution})[param_name]
         complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if self._warns and len(complete) >= self._startup and not param_distribution.single():
             _logger.warning(
                 f"Parameter {param_name!r} of trial {trial.number} is sampled independently, since "
-                "not all complete trials have it with the same distribution. "
+                "not all complete trials have it. "
                 "DriftSampler(warn_independent_sampling=False) silences this."
             )
         sampler = self._independent_sampler or RandomSampler(
@@ -255,19 +313,20 @@ class DriftSampler(BaseSampler):
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Notify the independent sampler of a new trial.
+        """Store the time in UTC, and notify the independent sampler of a new trial.
 
         Args:
             study: The study.
             trial: The new trial.
         """
+        study._storage.set_trial_system_attr(trial._trial_id, BEGUN, time.time())
         if self._independent_sampler is not None:
             self._independent_sampler.before_trial(study, trial)
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
-        """Notify the independent sampler of the end of a trial.
+        """Store the time in UTC, and notify the independent sampler of the end of a trial.
 
         Args:
             study: The study.
@@ -275,6 +334,7 @@ class DriftSampler(BaseSampler):
             state: The state in which the trial ended.
             values: The objective values of the trial; None if the trial has no values.
         """
+        study._storage.set_trial_system_attr(trial._trial_id, ENDED, time.time())
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
 
@@ -285,13 +345,28 @@ class DriftSampler(BaseSampler):
         ended = len(valued) + sum(map(len, others))
         return ended >= self._startup and len(valued) >= min(self._startup, FIRST)
 
+    def _suggested(
+        self, study: Study, trial: FrozenTrial, asked: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """The values of the asked parameters, among values of all modelled parameters."""
+        found = modelled(study.get_trials(deepcopy=False), self._startup)
+        found |= {name: own for name, own in trial.distributions.items() if name in found}
+        space = StudySpace(dict(sorted((found | asked).items())))
+        if space.columns == 0:
+            return space.params(torch.empty(0, device="cpu"))
+        now = self._clock.begun(trial)
+        data = self._data(study, space)
+        if not self._begins(data.valued, data.failed, data.pruned):
+            return space.params(space.filling(trial.number, self._number(0, "spread") % 2**31))
+        return space.params(self._choice(study, data, trial, now))
+
     def _data(self, study: Study, space: StudySpace) -> StudyData:
         """The trials of a study as data for a model of some parameters."""
         log, before = self._before or (None, None)
         if before is not None and before.distributions == space.distributions:
             space = before  # this space has cached the points of finished trials
-        trials = sort(study.get_trials(deepcopy=False), space, self._clock)
-        valued = sorted(trials[0], key=lambda timed: (timed[0], timed[1].number))
+        living = present_trials(study.get_trials(deepcopy=False), self._lost_after)
+        valued, pruned, *others = sort(living, space, self._clock)
         maximize = study.direction == StudyDirection.MAXIMIZE
         if log is None or before is not space or log.strategy.maximize != maximize:
             strategy = self._strategy or default_strategy(space.columns)
@@ -302,18 +377,11 @@ class DriftSampler(BaseSampler):
             # The default strategy with fitted hyperparameters expects standardised values.
             between = median(b - a for (a, _), (b, _) in pairwise(valued[:UNIT_FROM]))
             unit = (fmean(first), pstdev(first) or 1.0, unit[2], between or 1.0)
-        center, scale, origin, tempo = unit
-        rows = [
-            trial_answer(
-                (time - origin) / tempo, trial.number, point, (trial.values[0] - center) / scale
-            )
-            for time, trial in valued
-            if (point := space.point_of(trial)) is not None
-        ]
-        if self._begins(*trials[:3]):
-            log = log.changed(rows, OLDEST)
-        self._before = (log, space)
-        return StudyData(log, space, unit, *trials)
+        data = StudyData(log, space, unit, valued, pruned, *others)
+        if self._begins(valued, pruned, data.failed):
+            data = data._replace(log=log.changed(data.rows(), OLDEST))
+        self._before = (data.log, space)
+        return data
 
     def _success(self, data: StudyData, now: float) -> Success | None:
         """The probability of success at each point; None if no trial has failed."""
@@ -321,24 +389,23 @@ class DriftSampler(BaseSampler):
         return data.log.success(now, self._ended(data, failed, now))
 
     @without_gradients
-    def _choice(self, data: StudyData, number: int, now: float) -> Tensor:
+    def _choice(self, study: Study, data: StudyData, trial: FrozenTrial, now: float) -> Tensor:
         """The point for a trial, `D`."""
         log, present = data.log, data.time(now)
-        pruned = self._ended(data, data.pruned, present)
-        running = [(present, data.space.point(trial.params)) for trial in data.running]
-        state = log.as_if_answered(running, present, pruned)
+        running = [(present, data.space.point(other.params)) for other in data.running]
+        state = log.as_if_answered(running, present)
         chance = self._success(data, present)
-        for other in [trial for trial in data.undecided if trial.number < number][-3:]:
-            X = self._asked(log, state, other.number, present, chance)
-            state = as_if_measured(log.quiet, state, X, present)
-        return self._asked(log, state, number, present, chance)
 
-    def _asked(
-        self, log: MeasurementLog, state: State, number: int, now: float, chance: Success | None
-    ) -> Tensor:
-        generator = torch.Generator().manual_seed(self._number(number, "choice") % 2**63)
-        retry = self._strategy is None
-        return log.choice(state, now, chance, retry=retry, generator=generator).X
+        def asked(other: FrozenTrial) -> Tensor:
+            fixed = getattr(study.sampler, "_fixed_params", {})  # of a PartialFixedSampler
+            fixed = fixed | other.system_attrs.get("fixed_params", {}) | other.params  # enqueued
+            generator = torch.Generator().manual_seed(self._number(other.number, "choice") % 2**63)
+            held, retry = holding(state, data.space.held(fixed)), self._strategy is None
+            return log.choice(held, present, chance, retry=retry, generator=generator).X
+
+        for other in [other for other in data.undecided if other.number < trial.number][-3:]:
+            state = as_if_measured(log.quiet, state, asked(other), present)
+        return asked(trial)
 
     def _ended(self, data: StudyData, trials: Iterable[FrozenTrial], now: float) -> list[Place]:
         """The times and points of trials that ended without a value."""
@@ -352,12 +419,6 @@ class DriftSampler(BaseSampler):
         """A random integer that depends on the seed, a trial and a purpose."""
         digest = hashlib.sha256(f"{self._seed}/{trial}/{purpose}".encode()).digest()
         return int.from_bytes(digest[:8], "big")
-
-
-def common(study: Study) -> dict[str, BaseDistribution]:
-    """Parameters with several possible values and the same distribution in all complete trials."""
-    found = intersection_search_space(study.get_trials(deepcopy=False))
-    return {name: distribution for name, distribution in found.items() if not distribution.single()}
 
 
 class BestNow(NamedTuple):
@@ -381,8 +442,10 @@ def best_now(
     """The parameters at which the objective now has the highest lower bound, mean - sd / 2.
 
     When minimising, the result is the parameters with the lowest upper bound, mean + sd / 2.
-    Parameters more likely to fail than to succeed are excluded. ``study.best_trial`` ignores drift,
-    because it compares values that were measured at different times.
+    Parameters more likely to fail than to succeed are excluded. The adaptive strategy ignores
+    the newest trial while this trial is more than 3 standard deviations better than predicted.
+    ``study.best_trial`` ignores drift, because it compares values that were measured at different
+    times.
 
     Args:
         study: The study.
@@ -408,22 +471,26 @@ def best_now(
             "best_now(study, DriftSampler())."
         )
     sampler._raise_error_if_multi_objective(study)
-    space = StudySpace(common(study))
+    trials = study.get_trials(deepcopy=False)
+    space = StudySpace(modelled(trials, sampler._startup))
     require(
         space.columns > 0,
-        "best_now: the complete trials share no parameter with the same distribution; run trials "
-        "that share a parameter.",
+        "best_now: no parameter with several values is in all complete trials; run trials that "
+        "share a parameter.",
     )
+    omitted = {name for trial in trials for name in trial.params} - set(space.by_name)
+    if omitted:
+        _logger.warning(f"best_now omits {', '.join(sorted(omitted))}, not in all complete trials.")
     data = sampler._data(study, space)
     require(
         sampler._begins(data.valued, data.failed, data.pruned),
         f"best_now: {len(data.valued)} trials have a value, but the model needs "
         f"{sampler._startup}; run more, or lower n_startup_trials.",
     )
-    present = data.time(sampler._clock.present(now, [time for time, _ in data.valued]))
+    present = data.time(sampler._clock.present(now, [when for when, _ in data.valued]))
     strategy, state = data.log.strategy, data.log.state
     chance = sampler._success(data, present)
-    X = recommended(strategy, state, present, None, chance)
+    X = recommended(strategy, data.log.trusted, present, None, chance)
     require(
         chance is None or not chance.fails,
         "best_now: every setting is more likely to fail than to succeed; run more trials.",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import cast
+from statistics import median, median_low
+from typing import Any, cast
 
+import numpy as np
 import optuna
 from optuna.distributions import (
     BaseDistribution,
@@ -21,6 +24,41 @@ from optuna.trial import FrozenTrial, TrialState
 from botorch_tv.loop.log import RECENT
 from botorch_tv.strategies.parameters import Choice, Number, Parameter, Space
 from botorch_tv.validation import require, require_number, shown
+
+BEGUN, ENDED = "botorch_tv:begun", "botorch_tv:ended"
+"""System attributes with the times at which a trial began and ended, in seconds of UTC. Time stamps
+of most storages have no zone, so workers in two zones would order their trials wrongly."""
+PATIENCE = 10
+"""Number of median durations of complete trials after which a running trial counts as lost."""
+
+
+def started(trial: FrozenTrial) -> float:
+    """The time at which a trial began, in seconds of UTC; the present time if it has no stamp."""
+    when = trial.datetime_start or datetime.now()
+    return float(trial.system_attrs.get(BEGUN, when.timestamp()))
+
+
+def present_trials(
+    trials: Sequence[FrozenTrial], lost_after: timedelta | None
+) -> list[FrozenTrial]:
+    """All trials but the running trials that count as lost.
+
+    Args:
+        trials: All trials.
+        lost_after: Duration after which a running trial counts as lost; None for the default.
+    """
+    durations = [
+        trial.duration
+        for trial in trials
+        if trial.state == TrialState.COMPLETE and trial.duration is not None
+    ]
+    if lost_after is None and durations:
+        lost_after = max(PATIENCE * median_low(durations), timedelta(minutes=1))
+    if lost_after is None:
+        return list(trials)
+    earliest = time.time() - lost_after.total_seconds()
+    lives = TrialState.RUNNING
+    return [trial for trial in trials if trial.state != lives or started(trial) >= earliest]
 
 
 @dataclass(frozen=True)
@@ -50,6 +88,8 @@ class TrialClock:
         """The time at which a trial was measured; None if the trial has no time."""
         if self.key is not None:
             return self._attribute(trial) if self.key in trial.user_attrs else None
+        if ENDED in trial.system_attrs:
+            return float(trial.system_attrs[ENDED]) / self.unit.total_seconds()
         when = trial.datetime_complete or trial.datetime_start
         return None if when is None else self._number(when)
 
@@ -60,7 +100,7 @@ class TrialClock:
             ValueError: If the trial lacks the user attribute with its time.
         """
         if self.key is None:
-            return self._number(trial.datetime_start or datetime.now())
+            return started(trial) / self.unit.total_seconds()
         require(
             self.key in trial.user_attrs,
             f"trial {trial.number} has no user attribute {self.key!r} with its time; call "
@@ -99,7 +139,9 @@ class TrialClock:
 def axis(distribution: BaseDistribution) -> Parameter:
     """The model's parameter for a distribution: a float, an integer or a category."""
     if isinstance(distribution, CategoricalDistribution):
-        return Choice(*distribution.choices)
+        # Optuna stores the first of several equal choices, such as 1, 1.0 and True.
+        every = enumerate(distribution.choices)
+        return Choice(*(c for place, c in every if distribution.to_internal_repr(c) == place))
     assert isinstance(distribution, FloatDistribution | IntDistribution)
     return Number(distribution.low, distribution.high, distribution.log, distribution.step)
 
@@ -116,25 +158,64 @@ class StudySpace(Space):
         super().__init__({name: axis(distribution) for name, distribution in distributions.items()})
         self._points: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
 
-    def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
-        """The point of a trial, `D`; None for a trial whose parameters do not fit this space.
+    def held(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values, by name, that parameters of this space can have."""
 
-        Points of finished trials are cached, because Optuna returns the same objects again.
+        def has(name: str) -> bool:
+            try:
+                own = self.distributions[name]
+                return own._contains(own.to_internal_repr(values[name]))
+            except (KeyError, ValueError):
+                return False
+
+        return {name: value for name, value in values.items() if has(name)}
+
+    def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
+        """The point of a trial, `D`; None if a value is missing or has no place in this space.
+
+        A number outside its range has a coordinate outside [0, 1]. Points of finished trials are
+        cached, because Optuna returns the same objects again.
         """
         before = self._points.get(trial.number)
         if before is not None and before[0] is trial:
             return before[1]
-        # An enqueued trial may have values out of range.
-        holds = self.asks(trial) and self.covers(trial.params)
-        found = (trial, self.point(trial.params) if holds else None)
+        try:
+            point = self.point(trial.params)
+        except (KeyError, TypeError, ValueError):  # such as a zero on a logarithmic scale
+            point = None
         if trial.state.is_finished():
-            self._points[trial.number] = found
-        return found[1]
+            self._points[trial.number] = (trial, point)
+        return point
 
-    def asks(self, trial: FrozenTrial) -> bool:
-        """Whether a trial has all parameters of this space, with the same distributions."""
-        pairs = self.distributions.items()
-        return all(trial.distributions.get(name) == own for name, own in pairs)
+
+def modelled(trials: Sequence[FrozenTrial], least: int) -> dict[str, BaseDistribution]:
+    """The newest distributions of the parameters that are modelled.
+
+    A parameter is modelled if it has several possible values and all complete trials have it since
+    its first trial. If it was added to a study, this takes ``least`` complete trials.
+
+    Args:
+        trials: All trials.
+        least: Number of complete trials from which an added parameter is modelled.
+    """
+    complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    found = {}
+    for name in sorted(complete[-1].distributions) if complete else ():
+        has = [name in trial.distributions for trial in complete]
+        if has == sorted(has) and (has[0] or sum(has) >= least):
+            every = (trial.distributions.get(name) for trial in reversed(trials))
+            found[name] = next(distribution for distribution in every if distribution is not None)
+    return {name: distribution for name, distribution in found.items() if not distribution.single()}
+
+
+def of_one_kind(name: str, distribution: BaseDistribution, trials: Sequence[FrozenTrial]) -> bool:
+    """Whether all distributions of a parameter equal the given one but for range and step."""
+
+    def kind(own: BaseDistribution) -> tuple[Any, ...]:
+        return type(own), getattr(own, "log", None), getattr(own, "choices", None)
+
+    every = (trial.distributions.get(name) for trial in trials)
+    return all(own is None or kind(own) == kind(distribution) for own in every)
 
 
 CERTAIN = 4
@@ -143,56 +224,88 @@ _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 Trials = list[FrozenTrial]
+Timed = list[tuple[float, FrozenTrial]]
 
 
 def sort(
     trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock
-) -> tuple[list[tuple[float, FrozenTrial]], Trials, Trials, Trials, Trials]:
+) -> tuple[Timed, Timed, Trials, Trials, Trials]:
     """Sort the trials of a study.
 
     Args:
         trials: All trials.
-        space: The modelled parameters. Ended trials that lack a parameter are dropped. Complete
-            trials with a parameter value out of range are dropped with a warning.
+        space: The modelled parameters. Ended trials without a place in this space are dropped.
         clock: The times of trials. Complete trials without a time are dropped with a warning.
 
     Returns:
         Five lists of trials. The first list contains complete and feasible trials with a finite
-        value, each with the time of its measurement. The second list contains trials that failed,
-        are infeasible or have an infinite value. The third list contains the pruned trials among
-        the newest ``RECENT`` ended trials. The fourth list contains the newest ``RECENT`` of the
-        running trials that have all parameters. The fifth list contains the running trials that
-        lack a parameter.
+        value, the second list contains pruned trials; both are in order of time. The third list
+        contains trials that failed, are infeasible or have an infinite value. The fourth list
+        contains the newest ``RECENT`` of the running trials that have all parameters. The fifth
+        list contains the running trials that lack a parameter.
     """
-    valued, failed, pruned, running, undecided = [], [], [], [], []
-    ended = [trial for trial in trials if trial.state.is_finished()]
-    recent = {trial.number for trial in ended[-RECENT:]}
+    valued: Timed = []
+    pruned: Timed = []
+    failed, running, undecided = [], [], []
+    newest = max((trial.number for trial in trials if trial.state.is_finished()), default=0)
     for trial in trials:
+        placed = space.point_of(trial) is not None
         if trial.state == TrialState.RUNNING:
-            if space.point_of(trial) is not None:
+            if placed:
                 running.append(trial)
-            elif not space.asks(trial):
+            elif not space.by_name.keys() <= trial.params.keys():
                 undecided.append(trial)
-        elif trial.state.is_finished() and space.point_of(trial) is not None:
-            if trial.state == TrialState.PRUNED:
-                if trial.number in recent:
-                    pruned.append(trial)
-            elif not _has_value(trial):
+        elif trial.state.is_finished() and placed:
+            stopped = trial.state == TrialState.PRUNED
+            if not stopped and not _has_value(trial):
                 failed.append(trial)
-            elif (time := clock.measured(trial)) is not None:
-                valued.append((time, trial))
-            elif trial.number in recent:
+            elif (when := clock.measured(trial)) is not None:
+                (pruned if stopped else valued).append((when, trial))
+            elif trial.number > newest - RECENT:
                 _logger.warning(
                     f"DriftSampler drops trial {trial.number}, which has no user attribute "
                     f"{clock.key!r} with its time; add the trial again by "
                     "study.add_trial(create_trial(..., user_attrs=...))."
                 )
-        elif trial.state == TrialState.COMPLETE and trial.number in recent and space.asks(trial):
-            _logger.warning(
-                f"DriftSampler drops trial {trial.number}: {trial.params} is out of range of "
-                f"{space.distributions}; give suggest_ a wider range."
-            )
-    return valued, failed, pruned, running[-RECENT:], undecided
+    return (
+        sorted(valued, key=by_time),
+        sorted(pruned, key=by_time),
+        failed,
+        running[-RECENT:],
+        undecided,
+    )
+
+
+def by_time(timed: tuple[float, FrozenTrial]) -> tuple[float, int]:
+    """Sort key of trials: the time, then the number."""
+    when, trial = timed
+    return when, trial.number
+
+
+def bound(trial: FrozenTrial, earlier: Sequence[FrozenTrial]) -> float | None:
+    """The value than which a pruned trial would have been no better; None if none is given.
+
+    The bound is the value whose rank among complete trials is the rank of the pruned trial's last
+    intermediate value among their values at the same step. Without such values, the bound is the
+    median of the complete trials.
+
+    Args:
+        trial: The pruned trial.
+        earlier: Complete trials that ended before it.
+    """
+    if not earlier:
+        return None
+    step, given = trial.last_step, trial.intermediate_values
+    last = math.nan if step is None else given[step]
+    pairs = [
+        (other.intermediate_values[step], other.values[0])
+        for other in earlier
+        if step in other.intermediate_values
+    ]
+    if not pairs or math.isnan(last):
+        return float(median(other.values[0] for other in earlier))
+    at_step, values = np.sort(np.array(pairs), axis=0).T
+    return float(np.interp(last, at_step, values))
 
 
 def _has_value(trial: FrozenTrial) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,8 @@ def trials_of(block: range) -> str:
 OFTEN, SELDOM = 0.1, 60.0
 """Seconds between two updates of the progress bar: on a screen, and in a log file, where every
 update is a new line."""
+TIMED = 5, 20
+"""Rounds of a study between which its speed is measured; the first rounds are not typical."""
 
 
 def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
@@ -84,11 +87,14 @@ def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
         disable=not shown,
         mininterval=OFTEN if watched else SELDOM,
         maxinterval=SELDOM,
+        bar_format="{l_bar}{bar}| {n:.1f}/{total} trials [{elapsed}<{remaining}]{postfix}",
     )
 
 
 class Progress:
     """Counts the rounds of blocks that run in parallel, and advances a progress bar of trials.
+
+    After the first rounds, a line states how long all rounds will take.
 
     Args:
         bar: The progress bar, which counts trials.
@@ -100,12 +106,24 @@ class Progress:
         self._bar, self._horizon = bar, horizon
         self._rounds = finished * horizon
         self._lock = threading.Lock()
+        self._seen = [(time.perf_counter(), self._rounds)]
 
     def add(self, rounds: int) -> None:
         """Count finished rounds, summed over trials, and advance the progress bar."""
         with self._lock:
             self._rounds += rounds
-            self._bar.update(self._rounds // self._horizon - self._bar.n)
+            self._bar.update(self._rounds / self._horizon - self._bar.n)
+            if len(self._seen) <= TIMED[-1] and not self._bar.disable:
+                self._seen.append((time.perf_counter(), self._rounds))
+                if len(self._seen) > TIMED[-1]:
+                    self._write_estimate()
+
+    def _write_estimate(self) -> None:
+        (start, _), (begun, first), (ended, last) = (self._seen[call] for call in (0, *TIMED))
+        trials = int(self._bar.total or 0)
+        rest = (trials * self._horizon - last) * (ended - begun) / (last - first)
+        text = f"About {ended - start + rest:.0f} s for {trials} trials, estimated from the first "
+        self._bar.write(f"{text}{TIMED[-1]} rounds.", file=sys.stderr)
 
 
 # ---------------------------------------------------------------- records

@@ -100,7 +100,7 @@ class Store:
                 f"save_to={path} also holds {', '.join(others)}, which this call omits; "
                 "their trials stay there. Labels identify strategies: under a new label a "
                 "strategy is computed again, with other random numbers.",
-                stacklevel=3,
+                stacklevel=4,
             )
         for label, folder in folders.items():
             if folder not in found:
@@ -146,7 +146,7 @@ class Store:
                 except _Damaged as error:
                     message = f"{file} is damaged ({error}); its trials are computed again."
                     if warn:
-                        warnings.warn(message, stacklevel=3)
+                        warnings.warn(message, stacklevel=4)
         return found
 
     def save(self, label: str, chunk: range, block: Arrays) -> None:

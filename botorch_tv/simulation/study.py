@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from botorch_tv.hints import hinted
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
 from botorch_tv.simulation.recorders import Recorder
@@ -36,6 +37,7 @@ WORKERS_ELSEWHERE = 16
 """Number of workers that an executor is assumed to have; executors do not report this number."""
 
 
+@hinted
 def run_study(
     world: World,
     strategies: Mapping[str, Strategy],
@@ -136,6 +138,7 @@ def run_study(
             not exist; if memory cannot hold a single trial; if memory cannot hold the result and
             ``save_to`` is None; if the folder contains another study or a damaged file.
         OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
+        KeyboardInterrupt: If interrupted; a note states what is finished and how to resume.
         RuntimeError: If a worker of ``executor`` has different versions of libraries than this
             process.
         Exception: Any error of a worker, and any error of an executor, such as a lost worker. If
@@ -180,19 +183,29 @@ def run_study(
             sum(len(labels) * settings.bytes_of(len(block)) for labels, block in tasks)
         )
     threads = threads_per_chunk(settings, chunk, trials=trials, workers=workers)
+    last, done = {block: labels[-1] for labels, block in tasks}, [finished]
     with torch_threads(threads), progress_bar(trials, finished, shown=progress) as bar:
-        if executor is None:
-            counted = Progress(bar, horizon, finished)
-            play_here(settings, store, tasks, whole.take, workers, counted)
-        else:
-            last = {block: labels[-1] for labels, block in tasks}
 
-            def take(label: str, block: range, arrays: Arrays) -> None:
-                whole.take(label, block, arrays)
-                if label == last[block]:
+        def take(label: str, block: range, arrays: Arrays) -> None:
+            whole.take(label, block, arrays)
+            if label == last[block]:
+                done.append(len(block))
+                if executor is not None:
                     bar.update(len(block))
 
-            play_elsewhere(executor, settings, store, tasks, take, threads)
+        try:
+            if executor is None:
+                counted = Progress(bar, horizon, finished)
+                play_here(settings, store, tasks, take, workers, counted)
+            else:
+                play_elsewhere(executor, settings, store, tasks, take, threads)
+        except KeyboardInterrupt as error:
+            text = "but lost; a study with save_to=FOLDER (--save-to FOLDER) can be resumed."
+            if folder is not None:
+                text = f"and saved in {folder}; run the same study again to resume it."
+            count = f"{sum(done)} of {trials} trials are finished, in blocks of {chunk}, "
+            error.add_note(count + text)
+            raise
     attributes = {
         "trials": trials,
         "trials_found": finished,
@@ -213,7 +226,7 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
         warnings.warn(
             f"save_to={folder} has trials computed with different versions: {several}. Results may "
             "differ; use another folder for a study with a single version.",
-            stacklevel=3,
+            stacklevel=4,
         )
     return found
 
@@ -226,19 +239,21 @@ def _check_study(
     Returns:
         Trials, horizon and seed as whole numbers.
     """
+    require(isinstance(world, World), f"run_study: world is {world!r}; give a world to play in.")
     require(
         isinstance(strategies, Mapping) and len(strategies) > 0,
         f"run_study: strategies is {strategies!r}; give a dict of labels and at least one "
         "strategy.",
     )
-    for label in strategies:
+    for label, strategy in strategies.items():
         require(
             isinstance(label, str) and label.isprintable() and label.strip() != "",
             f"run_study: the label {label!r} cannot be printed or stored in a file; give text.",
         )
+        fault = f"run_study: {label!r} is {strategy!r}; give a strategy, such as adaptive_gp_ucb()."
+        require(isinstance(strategy, Strategy), fault)
     trials = require_integer("run_study: trials", trials, 1, "it is the number of worlds drawn.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
-    require(seed < 2**64, f"run_study: seed is {seed}; give a seed below 2**64.")
     horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     require(
         world.horizon is None or horizon <= world.horizon,

@@ -245,7 +245,7 @@ class Adaptive(ProcessStrategy):
         if not isinstance(domain, Box):
             return torch.where(pending, choice.gather(-1, index).squeeze(-1), best)
         X = choice.take_along_dim(index.unsqueeze(-1), -2).squeeze(-2)
-        X = torch.cat([X[..., : domain.dim], best[..., domain.dim :]], -1)
+        X = torch.cat([domain.search.held(X[..., : domain.dim]), best[..., domain.dim :]], -1)
         return torch.where(pending.unsqueeze(-1), X, best)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
@@ -269,7 +269,7 @@ class Adaptive(ProcessStrategy):
         place = prior.starts[state.rounds % len(prior.starts)]
         choice = place.expand(shape) if place.dim() == 0 else place
         if isinstance(domain, Box):
-            choice = domain.from_unit(place).expand(*shape, domain.dim)
+            choice = domain.search.held(domain.from_unit(place)).expand(*shape, domain.dim)
             if decision.context is not None:
                 choice = torch.cat([choice, decision.context], -1)
         return choice
@@ -320,7 +320,8 @@ class Adaptive(ProcessStrategy):
         """A summary of the posterior as text, in the units of the data.
 
         The summary states the probability of drift, the half-life of the correlation, the newest
-        change point, and estimates of signal, lengthscale and noise. If a probability is below
+        change point that a later measurement supports, and estimates of signal, lengthscale and
+        noise. If a probability is below
         0.95, the summary also states the prior probability. If an estimate is the smallest or the
         largest candidate value of the bank, the summary adds "or less" or "or more" to the
         estimate.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import math
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -19,11 +19,21 @@ from botorch_tv.gp.covariance import Inference
 from botorch_tv.gp.point_kernel import formula
 from botorch_tv.gp.point_recursion import in_features
 from botorch_tv.gp.process import Process
-from botorch_tv.gp.search import MultiStart, Search, spread
+from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
+from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
-from botorch_tv.strategies.parameters import Choice, Float, Integer, MixedSearch, Parameter, Space
-from botorch_tv.validation import largest, require, require_integer, shown
+from botorch_tv.strategies.parameters import (
+    BoxParameter,
+    Choice,
+    Float,
+    Integer,
+    MixedSearch,
+    Parameter,
+    Space,
+)
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import largest, plain, real, require, require_integer, shown
 
 
 class Parameters(Space, Mapping[str, Parameter]):
@@ -45,20 +55,20 @@ class Parameters(Space, Mapping[str, Parameter]):
         if not bounds:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
         super().__init__({name: _as_parameter(name, bound) for name, bound in bounds.items()})
-        self._whole = [n for n, axis in enumerate(self.axes) if isinstance(axis, Integer)]
+        self._stepped = [n for n, axis in enumerate(self.axes) if getattr(axis, "step", None)]
         self.mixed = any(isinstance(axis, Choice) for axis in self.axes)
 
     def __getitem__(self, name: str) -> Parameter:
-        return self._by_name[name]
+        return self.by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
+        return iter(self.by_name)
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self.by_name)
 
     def __repr__(self) -> str:
-        return repr(self._by_name)
+        return repr(self.by_name)
 
     def named(self, place: Tensor) -> dict[str, Any]:
         """The values of the parameters at a point of the cube, rounded to the stored digits.
@@ -67,10 +77,8 @@ class Parameters(Space, Mapping[str, Parameter]):
             place: Coordinates in the cube, `d`.
         """
         return {
-            name: self[name].rounded(value, place.dtype)  # type: ignore[union-attr]
-            if isinstance(self[name], Float)
-            else value
-            for name, value in self.params(place).items()
+            name: axis.rounded(value, place.dtype) if isinstance(axis, BoxParameter) else value
+            for (name, value), axis in zip(self.params(place).items(), self.axes)
         }
 
     def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
@@ -95,22 +103,24 @@ class Parameters(Space, Mapping[str, Parameter]):
         return like.new_tensor(self.point(values))
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Map coordinates to the cube, `* x d`; integer parameters are rounded to integers.
+        """Map coordinates to the cube, `* x d`; integers and parameters with a step are rounded.
 
-        If a coordinate is uniformly distributed and the scale of its integer parameter is linear,
-        all integers of the range are equally probable. Rounding has gradient 0, which would stop
-        every ascent. Therefore the gradient for an integer parameter is defined as 1. Without
-        rounding, the gradient for an integer parameter would be a constant above 1.
+        If a coordinate is uniformly distributed and the scale of its parameter is linear, all
+        values of an integer parameter, or of a parameter with a step, are equally probable.
+        Rounding has gradient 0, which would stop every ascent. Therefore the gradient for such a
+        parameter is defined as 1. Without rounding, it would be a constant above 1.
 
         Args:
-            U: Coordinates, `* x d`, from 0 to 1. For an integer parameter, coordinate 0 stands for
-                ``low`` - 1/2, and coordinate 1 for ``high`` + 1/2.
+            U: Coordinates, `* x d`, from 0 to 1. For a parameter with a step, coordinate 0 stands
+                for ``low`` minus half a step, and coordinate 1 for ``high`` plus half a step.
         """
         columns = list(U.unbind(-1))
-        for number in self._whole:
+        for number in self._stepped:
             axis, (low, high), ends = self._ends(number)
             scaled = low + (high - low) * columns[number].detach()
-            value = (scaled.exp() if axis.log else scaled).round().clamp(axis.low, axis.high)
+            start = axis.low % axis.step
+            steps = ((scaled.exp() if axis.log else scaled) - start) / axis.step
+            value = (steps.round() * axis.step + start).clamp(axis.low, axis.high)
             place = ((value.log() if axis.log else value) - ends[0]) / (ends[1] - ends[0])
             columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
         return torch.stack(columns, -1)
@@ -118,21 +128,25 @@ class Parameters(Space, Mapping[str, Parameter]):
     def to_uniform(self, X: Tensor) -> Tensor:
         """The coordinates, `* x d`, that :meth:`from_uniform` maps to given points of the cube.
 
-        If an integer parameter has the value i at a given point, the coordinate of this parameter
-        lies in the interval that :meth:`from_uniform` rounds to i.
+        The coordinate of an integer parameter, or of a parameter with a step, lies in the interval
+        that :meth:`from_uniform` rounds to its value.
 
         Args:
             X: Points of the cube, `* x d`.
         """
         columns = list(X.unbind(-1))
-        for number in self._whole:
+        for number in self._stepped:
             _, (low, high), ends = self._ends(number)
             columns[number] = (ends[0] + (ends[1] - ends[0]) * columns[number] - low) / (high - low)
         return torch.stack(columns, -1)
 
     def data(self) -> dict[str, dict[str, Any]]:
         """The parameters as JSON-compatible data."""
-        return {name: {"type": type(axis).__name__} | asdict(axis) for name, axis in self.items()}
+        return {
+            name: {"type": type(axis).__name__}
+            | {key: value for key, value in asdict(axis).items() if value is not None}
+            for name, axis in self.items()
+        }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
@@ -150,15 +164,14 @@ class Parameters(Space, Mapping[str, Parameter]):
         own = {name: dict(fields) for name, fields in data.items()}
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
-    def _ends(self, number: int) -> tuple[Integer, tuple[float, float], tuple[float, float]]:
-        """Three values for an integer parameter: the parameter, an interval, and its range.
+    def _ends(self, number: int) -> tuple[Any, tuple[float, float], tuple[float, float]]:
+        """Three values for a parameter with a step: the parameter, an interval, and its range.
 
-        Rounding maps the interval to the integers of the range. Interval and range are logarithms
-        if the scale of the parameter is logarithmic.
+        Rounding maps the interval to the values of the range. Interval and range are logarithms if
+        the scale of the parameter is logarithmic.
         """
-        axis = self.axes[number]
-        assert isinstance(axis, Integer)
-        wide = axis.scaled(axis.low - 0.5), axis.scaled(axis.high + 0.5)
+        axis: Any = self.axes[number]
+        wide = axis.scaled(axis.low - axis.step / 2), axis.scaled(axis.high + axis.step / 2)
         return axis, wide, (axis.scaled(axis.low), axis.scaled(axis.high))
 
 
@@ -168,25 +181,30 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
     Raises:
         InputDataError: If the parameter cannot have this value.
     """
-    value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if isinstance(axis, Choice):
         try:
-            return axis.choices[axis.index(value)]
-        except ValueError as error:
+            return axis.choices[axis.index(plain(value))]
+        except (ValueError, TypeError, ArithmeticError) as error:
             choices = ", ".join(map(repr, axis.choices))
             raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    found = real(value)
+    number = math.nan if found is None else found
     # Values computed elsewhere may lie outside the range by rounding errors.
     inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
-    whole = isinstance(axis, Integer)
-    if not inside or (whole and number % 1):
+    step, nearest = axis.step, number
+    if inside:
+        nearest = axis.rounded(min(max(number, axis.low), axis.high), dtype)
+        inside = step is None or math.isclose(number, nearest, rel_tol=1e-12, abs_tol=1e-9 * step)
+    if not inside:
+        fix = "change it, drop the point, or widen the bounds."
+        if axis.log and number <= 0:
+            fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
+        steps = f" in steps of {step:g}" if step not in (None, 1) else ""
         raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
-            f"{axis.low:g} to {axis.high:g}; change it, drop the point, or widen the bounds."
+            f"{name} is {shown(value)}, but it must be a {'whole ' * (step == 1)}number from "
+            f"{axis.low:g} to {axis.high:g}{steps}; {fix}"
         )
-    number = min(max(number, axis.low), axis.high)
-    return axis.rounded(number, dtype) if isinstance(axis, Float) else round(number)
+    return nearest
 
 
 def _as_parameter(name: object, bounds: object) -> Parameter:
@@ -196,7 +214,11 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
     if isinstance(bounds, Choice):
         kinds, choices = (str, bool, int, float, type(None)), bounds.choices
         plain = all(type(choice) in kinds and choice == choice for choice in choices)
-        if not plain or len(choices) < 2 or len(set(choices)) < len(choices):
+        if (
+            not plain
+            or len(choices) < 2
+            or len({(type(one), one) for one in choices}) < len(choices)
+        ):
             raise InputDataError(
                 f"{name} is {bounds!r}, but the choices must be two or more, all different, each a "
                 "string, number, True, False or None; give each as an argument, Choice('a', 'b')."
@@ -222,10 +244,13 @@ Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple
 ROUNDING = 1e-9
 """Smallest tolerance for points outside a box, as a fraction of a range. The tolerance is larger in
 float32, whose rounding errors are larger."""
+MOST_LISTED = 1024
+"""Largest number of points of named parameters that are listed."""
 PROBES = 13
 """Number of points at which a kernel is evaluated, in addition to centre and corners."""
 
 
+@hinted
 class Box(Domain):
     """A continuous domain: all points between two corners, or all values of named parameters.
 
@@ -413,6 +438,20 @@ class Box(Domain):
                 f"{self!r} or is not finite; clamp it, or widen the bounds."
             )
 
+    @property
+    def listed(self) -> Tensor | None:
+        search = self.search
+        if isinstance(search, DiscreteSearch):
+            return search.X
+        space = search.space if isinstance(search, MixedSearch) else self.parameters
+        X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
+        for axis in [] if space is None else space.axes:
+            levels = axis.levels
+            if levels is None or len(X) * len(levels) > MOST_LISTED:
+                return None
+            X = torch.cat([X.repeat_interleave(len(levels), 0), levels.repeat(len(X), 1)], -1)
+        return search.held(X) if X.numel() else None
+
     @cached_property
     def _corners(self) -> DeviceCopies:
         return DeviceCopies(self.bounds)
@@ -430,6 +469,46 @@ class Box(Domain):
             like: A tensor of any shape with the dtype and the device of the result.
         """
         return self.from_unit(like.new_full((self.dim,), 0.5))
+
+
+def holding(state: State, fixed: Mapping[str, Any]) -> State:
+    """A state whose choices and recommendations have given values of some parameters.
+
+    Args:
+        state: A state of one trial, on a box with named parameters.
+        fixed: Values of the held parameters, indexed by name. Parameters held before stay held.
+
+    Raises:
+        InputDataError: If the domain has no named parameters, if a name is unknown, or if a value
+            lies outside its range.
+    """
+    names = set(fixed if isinstance(fixed, Mapping) else [None])  # None is no name
+    if not names:
+        return state
+    box = state.domain
+    search = box.search if isinstance(box, Box) else None
+    space = search.space if isinstance(search, MixedSearch) else getattr(box, "parameters", None)
+    if space is None or not names <= set(space.by_name):
+        raise InputDataError(
+            f"fixed is {shown(fixed)}, but it must have values of the parameters "
+            f"{', '.join(space.by_name)}; correct the names."
+            if space is not None
+            else f"fixed is {shown(fixed)}, but {box!r} has no named parameters; give "
+            "Box({'rate': (0, 1), ...})."
+        )
+    dtype = state.basis.variance.dtype
+    values = {name: _value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
+    before = search.fixed if isinstance(search, MixedSearch) else {}
+    return searched(state, MixedSearch(space, {**before, **values}))
+
+
+def searched(state: State, search: Search) -> State:
+    """A state on a box, with another search."""
+    domain = copy.copy(state.domain)
+    assert isinstance(domain, Box)
+    domain.search = search
+    members = tuple(member._replace(domain=domain) for member in state.members)
+    return state._replace(domain=domain, members=members)
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:

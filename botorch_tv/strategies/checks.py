@@ -18,7 +18,14 @@ from torch import Size, Tensor
 from botorch_tv.identity import describe, digest
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
-from botorch_tv.validation import largest, latest, refuse_masked, require_trials, shown
+from botorch_tv.validation import (
+    largest,
+    latest,
+    real_tensor,
+    refuse_masked,
+    require_trials,
+    shown,
+)
 
 MARK = " #"
 ELSEWHERE = "; for a point chosen elsewhere pass strategy.suggestion_at(state, X)."
@@ -152,15 +159,13 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     """
     own = state.data.time
     refuse_masked(name, value)
-    if isinstance(value, (int, float)):
-        time = own.new_full((), value)  # created on the device, not copied to it
-    else:
-        time = torch.as_tensor(value, device=own.device).to(torch.float64, copy=True)
-    if time.shape not in (Size(), own.shape):
+    time = real_tensor(value, own)
+    if time is None or time.shape not in (Size(), own.shape):
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be a number, or a tensor with a number "
             f"per trial, of shape {tuple(own.shape)}."
         )
+    time = time.clone() if time is value else time  # the caller may modify the tensor
     time, most = time.expand(own.shape), latest(torch.float64)
     require_trials(
         time.abs() <= most,

@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -17,7 +18,7 @@ from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.covariance import Inference, covariance_matrix, factor
 from botorch_tv.gp.point_kernel import formula
 from botorch_tv.gp.tensors import DeviceCopies, Rows
-from botorch_tv.validation import require_integer, shown
+from botorch_tv.validation import real, require_integer, shown
 
 GRID_TOLERANCE = 1e-9
 """Distance within which a point is a grid point, relative to the extent of the grid."""
@@ -77,6 +78,11 @@ class Domain(ABC):
             choice: Indices of arms, `*`, or points, `* x columns`.
             like: A tensor of any shape with the dtype and the device of the result.
         """
+
+    @property
+    def listed(self) -> Tensor | None:
+        """All points that can be chosen, `M x d`, without context; None if they are too many."""
+        return None
 
 
 class Grid(Domain):
@@ -202,6 +208,10 @@ class Grid(Domain):
         points = self._arms.like(like)[choice]
         return points if choice.dim() else points.clone()  # a scalar index gives a view, not a copy
 
+    @property
+    def listed(self) -> Tensor:
+        return self.X
+
     @cached_property
     def _arms(self) -> DeviceCopies:
         return DeviceCopies(self.X)
@@ -271,7 +281,7 @@ def corners(name: str, bounds: object) -> Tensor:
     made = bounds
     if isinstance(bounds, (list, tuple)):
         try:
-            ranges = [(float(low), float(high)) for low, high in bounds]
+            ranges: list[Any] = [(real(low), real(high)) for low, high in bounds]
             made = torch.tensor(ranges, dtype=torch.float64, device="cpu").view(-1, 2).T
         except (TypeError, ValueError):
             ranges = []

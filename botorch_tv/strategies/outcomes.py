@@ -21,8 +21,8 @@ from torch import Tensor
 
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.process import Looks
-from botorch_tv.gp.search import DiscreteSearch, Region, Search, Sought, Uniform, raw_points
-from botorch_tv.strategies.box import Box
+from botorch_tv.gp.search import Region, Search, Sought, Uniform, raw_points
+from botorch_tv.strategies.box import Box, searched
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
@@ -76,7 +76,7 @@ class Success:
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
         # If all outcomes have the same time, the unit of time is the time from the outcomes to now.
         gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
-        age = (now - time).to(X) / float(gap)
+        age = (now - time) / float(gap)
         apart = torch.cdist(self._U, self._U).square()
         reach = math.sqrt(max(X.shape[-1], 2) / 2)
         self._terms: list[tuple[float, Tensor]] = []
@@ -86,13 +86,13 @@ class Success:
             K = torch.full_like(apart, LEVEL)
             if length:
                 K += LOCAL * torch.exp(-0.5 * apart / (reach * length) ** 2)
-            K *= torch.exp(stays * (age[:, None] - age).abs())
+            K *= torch.exp(stays * (age[:, None] - age).abs()).to(X)
             K.diagonal().add_(NOISE)
             L = torch.linalg.cholesky(K)
             residual = (label - (2 * PRIOR - 1)).unsqueeze(-1)
             white = torch.linalg.solve_triangular(L, residual, upper=False)
             alpha = torch.linalg.solve_triangular(L.T, white, upper=True).squeeze(-1)
-            self._terms.append((reach * length, alpha * torch.exp(stays * age)))
+            self._terms.append((reach * length, alpha * torch.exp(stays * age).to(X)))
             # The prediction of each outcome from the earlier outcomes.
             before = label - L.diagonal() * white.squeeze(-1)
             chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
@@ -176,9 +176,7 @@ def avoiding(state: State, chance: Success | None) -> State:
     """A state whose search on a box multiplies scores by the probability of success."""
     if chance is None or not isinstance(state.domain, Box):
         return state
-    domain = copy.copy(state.domain)
-    domain.search = Weighted(domain.search, chance)
-    return state._replace(domain=domain)
+    return searched(state, Weighted(state.domain.search, chance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +203,7 @@ class Weighted(Search):
         self.search.check(box)
 
     def best(self, box: Region, sought: Sought) -> Tensor:
-        points = box.from_unit(raw_points(STARTS, box.dim, sought.rounds, sought.observed))
+        points = self.search.filling(box, STARTS, sought.rounds, sought.observed)
         points = points.expand(len(sought.observed), *points.shape)
         with torch.no_grad():
             lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)
@@ -228,6 +226,9 @@ class Weighted(Search):
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         return self.search.numbers(dim, looks, trials)
+
+    def held(self, X: Tensor) -> Tensor:
+        return self.search.held(X)
 
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self.search.first(box, like)
@@ -309,15 +310,19 @@ def _allowed(
         points = domain.X.to(X)
     else:
         assert isinstance(domain, Box)
-        if isinstance(domain.search, DiscreteSearch):
-            points = domain.search.X.to(X)
-        else:
-            points = domain.from_unit(raw_points(POINTS, d, state.rounds, X))
-    every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
+        points = domain.search.filling(domain, POINTS, state.rounds, X)
+    every, bound = _bounds(strategy, state, now, points, X[d:], width)
+    return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
+
+
+def _bounds(
+    strategy: Strategy, state: State, now: float | None, X: Tensor, context: Tensor, width: float
+) -> tuple[Tensor, Tensor]:
+    """Points `M x d` with the context, `M x (d + c)`, and their confidence bounds, `M`."""
+    every = torch.cat([X, context.expand(len(X), -1)], -1)
     posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # separate for each point
     mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
-    bound = (mean if strategy.maximize else -mean) + width * sd
-    return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
+    return every, (mean if strategy.maximize else -mean) + width * sd
 
 
 def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
@@ -325,7 +330,57 @@ def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
     return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
 
 
-# Pending points count as measured, so the next choice is another point.
+# Pending points count as measured, so the next choice is another point if one may be as good.
+
+
+def apart(
+    strategy: Strategy,
+    state: State,
+    now: float | None,
+    choice: Suggestion,
+    pending: Tensor,
+    chance: Success | None,
+) -> Suggestion:
+    """A strategy's choice or, if it is pending, another point that may be as good.
+
+    If all points of a domain are listed, a pending point is chosen again only if its predicted mean
+    exceeds the confidence bounds of all points that are pending fewer times. Otherwise the result
+    is a point that is pending the fewest times among those whose bound reaches this mean.
+
+    Args:
+        strategy: The strategy that chooses.
+        state: The current state, for a single trial, in which the points are pending.
+        now: The current time, as in ``ask``.
+        choice: The strategy's choice.
+        pending: The pending points, `n x d`.
+        chance: The probability of success; None if nothing has failed.
+    """
+
+    def times(X: Tensor) -> Tensor:
+        same = torch.isclose(X.unsqueeze(-2), pending, rtol=1e-9, atol=1e-12).all(-1)
+        return same.sum(-1)
+
+    X, d = state.domain.listed, state.domain.dim
+    if X is None:
+        return choice
+    X = X.to(choice.X)
+    count, most = times(X), times(choice.X[:d])
+    mean = strategy.suggestion_at(state, choice.X, now=now).mean
+    every, bound = _bounds(strategy, state, now, X, choice.X[d:], float(choice.sqrt_beta))
+    rival = (count < most) & (bound >= (mean if strategy.maximize else -mean))
+    if chance is not None:
+        rival &= chance.allows(X)
+    if not bool(rival.any()):
+        return choice
+    rival &= count == count[rival].amin()
+    best = every[torch.where(rival, bound, -math.inf).argmax()]
+    return strategy.suggestion_at(state, best, now=now)
+
+
+SETTLED = 1.2
+"""A bound is not used if the predicted mean is worse by more than this number of standard
+deviations. Assumed values near their predictions would reduce the estimated noise and rate of
+change."""
 
 
 def as_if_measured(
@@ -333,10 +388,14 @@ def as_if_measured(
 ) -> State:
     """The state after an assumed observation at a point.
 
-    The assumed observation is the predicted mean or ``limit``, whichever is worse. If the strategy
-    has no predictions yet, the assumed observation is ``limit``. If the strategy has no
-    predictions and ``limit`` is None, the measurement counts as failed, because an assumed
-    observation must not determine the unit of y.
+    The assumed observation is the predicted mean m or, if a limit is given, the mean of the
+    predicted normal distribution beyond the limit: m - s φ(z) / Φ(z) with z = (limit - m) / s, or
+    m + s φ(z) / Φ(z) with z = (m - limit) / s when minimising. If z is at least ``SETTLED``, the
+    prediction agrees with the limit, and the measurement counts as failed.
+
+    If the strategy has no predictions yet, the assumed observation is ``limit``. If ``limit`` is
+    None, the measurement then counts as failed, because an assumed observation must not determine
+    the unit of y.
 
     Args:
         strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.
@@ -347,10 +406,13 @@ def as_if_measured(
     """
     suggestion = strategy.suggestion_at(state, X, now=time)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
-    if limit is not None:
-        worse = torch.minimum if strategy.maximize else torch.maximum
-        bound = torch.full_like(value, limit)
-        value = worse(value, bound) if predicts else bound
+    if limit is not None and predicts:
+        worse = suggestion.sd if strategy.maximize else -suggestion.sd
+        z = (limit - value) / worse
+        ratio = math.sqrt(2 / math.pi) / torch.special.erfcx(-z / math.sqrt(2))  # φ(z) / Φ(z)
+        value, ok = value - worse * ratio, z < SETTLED
+    elif limit is not None:
+        value = torch.full_like(value, limit)
     elif not predicts:
         ok = torch.zeros_like(value, dtype=torch.bool)
     return strategy.tell(state, suggestion, value, ok=ok)[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
@@ -26,6 +27,7 @@ from botorch_tv.gp.search import (
     raw_points,
     slopes_of,
 )
+from botorch_tv.hints import hinted
 from botorch_tv.validation import require, settle_integer, settle_number
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
@@ -61,11 +63,19 @@ class BoxParameter:
     """Distance between neighbouring values; None for a continuous range."""
 
     def __post_init__(self) -> None:
-        """Check the range; the public classes of parameters override this method."""
+        """Lower the upper end of the range to a step; public classes also check the range."""
+        if self._count is not None:
+            object.__setattr__(self, "high", self._value_of(self._count - 1))
+
+    def _require_log(self) -> None:
+        """Raise a ``ValueError`` unless ``log`` is a bool; a step may be meant instead."""
+        fix = "give True or False; a step is given by its name, step=."
+        require(type(self.log) is bool, f"{type(self).__name__}: log is {self.log!r}; {fix}")
 
     def __repr__(self) -> str:
         log = ", log=True" if self.log else ""
-        return f"{type(self).__name__}({self.low:.12g}, {self.high:.12g}{log})"
+        step = f", step={self.step:.12g}" if self.step != type(self).step else ""
+        return f"{type(self).__name__}({self.low:.12g}, {self.high:.12g}{log}{step})"
 
     @property
     def single(self) -> bool:
@@ -95,7 +105,7 @@ class BoxParameter:
         if self.single:
             return []
         low, high, at = (self.scaled(each) for each in (self.low, self.high, value))
-        return [min(max((at - low) / (high - low), 0.0), 1.0)]
+        return [(at - low) / (high - low)]
 
     def value(self, columns: list[float]) -> float:
         """The value whose coordinates are nearest to a point.
@@ -114,6 +124,20 @@ class BoxParameter:
         if self.step is not None:
             return self._value_of(round(along / self.step))
         return min(max(self.low + along, self.low), self.high)
+
+    def rounded(self, value: float, dtype: torch.dtype) -> float:
+        """A value, rounded to a step or to the stored digits, and clipped to the range.
+
+        Args:
+            value: The value.
+            dtype: Dtype of the domain, float64 or float32.
+        """
+        if self.step is not None:
+            return self._value_of(round((value - self.low) / self.step))
+        size = self.scaled(self.high) - self.scaled(self.low)
+        digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
+        value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
+        return min(max(value, self.low), self.high)
 
     def covers(self, value: float) -> bool:
         """Whether a value lies in the range, up to rounding.
@@ -134,17 +158,23 @@ class BoxParameter:
         """
         return math.log(value) if self.log else value
 
-    @property
+    @cached_property
     def _count(self) -> int | None:
         """Number of values; None for infinitely many."""
-        return None if self.step is None else round((self.high - self.low) / self.step) + 1
+        if self.step is None:
+            return None
+        low, high, step = (Decimal(str(each)) for each in (self.low, self.high, self.step))
+        return int((high - low) // step) + 1
 
-    def _value_of(self, step: int) -> float:
-        """The value that lies a number of steps above the smallest value."""
+    def _value_of(self, number: int) -> float:
+        """The value that lies a number of steps above the smallest value, as a decimal number."""
         assert self.step is not None
-        return min(max(self.low + step * self.step, self.low), self.high)
+        value = Decimal(str(self.low)) + number * Decimal(str(self.step))
+        return type(self.low + self.step)(value)
 
 
+@hinted
+@dataclass(frozen=True, repr=False)
 class Float(BoxParameter):
     """A real-valued parameter.
 
@@ -152,17 +182,23 @@ class Float(BoxParameter):
         low: Smallest value.
         high: Largest value.
         log: Whether the scale is logarithmic: 0.001 to 0.01 is then as far as 0.01 to 0.1.
+        step: Distance between neighbouring values, which start at ``low``; None for all values. If
+            ``high`` is not one of these values, the largest value below it replaces it.
 
     Raises:
         ValueError: If ``high - low`` is at most 1e-5 of the larger absolute bound, if a bound is
             not finite, or if ``low`` is not positive on a logarithmic scale. If the scale is
-            logarithmic, the logarithms of the bounds are compared.
+            logarithmic, the logarithms of the bounds are compared. If ``step`` exceeds the range,
+            gives more than a million values, or is combined with ``log``.
 
     Example:
         >>> rate = Float(1e-5, 1e-1, log=True)
     """
 
+    step: float | None = None  # type: ignore[misc]
+
     def __post_init__(self) -> None:
+        self._require_log()
         for name in ("low", "high"):
             within = "(0, 1e150)" if self.log else "(-1e150, 1e150)"
             settle_number(self, name, within, "choose another unit, or log=False.")
@@ -175,20 +211,19 @@ class Float(BoxParameter):
             "value; subtract an offset from the parameter, or omit the parameter if it is "
             "constant.",
         )
-
-    def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value, rounded to the digits that are stored and clipped to [``low``, ``high``].
-
-        Args:
-            value: The value.
-            dtype: Dtype of the domain, float64 or float32.
-        """
-        size = self.scaled(self.high) - self.scaled(self.low)
-        digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
-        value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
-        return min(max(value, self.low), self.high)
+        if self.step is not None:
+            settle_number(self, "step", "(0, inf)", "omit it for a continuous range.")
+            few = self.step >= 1e-7 * (self.high - self.low)  # so that they can be counted
+            require(
+                few and not self.log and 2 <= (self._count or 0) <= 10**6 + 1,
+                f"Float: step is {self.step!r}, but it must be at most {self.high - self.low!r} "
+                "(the range), at least a millionth of the range, and without log; omit step or "
+                "log.",
+            )
+        super().__post_init__()
 
 
+@hinted
 class Integer(BoxParameter):
     """An integer parameter; only integers are considered when a point is chosen.
 
@@ -210,6 +245,7 @@ class Integer(BoxParameter):
     step = 1
 
     def __post_init__(self) -> None:
+        self._require_log()
         for name in ("low", "high"):
             settle_integer(self, name, 1 if self.log else -(10**6), "use log=False, or Float.")
         require(
@@ -231,6 +267,7 @@ class Number(BoxParameter):
     step: float | None = None  # type: ignore[misc]
 
 
+@hinted
 @dataclass(frozen=True, init=False)
 class Choice:
     """A categorical parameter: a set of values without an order.
@@ -325,11 +362,15 @@ class Space:
 
     Args:
         parameters: The parameters by name.
+
+    Attributes:
+        by_name: The parameters by name.
+        axes: The parameters.
     """
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
-        self._by_name = dict(parameters)
-        self.axes = list(self._by_name.values())
+        self.by_name = dict(parameters)
+        self.axes = list(self.by_name.values())
 
     @cached_property
     def places(self) -> list[slice]:
@@ -347,16 +388,16 @@ class Space:
 
         A value outside the range would have the same point as the end of the range.
         """
-        return all(axis.covers(params[name]) for name, axis in self._by_name.items())
+        return all(axis.covers(params[name]) for name, axis in self.by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
         """The point that represents given values, `D` numbers."""
-        return tuple(n for name, axis in self._by_name.items() for n in axis.unit(params[name]))
+        return tuple(n for name, axis in self.by_name.items() for n in axis.unit(params[name]))
 
     def params(self, point: Tensor) -> dict[str, Any]:
         """The values whose point is nearest to a given point, `D`."""
         row = point.tolist()
-        every = zip(self._by_name.items(), self.places)
+        every = zip(self.by_name.items(), self.places)
         return {name: axis.value(row[at]) for (name, axis), at in every}
 
     def rounded(self, X: Tensor) -> Tensor:
@@ -425,11 +466,11 @@ class MixedSearch(Search):
 
     Args:
         space: The parameters.
-        fixed: Columns that are not searched, and their values; None to search all.
+        fixed: Values of the parameters that are held and not searched, indexed by name.
     """
 
     space: Space
-    fixed: tuple[slice, Tensor] | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def fills(self) -> int:
@@ -453,11 +494,8 @@ class MixedSearch(Search):
             with torch.no_grad():
                 return torch.cat([sought.score(part.unsqueeze(0), None)[0] for part in parts])
 
-        # Points that fill the space evenly, different in every round.
-        raw = self.space.spread(raw_points(RAW, len(self.space.axes), sought.rounds, observed))
-        points = torch.cat([raw, seen])
-        if self.fixed is not None:
-            points[:, self.fixed[0]] = self.fixed[1].to(points)
+        raw = self.filling(box, RAW, sought.rounds, observed)
+        points = torch.cat([raw, self.held(seen.clamp(0, 1))])
         values = value(points)
         best = min(len(seen), STARTS // 3)
         fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
@@ -468,13 +506,13 @@ class MixedSearch(Search):
             values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / sought.unit)
             return values.view(x.shape[:-1]), by.view_as(x)
 
-        if all(axis.levels is None for axis in self.space.axes):
+        if not self.fixed and all(axis.levels is None for axis in self.space.axes):
             X = highest(climb, X.unsqueeze(0), sum(evaluations for evaluations, _ in SWEEPS))
         else:
             for evaluations, remaining in SWEEPS:
                 X, values = self._changed(self._climbed(X, climb, evaluations), value)
                 X = X[values.topk(min(remaining, len(X))).indices]
-        X = self.space.rounded(X)
+        X = self.held(self.space.rounded(X))
         return X[value(X).argmax()].unsqueeze(0)
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
@@ -486,19 +524,36 @@ class MixedSearch(Search):
         reaching = (EDGES * (even - 0.5) + 0.5).clamp(0, 1)
         return self.space.spread(even), self.space.spread(reaching)
 
+    def held(self, X: Tensor) -> Tensor:
+        values = self._values.to(X)
+        return torch.where(values.isnan(), X, values)
+
+    @cached_property
+    def _values(self) -> Tensor:
+        """The coordinates of the held parameters, NaN for the others, `D`."""
+        row = torch.full((self.space.columns,), math.nan, dtype=torch.float64, device="cpu")
+        for (name, axis), at in zip(self.space.by_name.items(), self.space.places):
+            if name in self.fixed:
+                row[at] = row.new_tensor(axis.unit(self.fixed[name]))
+        return row
+
+    def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
+        raw = raw_points(number, len(self.space.axes), rounds, like)
+        return self.held(self.space.spread(raw))
+
     def first(self, box: Region, like: Tensor) -> Tensor:
-        return self.space.spread(like.new_full((1, len(self.space.axes)), 0.5))[0]
+        return self.held(self.space.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
         uniform = draws.uniform(len(self.space.axes))
         points = self.space.spread(uniform.reshape(-1, uniform.shape[-1]))
-        return self.space.rounded(points).view(*uniform.shape[:-1], -1)
+        return self.held(self.space.rounded(points).view(*uniform.shape[:-1], -1))
 
     def _climbed(self, X: Tensor, climb: Objective, evaluations: int) -> Tensor:
         """The end points of ascents from ``X`` in the continuous columns, `q x D`."""
-        fixed = torch.zeros(X.shape[-1], dtype=torch.bool, device=X.device)
+        fixed = ~self._values.to(X).isnan()
         for axis, at in zip(self.space.axes, self.space.places):
-            fixed[at] = axis.levels is not None
+            fixed[at] |= axis.levels is not None
         if bool(fixed.all()):
             return X
         lower, upper = (torch.where(fixed, X, end) for end in (0.0, 1.0))
@@ -507,8 +562,8 @@ class MixedSearch(Search):
     def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """Points after the best change of at most one listed value, `q x D`; their scores, `q`."""
         options = [X.unsqueeze(1)]
-        for axis, at in zip(self.space.axes, self.space.places):
-            if axis.levels is not None and (self.fixed is None or at != self.fixed[0]):
+        for (name, axis), at in zip(self.space.by_name.items(), self.space.places):
+            if axis.levels is not None and name not in self.fixed:
                 others = X.unsqueeze(1).repeat(1, len(axis.levels), 1)
                 others[..., at] = axis.levels.to(X)
                 options.append(others)

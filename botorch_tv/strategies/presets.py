@@ -76,6 +76,7 @@ from botorch_tv.forgetting import (
 from botorch_tv.gp.covariance import Inference
 from botorch_tv.gp.mixture.bank import FIRST, Bank
 from botorch_tv.gp.point_recursion import Features
+from botorch_tv.hints import hinted
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
 from botorch_tv.strategies.exp3 import RestartedExp3
@@ -180,6 +181,7 @@ def preset(
         own = inspect.signature(make, eval_str=True)
         *first, rest = own.parameters.values()
         if rest.kind is rest.KEYWORD_ONLY:  # the function names all its arguments
+            make = hinted(make)
             PRESETS[make.__name__] = Preset(make, tuple(names.split(", ")), style, row)
             return make
         kinds = get_type_hints(*get_args(rest.annotation))
@@ -205,6 +207,7 @@ def preset(
         lines.append(textwrap.indent("\n".join(entries), 4 * " ") + raises + errors)
         checked.__doc__ = "\n".join([*lines, ""])
         checked.__signature__ = signature  # type: ignore[attr-defined]
+        checked = hinted(checked)
         PRESETS[make.__name__] = Preset(checked, tuple(names.split(", ")), style, row)
         return checked
 

@@ -34,6 +34,7 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import Consultation, Info, State, Suggestion, Time
 from botorch_tv.validation import (
     largest,
+    real_tensor,
     refuse_masked,
     require_floating,
     require_number,
@@ -301,6 +302,11 @@ class Strategy(ABC):
                 range.
         """
         require_floating(dtype)
+        if not isinstance(domain, Domain):
+            raise InputDataError(
+                f"the domain is {shown(domain)}, but it must be a Box or a Grid, such as "
+                "Box([(low, high), ...])."
+            )
         place = domain.device if device is None else torch.device(device)
         return self._init(domain, Size(batch_shape), dtype, place)
 
@@ -401,19 +407,19 @@ class Strategy(ABC):
         if check:
             require_suggestion(state, suggestion, self._fingerprint, compared=self.compares)
         when = suggestion.time if time is None else as_time(state, time, "time")
-        if isinstance(y, (int, float)) and not isinstance(y, bool) and not shape:
-            y = own.new_full((), y)
+        made = real_tensor(y, own) if isinstance(y, (int, float)) and not shape else None
+        y = y if made is None else made
         if noise is None:
             variance = repeated(least, shape, own.dtype, own.device)
         else:
             refuse_masked("noise", noise)
-            variance = torch.as_tensor(noise, dtype=own.dtype, device=own.device)
-            if variance.shape not in (Size(), shape):
+            given = real_tensor(noise, own)
+            if given is None or given.shape not in (Size(), shape):
                 raise InputDataError(
                     f"noise is {shown(noise)}, but it must be a number, or a tensor with a number "
                     f"per trial, of shape {tuple(shape)}."
                 )
-            variance = variance.expand(shape)
+            variance = given.expand(shape)
             if check:
                 low, high = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
                 good = (variance >= low) & (variance <= high)

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -540,3 +541,19 @@ def test_candidates_of_another_time_are_evaluated_now_with_a_warning(kind):
     X[..., -1] = now
     assert torch.equal(acqf(X), elsewhere)
     assert torch.equal(acqf(X[..., :-1]), elsewhere)
+
+
+@pytest.mark.parametrize("kind", ["wrapped", "noisy improvement"])
+def test_a_search_over_times_is_refused(kind):
+    """Such a search does not show warnings, and would return times that are not the present."""
+    model = build("markov")
+    X = model.train_inputs[0]
+    if kind == "wrapped":
+        acqf = at_present(PosteriorMean(model), now=20.0)
+    else:
+        acqf = qLogNoisyExpectedImprovementAtPresent(model, X, now=20.0)
+    search = partial(optimize_acqf, acqf, X.new_tensor([[0.0] * 3, [1.0, 1.0, 30.0]]), q=1)
+    search = partial(search, num_restarts=1, raw_samples=2, options={"maxiter": 2})
+    with pytest.raises(InputDataError, match=r"times other than now, .*fixed_features=\{2"):
+        search()
+    assert search(fixed_features={2: 20.0})[0][0, 2] == 20.0

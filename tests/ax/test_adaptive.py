@@ -1,6 +1,9 @@
 """The strategy that is wanted nothing, asked and wanted through Ax's Client."""
 
 import math
+import random
+import warnings
+from datetime import datetime, timedelta
 
 import pytest
 import torch
@@ -9,6 +12,9 @@ pytest.importorskip("ax.api.client")
 
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.observation import ObservationFeatures
+from ax.core.parameter import ParameterType, RangeParameter
+from ax.core.utils import extract_pending_observations
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.exceptions import InputDataError, InputDataWarning
@@ -21,6 +27,8 @@ from botorch_tv.ax import (
     time_varying_generation_strategy,
 )
 from botorch_tv.ax.adaptive import TrialSpace
+from botorch_tv.ax.surrogate import dropped
+from botorch_tv.loop.log import Censored
 from botorch_tv.strategies import Box, adaptive_gp_ucb
 from botorch_tv.strategies.parameters import MixedSearch
 
@@ -34,6 +42,7 @@ MIXED = [
         name="size", parameter_type="float", values=[1.0, 2.0, 4.0], is_ordered=True
     ),
 ]
+HOURS = RangeParameterConfig(name="hour", parameter_type="float", bounds=(0.0, 1e12))
 LINE = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
 
 
@@ -181,19 +190,46 @@ def test_running_trials_and_repeated_failures_are_avoided():
     assert abs(best["x"] - first["x"]) > 0.04
 
 
-def test_trials_out_of_the_search_space_are_dropped():
-    """They counted as if they had been at the edge."""
+@pytest.mark.parametrize("rate", [0.0, 2.0])
+def test_trials_out_of_the_search_space_count_where_they_were_made(rate):
+    """They counted as if they had been at the edge. A zero has no place on a logarithmic scale."""
     clients = [client_of(MIXED[:2], initialization_trials=3) for _ in range(2)]
     for client in clients:
-        for hour, rate in enumerate([1e-4, 1e-2, 1.0, 0.1]):
-            index = client.attach_trial(parameters={"hour": float(hour), "rate": rate})
-            client.complete_trial(index, {"cost": (math.log10(rate) + 2) ** 2})
+        for hour, x in enumerate([1e-4, 1e-2, 1.0, 0.1]):
+            index = client.attach_trial(parameters={"hour": float(hour), "rate": x})
+            client.complete_trial(index, {"cost": (math.log10(x) + 2) ** 2})
     within, beyond = clients
-    index = beyond.attach_trial(parameters={"hour": 3.5, "rate": 50.0})
+    index = beyond.attach_trial(parameters={"hour": 3.5, "rate": rate})
     beyond.complete_trial(index, {"cost": -100.0})
-    with pytest.warns(InputDataWarning, match="drops trial 4: .*50.0.*out of the search space"):
-        wanted = best_now(beyond, {"hour": 4.0})
-    assert wanted == best_now(within, {"hour": 4.0})
+    if rate:
+        space = TrialSpace(beyond._experiment.search_space, "hour")
+        assert space.place({"rate": 2.0}) == pytest.approx((1 + math.log10(2) / 4,))
+        edge = [predict_now(each, [{"rate": 1.0}], {"hour": 4.0})[0]["cost"] for each in clients]
+        assert edge[1][0] < edge[0][0] - 5
+        assert best_now(beyond, {"hour": 4.0})[0]["rate"] == 1.0
+    else:
+        with pytest.warns(InputDataWarning, match=r"drops trial 4: .*0\.0.*has no place"):
+            wanted = best_now(beyond, {"hour": 4.0})
+        assert wanted == best_now(within, {"hour": 4.0})
+
+
+@pytest.mark.parametrize("objective", ["y", "-y"])
+def test_early_stopped_trials_are_bounds(objective):
+    """At any number; the first has no earlier values, so it is dropped."""
+    client = client_of(LINE, objective=objective, initialization_trials=4)
+    client.mark_trial_early_stopped(client.attach_trial({"hour": 0.0, "x": 0.5}))
+    for hour, x in enumerate((0.1, 0.3, 0.6, 0.9, 0.4), start=1):
+        index = client.attach_trial(parameters={"hour": float(hour), "x": x})
+        client.complete_trial(index, {"y": float(hour)})
+    for number in range(20):
+        stopped = client.attach_trial({"hour": 5.5, "x": 0.7 + 0.01 * number})
+        client.mark_trial_early_stopped(stopped)
+    client.get_next_trials(1, fixed_parameters={"hour": 6.0})
+    log, _ = client._generation_strategy._nodes[0]._model
+    bounds = [row for row in log.answers if isinstance(row, Censored)]
+    assert [row.y for row in bounds] == [3.0] * 20
+    assert log.strategy.maximize == (objective == "y")
+    assert log.state.rounds == 25
 
 
 def test_the_best_of_several_nodes_and_of_failures_alone():
@@ -212,17 +248,32 @@ def test_the_best_of_several_nodes_and_of_failures_alone():
         best_now(client, {"hour": 36.0})
 
 
+def test_no_setting_is_best_for_one_lucky_trial():
+    client = client_of(LINE, objective="y")
+    rows = [(n / 6, 10 * math.exp(-(((n / 6 - 0.75) / 0.2) ** 2))) for n in range(7)]
+    for hour, (x, y) in enumerate([*rows, (0.2, 11.0), (0.2, 11.0)]):
+        client.complete_trial(client.attach_trial({"hour": float(hour), "x": x}), {"y": y})
+        if hour > 6:
+            best = best_now(client, {"hour": 9.0})[0]["x"]
+            assert best == pytest.approx([4 / 6, 0.2][hour - 7], abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("fixed", "message"),
     [
         (None, r"has \[\], .* give fixed_parameters=.'hour': now"),
+        ({"layers": 2}, r"has \['layers'\], .* give fixed_parameters=.'hour': now"),
         ({"hour": 2000.0}, r"at 2000\.0, but its bounds are \(0\.0, 1000"),
-        ({"hour": 1.0, "layers": 2}, r"has \['hour', 'layers'\], but the"),
+        (
+            {"hour": 1.0, "layers": 7},
+            "7 is not a valid value for .*layers",
+        ),
+        ({"hour": 1.0, "layer": 2}, r"has \['hour', 'layer'\], .* may hold parameters of"),
     ],
 )
-def test_fixed_parameters_must_be_the_time(fixed, message):
+def test_fixed_parameters_are_the_time_and_values_in_the_search_space(fixed, message):
     client = client_of()
-    with pytest.raises(UserInputError, match=message):
+    with pytest.raises((UserInputError, ValueError), match=message):
         client.get_next_trials(1, fixed_parameters=fixed)
     assert not client._experiment.trials
 
@@ -258,3 +309,204 @@ def test_unsupported_problems(objective, outcomes, parameters, message):
     client.set_generation_strategy(adaptive_generation_strategy("hour"))
     with pytest.raises(UnsupportedError, match=message):
         client.get_next_trials(1, fixed_parameters={"hour": 1.0})
+
+
+def test_parameters_are_held():
+    """In turn, before and after the first use of the model; all trials are of one model."""
+    client = client_of(initialization_trials=3)
+    for hour in range(8):
+        held = {"salt": SALTS[hour % 3], "size": 4.0, "rate": 0.1} if hour % 2 else {"layers": 2}
+        now = {"hour": float(hour)}
+        ((index, first),) = client.get_next_trials(1, fixed_parameters=now | held).items()
+        assert first == first | held | now
+        client.complete_trial(index, {"cost": cost(first)})
+    space = client._generation_strategy._nodes[0]._model[1]
+    assert space.columns == 5
+    ((_, free),) = client.get_next_trials(1, fixed_parameters={"hour": 8.0}).items()
+    assert free["rate"] != 0.1
+
+
+def test_trials_completed_with_nan_have_failed():
+    clients = [client_of(LINE, objective="y", initialization_trials=4) for _ in range(2)]
+    for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45, 0.5, 0.52, 0.48)):
+        for failed, client in enumerate(clients):
+            index = client.attach_trial(parameters={"hour": float(hour), "x": x})
+            if hour < 5:
+                client.complete_trial(index, {"y": -((x - 0.5) ** 2)})
+            elif failed:
+                client.mark_trial_failed(index)
+            else:
+                client.complete_trial(index, {"y": (math.nan, math.inf)[hour % 2]})
+    asked = [client.get_next_trials(1, fixed_parameters={"hour": 9.0}) for client in clients]
+    assert asked[0] == asked[1]
+    assert abs(asked[0][8]["x"] - 0.5) > 0.02
+    assert best_now(clients[0], {"hour": 9.0}) == best_now(clients[1], {"hour": 9.0})
+
+
+def test_standard_errors_are_ignored_with_a_warning():
+    client = client_of(LINE, objective="y")
+    for hour, sem in enumerate([None, None, 0.001, 5.0]):
+        index = client.attach_trial(parameters={"hour": float(hour), "x": hour / 4})
+        client.complete_trial(index, {"y": 1.0 if sem is None else (1.0, sem)})
+        if sem is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", InputDataWarning)
+                client.get_next_trials(1, fixed_parameters={"hour": 9.0})
+        else:
+            with pytest.warns(InputDataWarning, match=r"ignores standard errors \(sem\)"):
+                client.get_next_trials(1, fixed_parameters={"hour": 9.0})
+
+
+def trials_of(client, ages):
+    """Trials that began an hour apart and took some minutes; None for those that run."""
+    for minutes in ages:
+        trials = client.get_next_trials(1, fixed_parameters={"hour": 5.0})
+        ((index, _),) = trials.items()
+        trial = client._experiment.trials[index]
+        if minutes is not None:
+            client.complete_trial(index, {"y": 0.0})
+            trial._time_run_started = trial.time_completed - timedelta(minutes=minutes)
+    return client._experiment.trials[index]
+
+
+@pytest.mark.parametrize(
+    ("lost_after", "durations", "lost", "waits"),
+    [
+        (None, [2, 3, 30], 31, 29),
+        (None, [0.001, 0.001, 30], 1.1, 0.9),
+        (None, [], None, 10**6),
+        (timedelta(hours=5), [2, 3, 30], 301, 299),
+    ],
+)
+def test_a_running_trial_is_lost(lost_after, durations, lost, waits):
+    client = client_of(LINE, objective="y", lost_after=lost_after)
+    attached = client.attach_trial({"hour": 0.0, "x": 0.5})  # its duration does not count
+    client.complete_trial(attached, {"y": 0.0})
+    last = trials_of(client, [*durations, None])
+    for minutes, expected in ((lost, {last.index}), (waits, set())):
+        if minutes is not None:
+            last._time_run_started = datetime.now() - timedelta(minutes=minutes)
+            assert dropped(client._experiment, lost_after) == expected
+
+
+def test_lost_and_abandoned_trials_block_no_place():
+    clients = [client_of(LINE, objective="y", initialization_trials=4) for _ in range(2)]
+    for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45)):
+        for client in clients:
+            index = client.attach_trial(parameters={"hour": float(hour), "x": x})
+            client.complete_trial(index, {"y": -((x - 0.5) ** 2)})
+    lost = client.attach_trial(parameters={"hour": 5.0, "x": 0.5})
+    client._experiment.trials[lost]._time_run_started -= timedelta(days=1)
+    client.mark_trial_abandoned(client.attach_trial(parameters={"hour": 5.0, "x": 0.55}))
+    clients[1].set_generation_strategy(
+        adaptive_generation_strategy("hour", 4, lost_after=timedelta(hours=1))
+    )
+    asked = [client.get_next_trials(1, fixed_parameters={"hour": 6.0}) for client in clients]
+    assert [*asked[0].values()] == [*asked[1].values()]
+
+
+def changed(client, chance):
+    """Change the search space at random."""
+    space = client._experiment.search_space
+    own = space.parameters
+    low, high = sorted(chance.uniform(0.0, 1.0) for _ in range(2))
+    kind = chance.choice(["rate", "layers", "salt", "add", "disable"])
+    if kind == "rate":
+        own["rate"].update_range(lower=10 ** (-4 + low), upper=10 ** (-1 + 2 * high))
+    elif kind == "layers":
+        own["layers"].update_range(lower=1 + chance.randrange(3), upper=5 + chance.randrange(4))
+    elif kind == "salt":
+        own["salt"].set_values(chance.sample([*SALTS, "mud", "clay"], 3))
+    elif kind == "add" and "extra" not in own:
+        extra = RangeParameter("extra", ParameterType.FLOAT, 0.0, 2.0, backfill_value=1.0)
+        client._experiment.add_parameters_to_search_space([extra])
+    elif kind == "disable":
+        client._experiment.disable_parameters_in_search_space({"size": 2.0})
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+def test_random_histories_with_changes_of_the_space_and_pauses(seed):
+    """The suggestion equals that of a new strategy, and lies in the present space."""
+    chance, now = random.Random(seed), 0.0
+    client = client_of([HOURS, *MIXED[1:]], initialization_trials=3)
+    experiment = client._experiment
+    for turn in range(12):
+        now += chance.choice([0.0, 1.0, 2.0, 1e9]) if turn else 0.0
+        held = {"layers": 5} if chance.random() < 0.3 else {}
+        asked = {"hour": now} | held
+        if turn > 9:
+            pending = extract_pending_observations(experiment)
+            fixed = ObservationFeatures(parameters=dict(asked))
+            node = AdaptiveNode("hour", 3)
+            node._fit(experiment)
+            fresh = node._gen(experiment, fixed_features=fixed, pending_observations=pending)
+        ((index, first),) = client.get_next_trials(1, fixed_parameters=asked).items()
+        if turn > 9:
+            assert fresh.arms[0].parameters == first
+        assert experiment.search_space.check_membership(first)
+        assert first == first | held
+        if experiment.search_space.parameters["size"].is_disabled:
+            assert first["size"] == 2.0
+        end = chance.random()
+        if end < 0.7:
+            client.complete_trial(index, {"cost": cost(first) if end < 0.6 else math.nan})
+        elif end < 0.8:
+            client.mark_trial_failed(index)
+        elif end < 0.9:
+            client.mark_trial_abandoned(index)
+        if chance.random() < 0.4:
+            changed(client, chance)
+
+
+def test_a_range_that_was_widened_and_a_parameter_that_was_added():
+    """Predictions are those of a client that had them from the beginning."""
+    clients = [client_of(MIXED[:2], initialization_trials=3) for _ in range(2)]
+    wide = clients[1]._experiment
+    wide.search_space.parameters["rate"].update_range(lower=1e-5, upper=1.0)
+    extra = RangeParameter("extra", ParameterType.FLOAT, 0.0, 2.0, backfill_value=0.5)
+    wide.add_parameters_to_search_space([extra])
+    for hour, rate in enumerate([1e-4, 1e-2, 1.0, 0.1, 0.03]):
+        for client in clients:
+            more = {"extra": 0.5} if client is clients[1] else {}
+            index = client.attach_trial({"hour": float(hour), "rate": rate, **more})
+            client.complete_trial(index, {"cost": (math.log10(rate) + 2) ** 2})
+    before = best_now(clients[0], {"hour": 6.0})
+    experiment = clients[0]._experiment
+    experiment.search_space.parameters["rate"].update_range(lower=1e-5, upper=1.0)
+    experiment.add_parameters_to_search_space([extra.clone()])
+    points = [{"rate": rate, "extra": more} for rate, more in [(1e-5, 0.5), (0.2, 1.9)]]
+    ours, theirs = (predict_now(client, points, {"hour": 6.0}) for client in clients)
+    assert ours == theirs
+    best, values, index, _ = best_now(clients[0], {"hour": 6.0})
+    assert (best, index) == (before[0] | {"extra": 0.5}, before[2])
+    assert values != before[1]
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+def test_an_added_choice_is_tried_soon():
+    client = client_of([MIXED[0], MIXED[1], MIXED[3]], initialization_trials=3)
+    for hour in range(12):
+        setting = {"hour": float(hour), "rate": 10 ** (-hour / 3), "salt": SALTS[hour % 3]}
+        index = client.attach_trial(setting)
+        client.complete_trial(index, {"cost": (setting["salt"] != "sea") + 0.1 * (hour % 5)})
+    client._experiment.search_space.parameters["salt"].set_values([*SALTS[:2], "mud"])
+    tried = []
+    for hour in range(12, 16):
+        ((index, first),) = client.get_next_trials(1, fixed_parameters={"hour": hour}).items()
+        client.complete_trial(index, {"cost": float(first["salt"] != "sea")})
+        tried.append(first["salt"])
+    assert "mud" in tried
+    assert "rock" not in tried
+    assert len(client._generation_strategy._nodes[0]._model[0].answers) >= 8 + 3
+
+
+@pytest.mark.parametrize("rows", [0, 6])
+def test_open_suggestions_of_a_finite_space_differ(rows):
+    whole = RangeParameterConfig(name="n", parameter_type="int", bounds=(1, 3))
+    client = client_of([HOURS, whole], objective="y", initialization_trials=3)
+    for hour in range(rows):
+        index = client.attach_trial({"hour": float(hour), "n": hour % 3 + 1})
+        client.complete_trial(index, {"y": 1.0 + hour % 2})
+    trials = client.get_next_trials(3, fixed_parameters={"hour": 6.0}).values()
+    assert sorted(trial["n"] for trial in trials) == [1, 2, 3]

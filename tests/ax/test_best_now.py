@@ -107,7 +107,7 @@ def test_measurements_count_before_and_after_suggestions():
         (1.0, UserInputError, r"is 1\.0, but must contain only the time; give .*\{'t': now\}"),
         ({"t": 1.0}, UserInputError, r"fixed at 1\.0, but a trial was measured at 2\.0"),
         ({"t": 101.0}, UserInputError, r"at 101\.0, but its bounds are \(0\.0, 100\.0\)"),
-        ({"t": "now"}, ValueError, r"t is .* must be finite; give the time"),
+        ({"t": "now"}, ValueError, r"t is .* must be finite; give the value"),
     ],
 )
 def test_times_are_refused(now, error, message):
@@ -189,7 +189,7 @@ def test_data_that_ax_refuses_start_no_trial():
     [
         ("adaptive", {"t": float("nan")}, ValueError, "t is nan, but it must be finite"),
         ("adaptive", {"t": np.ma.masked}, ValueError, "t is masked, which is not a plain number"),
-        ("fitted", {"t": 5000}, UserInputError, r"at 5000, but its bounds are \(0\.0, 100\.0\)"),
+        ("fitted", {"t": 5000}, UserInputError, r"at 5000\.0, but its bounds are \(0\.0, 100\.0\)"),
         (
             "fitted",
             {"x": 0.3},
@@ -213,6 +213,31 @@ def test_invalid_times_leave_the_trial_running(kind, given, error, message):
     assert complete_trial_at(client, index, {"y": 1.0}, {"t": np.float64(7.0)}) == index + 1
     assert ask(client, 8.0)[1]["t"] == 8.0
     assert best_now(client, {"t": 8.0})[0]["t"] == 8.0
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "fitted"])
+def test_a_measurement_counts_where_it_was_made(kind):
+    """The operator set something else: the suggestion is closed and blocks no place."""
+    client = tell(experiment(), MEASURED)
+    if kind == "adaptive":
+        client.set_generation_strategy(adaptive("t", initialization_trials=3))
+    index, _ = ask(client, 6.0)
+    for values, message in (
+        ({"x": "much"}, "x is 'much', which is not a plain number"),
+        ({"z": 1.0}, "but search space has parameters: {'[tx]', '[tx]'}"),
+    ):
+        with pytest.raises((UserInputError, ValueError), match=message):
+            complete_trial_at(client, index, {"y": 1.0}, parameters=values)
+    assert client._experiment.trials[index].status.is_running
+    late = complete_trial_at(client, index, {"y": 9.0}, {"t": 6.5}, parameters={"x": np.int64(-1)})
+    assert client._experiment.trials[late].arm.parameters == {"t": 6.5, "x": -1.0}
+    assert client._experiment.trials[index].status.is_abandoned
+    best, _, found, _ = best_now(client, {"t": 7.0})
+    assert (best, found) == ({"t": 7.0, "x": -1.0}, late)
+    client.complete_trial(ask(client, 7.5)[0], {"y": float("nan")})
+    assert best_now(client, {"t": 7.5})[2] == late  # NaN is not the best
+    again, chosen = ask(client, 8.0)
+    assert complete_trial_at(client, again, {"y": 0.0}, parameters={"x": chosen["x"]}) == again
 
 
 def test_a_trial_is_completed_once():

@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("ax.api.client")
 import json
 import sys
+from datetime import timedelta
 
 import numpy as np
 from ax.adapter.cross_validation import cross_validate
@@ -20,7 +21,7 @@ from ax_experiment import acquisition_of, ask, dense_prediction, experiment, mod
 from botorch_tv import acquisition as a
 from botorch_tv import forgetting as f
 from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Realized
-from botorch_tv.ax import PresentAcquisition, complete_trial_at
+from botorch_tv.ax import PresentAcquisition, best_now, complete_trial_at
 from botorch_tv.ax.strategy import VALUES, label
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
@@ -86,6 +87,35 @@ def test_pending_suggestions_keep_their_distance(width):
     xs = np.sort([chosen["x"] for chosen in trials.values()])
     assert len(trials) == 3
     assert np.diff(xs).min() > 0.02
+
+
+def test_lost_and_abandoned_trials_are_not_waited_for(tmp_path):
+    rows = [(t, x, -(x**2)) for t, x in enumerate(np.linspace(-1, 1, 5))]
+    client = tell(experiment(forgetting=Markov(0.1), lost_after=timedelta(hours=1)), rows)
+    trials = client.get_next_trials(max_trials=3, fixed_parameters={"t": 5.0})
+    client.mark_trial_abandoned(min(trials))
+    late = client._experiment.trials[max(trials)]
+    late._time_run_started -= timedelta(minutes=61)
+    path = str(tmp_path / "experiment.json")
+    client.save_to_json_file(path)
+    for each in (client, Client.load_from_json_file(path)):
+        ask(each, 6.0)
+        pending = each._generation_strategy.adapter.generator._acquisition.X_pending
+        assert pending.tolist() == [[6.0, trials[min(trials) + 1]["x"]]]
+
+
+def test_parameters_are_held_and_ranges_change():
+    """As in Ax; a narrower range does not drop measurements."""
+    rows = [(t, x, -(x**2)) for t, x in enumerate(np.linspace(-1, 1, 5))]
+    client = experiment(forgetting=Markov(0.1))
+    for now in (0.0, 5.0):
+        trials = client.get_next_trials(1, fixed_parameters={"t": now, "x": 0.25})
+        assert [trial["x"] for trial in trials.values()] == [0.25]
+        tell(client, rows)
+    client._experiment.search_space.parameters["x"].update_range(lower=0.5, upper=3.0)
+    assert ask(client, 7.0)[1]["x"] >= 0.5
+    assert len(model_of(client).train_targets) == 10
+    assert best_now(client, {"t": 8.0})[0]["x"] == 0.5
 
 
 def test_a_measurement_made_later_counts_at_its_own_time():

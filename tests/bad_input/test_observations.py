@@ -1,17 +1,19 @@
 """Bad observations and questions: the state is as it was."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from bad_input.rows import INF, NAN, refuses
+from bad_input.rows import INF, NAN, NO_REALS, refuses
 from botorch.exceptions.warnings import InputDataWarning
 from conformance.test_law4_pure import assert_identical
 from gpytorch.kernels import RBFKernel
 
+from botorch_tv.loop import Loop
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Box, Grid, et_gp_ucb, gp_ucb
+from botorch_tv.strategies import Box, Choice, Float, Grid, Integer, et_gp_ucb, gp_ucb
 from botorch_tv.validation import shown
 
 D = torch.float64
@@ -127,6 +129,56 @@ def test_a_number_will_do_for_one_trial(dtype):
     for y in (0.1, 2, np.float64(0.1)):
         expected = STRATEGY.tell(state, suggestion, torch.tensor(y, dtype=dtype))
         assert_identical(STRATEGY.tell(state, suggestion, y), expected)
+
+
+ONE = STRATEGY.init(DOMAINS["grid"])
+SIDE, IN_WIND = {"x": (0.0, 1.0), "n": Integer(1, 8)}, Box([(0.0, 1.0)], context_dim=1)
+LOOP = Loop(STRATEGY, [(0.0, 1.0)])
+LOOP.observe([0.5], 0.25, time=1.0)
+LOOP.ask()
+DOORS = {
+    "tell": lambda v: LOOP.tell(v),
+    "tell noise": lambda v: LOOP.tell(0.5, noise=v),
+    "tell time": lambda v: LOOP.tell(0.5, time=v),
+    "tell ok": lambda v: LOOP.tell(0.5, ok=v),
+    "tell suggestion": lambda v: LOOP.tell(0.5, suggestion=v),
+    "observe": lambda v: LOOP.observe(v, 0.5),
+    "observe a coordinate": lambda v: LOOP.observe([v], 0.5),
+    "observe time": lambda v: LOOP.observe([0.5], 0.5, time=v),
+    "amend": lambda v: LOOP.amend(v, 0.5),
+    "amend y": lambda v: LOOP.amend(-1, v),
+    "remove": lambda v: LOOP.remove(v),
+    "posterior": lambda v: LOOP.posterior([[v]]),
+    "now": lambda v: LOOP.recommend(now=v),
+    "context": lambda v: Loop(STRATEGY, IN_WIND).ask(context=v),
+    "a parameter": lambda v: Loop(SIDE).observe({"x": v, "n": 2}, 0.5),
+    "an integer": lambda v: Loop(SIDE).observe({"x": 0.5, "n": v}, 0.5),
+    "a choice": lambda v: Loop({"k": Choice("a", 2)}).observe({"k": v}, 0.5),
+    "at": lambda v: LOOP.tell(0.5, at=v),
+    "enqueue": lambda v: LOOP.enqueue([v]),
+    "fixed": lambda v: Loop(SIDE).ask(fixed=v),
+    "a fixed integer": lambda v: Loop(SIDE).ask(fixed={"n": v}),
+    "a step": lambda v: Float(0, 1, step=v),
+    "a table's X": lambda v: Loop.from_table(STRATEGY, [(0.0, 1.0)], [[v]], [0.5]),
+    "a table's y": lambda v: Loop.from_table(STRATEGY, [(0.0, 1.0)], [[0.5]], [v]),
+    "a column": lambda v: Loop.from_table(STRATEGY, [(0.0, 1.0)], [[0.5]], v),
+    "a bound": lambda v: Box([(-1e9, v)]),
+    "a strategy's y": lambda v: STRATEGY.tell(ONE, STRATEGY.ask(ONE), v),
+    "a strategy's noise": lambda v: STRATEGY.tell(ONE, STRATEGY.ask(ONE), 0.5, noise=v),
+    "a strategy's time": lambda v: STRATEGY.tell(ONE, STRATEGY.ask(ONE), 0.5, time=v),
+    "a strategy's now": lambda v: STRATEGY.ask(ONE, now=v),
+}
+TRUTHS = {"True", "np.True_", "tensor(True)", "masked", repr(np.ma.array([0.5], mask=[True]))}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_value_that_is_no_number_anywhere(name):
+    for value in NO_REALS:
+        if name != "tell ok" or repr(value) not in TRUTHS:
+            refuses(partial(DOORS[name], value))
+            assert LOOP.history.y.tolist() == [0.25], repr(value)
+    assert LOOP.history.y.tolist() == [0.25]
+    assert len(LOOP.open) == 1
 
 
 def test_a_suggestion_of_an_earlier_time_or_another_batch():

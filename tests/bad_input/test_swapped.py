@@ -1,5 +1,7 @@
 """Arguments in each other's place, or of another kind than is wanted."""
 
+import inspect
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -10,10 +12,23 @@ from bad_input.test_own_parts import Rate
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import MaternKernel, RBFKernel
 
-from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, gp_ucb, run_study, tv_gp_ucb
+from botorch_tv import (
+    Box,
+    Choice,
+    Float,
+    Grid,
+    Integer,
+    Loop,
+    adaptive_gp_ucb,
+    gp_ucb,
+    run_study,
+    tv_gp_ucb,
+)
 from botorch_tv.acquisition import Constant, ExpectedImprovement
 from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov
 from botorch_tv.gp.mixture.bank import Bank
+from botorch_tv.hints import INSTEAD
+from botorch_tv.optuna import DriftSampler
 from botorch_tv.simulation import MarkovWorld
 
 D = torch.float64
@@ -34,6 +49,42 @@ def test_arguments_in_another_place():
         Loop.from_table(SIDE, STRATEGY, X, Y)
     with pytest.raises(ValueError, match=r"loop\.table\(\)"):
         Loop.from_table(SIDE)
+
+
+UNKNOWN = {
+    "constraints": (lambda: Loop(SIDE, constraints=[]), "do not exist yet; Loop.tell(ok=False)"),
+    "q": (lambda: Loop(SIDE).ask(q=4), "Loop.ask() got", "Loop.ask(n=4)"),
+    "sem": (lambda: Loop(SIDE).tell(0.5, sem=0.1), "Loop.tell() got", "'sem'", "the variance"),
+    "step": (lambda: Integer(1, 8, step_size=2), "Integer() got", "Float(0, 1, step=0.1)"),
+    "ordered": (lambda: Choice("a", "b", is_ordered=True), "Choice() got", "Integer(1, 8)"),
+    "kappa": (lambda: gp_ucb(kernel=KERNEL, noise=0.1, kappa=2), "gp_ucb() got", "=Constant(4)"),
+    "near": (lambda: tv_gp_ucb(kernel=KERNEL, noise=0.1, epslon=0.1), "did you mean epsilon?"),
+    "nearer": (lambda: run_study(WORLD, {}, n_trials=3), "run_study() got", "mean trials?"),
+    "nothing near": (lambda: Float(0, 1, foo=2), "'foo'; its arguments are low, high, log, step."),
+    "none": (lambda: Loop(SIDE).consult(foo=2), "Loop.consult() got", "its arguments are none"),
+    "table": (lambda: Loop.from_table(SIDE, X, Y, foo=2), "'foo'; its arguments are strategy, d"),
+    "sampler": (lambda: DriftSampler(foo=2), "DriftSampler() got", "are strategy, time_key"),
+    "box": (lambda: Box([(0, 1)], foo=2), "Box() got", "are bounds, context_dim, search"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_unknown_argument(name):
+    call, *words = UNKNOWN[name]
+    with pytest.raises(TypeError, match=".*".join(map(re.escape, words))):
+        call()
+
+
+def test_hints_name_arguments_that_exist():
+    """Every ``function(..., argument=`` in a hint is one that can be called so."""
+    names = {"Loop.ask": Loop.ask, "Loop.tell": Loop.tell, "Constant": Constant, "Float": Float}
+    names |= {"Loop": Loop, "run_study": run_study, "gp_ucb": gp_ucb}
+    names |= {"adaptive_gp_ucb": adaptive_gp_ucb}
+    calls = re.findall(r"([\w.]+)\(([^()]*=[^()]*)", "; ".join(INSTEAD.values()))
+    assert len(calls) >= 8
+    for function, arguments in calls:
+        taken = inspect.signature(names[function]).parameters
+        assert set(re.findall(r"(\w+)=", arguments)) <= set(taken), function
 
 
 def test_an_answer_goes_before_its_suggestion():

@@ -10,7 +10,7 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv.learning import Refit
 from botorch_tv.simulation import MarkovWorld, PanelWorld, run_study
-from botorch_tv.strategies import Box, DiscreteSearch, GPStrategy, Grid, gp_ucb
+from botorch_tv.strategies import Box, DiscreteSearch, Float, GPStrategy, Grid, Integer, gp_ucb
 from botorch_tv.test_functions import MarkovFunction
 
 D = torch.float64
@@ -94,6 +94,15 @@ ROWS = {
     "mean": (lambda: init(CUBE, mean="fitted"), "'fitted'", "must be finite", "'estimated'"),
     "learning": (lambda: init(WORLD.domain, learning=Refit()), "Grid(5 arms", "Box", "=None"),
     "strategies": (lambda: run_study(WORLD, [PLAYERS]), "strategies is [{", "label", "a dict"),
+    "a player": (lambda: run_study(WORLD, {"GP": WORLD}), "'GP' is Markov", "give a strategy"),
+    "swapped": (lambda: run_study(PLAYERS, WORLD), "world is {'GP'", "give a world"),
+    "a step for log": (lambda: Float(0, 1, 0.1), "log is 0.1", "True or False", "step="),
+    "text for log": (lambda: Integer(1, 8, log="no"), "Integer: log is 'no'", "True or False"),
+    "a kernel": (
+        lambda: init(WORLD.domain, kernel=None),
+        "kernel is None",
+        "give a GPyTorch kernel",
+    ),
     "no strategies": (lambda: run_study(WORLD, {}), "is {}", "at least one", "a dict"),
     "a label": (lambda: run_study(WORLD, {1: PLAYERS["GP"]}), "label 1", "printed", "give text"),
     "center": (lambda: panel("center")("row"), "'row'", "center is", "'all' or 'arm'"),

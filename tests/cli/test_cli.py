@@ -16,7 +16,7 @@ from botorch_tv.cli import command as cli
 from botorch_tv.cli import doctor
 from botorch_tv.cli.options import DRAWN, OF_DRAWN
 from botorch_tv.identity import libraries
-from botorch_tv.simulation import PanelWorld, StudyResult
+from botorch_tv.simulation import PanelWorld, StudyResult, executors, rounds
 from botorch_tv.simulation.panels import make_panel
 
 TINY = ["--trials", "2", "--horizon", "4", "--points", "5", "--quiet"]
@@ -111,20 +111,42 @@ def test_save_to_goes_on(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "output"),
     [
-        ([], "with --save-to FOLDER a study can be resumed"),
-        (["--save-to", "study"], "the same command resumes from the trials in study"),
+        ([], "but lost; a study with save_to=FOLDER (--save-to FOLDER) can be resumed."),
+        (["--save-to", "study"], "and saved in study; run the same study again to resume it."),
     ],
 )
-def test_an_interrupted_comparison_prints_how_to_resume(
+def test_an_interrupted_comparison_prints_what_is_finished_and_how_to_resume(
     options, output, tmp_path, monkeypatch, capsys
 ):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
+    play = executors.play_block
+
+    def interrupted(settings, labels, block, *rest):
+        if block.start == 4:
+            raise KeyboardInterrupt
+        return play(settings, labels, block, *rest)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("botorch_tv.simulation.executors.play_block", interrupted)
-    assert cli.main(["compare", *TINY, *options]) == cli.EXIT_INTERRUPTED
-    assert capsys.readouterr().err == f"\nbotorch-tv: interrupted; {output}\n"
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
+    command = ["compare", "--strategies", "GP", *TINY, "--trials", "5", "--chunk", "2", *options]
+    with monkeypatch.context() as patched:
+        patched.setattr(executors, "play_block", interrupted)
+        assert cli.main(command) == cli.EXIT_INTERRUPTED
+    printed = f"\nbotorch-tv: interrupted: 4 of 5 trials are finished, in blocks of 2, {output}\n"
+    assert capsys.readouterr().err == printed
+
+
+def test_a_study_says_after_the_first_rounds_how_long_it_will_take(monkeypatch, capsys):
+    """The first rounds take 3 s each and the others 2 s, by a clock that the rounds advance."""
+    now = 0.0
+    monkeypatch.setattr(rounds.time, "perf_counter", lambda: now)
+    with rounds.progress_bar(6, 1, shown=True) as bar:
+        counted = rounds.Progress(bar, 50, finished=1)
+        for number in range(50):
+            now += 3.0 if number < 5 else 2.0
+            counted.add(5)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "About" in line]
+    assert lines == ["About 105 s for 6 trials, estimated from the first 20 rounds."]
+    assert bar.n == pytest.approx(6)
 
 
 VALUES = 280 + 5 * make_panel(45, 6, seed=3).values
@@ -259,15 +281,16 @@ def test_extras_are_those_of_the_project():
     wanted = {
         name: tuple(re.split(r"[>=<\[]", part)[0] for part in parts)
         for name, parts in extras.items()
-        if name not in ("notebooks", "dev")
+        if name not in ("all", "notebooks", "dev")
     }
+    assert extras["all"] == [f"botorch-tv[{','.join(sorted(wanted))}]"]
     assert wanted == doctor.EXTRAS
 
 
 def test_defaults_are_as_documented():
     given = DRAWN | OF_DRAWN | vars(cli._parser().parse_args(["compare"]))
     expected = {"strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive", "epsilon": 0.03, "noise": 0.02}
-    expected |= {"kernel": "se", "lengthscale": 0.2, "points": 50, "dim": 2, "trials": 64}
+    expected |= {"kernel": "se", "lengthscale": 0.2, "points": 50, "dim": 2, "trials": 4}
     expected |= {"horizon": 200, "alpha": 1.0, "delta": 0.1, "c1": 0.4, "c2": 4.0}
     assert {name: given[name] for name in expected} == expected
     assert not {"period", "window", "gamma", "epsilon_model", "chunk"} & set(given)

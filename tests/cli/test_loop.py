@@ -1,5 +1,6 @@
 """`botorch-tv loop`: asks and tells of several processes, some of them killed."""
 
+import io
 import json
 import math
 import random
@@ -9,12 +10,14 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from gpytorch.kernels import RBFKernel
 from lasting import Child, ask_and_tell
 
 from botorch_tv import Choice, Loop, adaptive_gp_ucb
 from botorch_tv.cli import command as cli
+from botorch_tv.cli.loop import _time_reader
 from botorch_tv.strategies import random_search
 
 
@@ -65,6 +68,21 @@ def test_values_as_programs_print_them(file, call):
         call("ask", file)
         call("tell", file, y)
     assert Loop.load(file).history.y.tolist() == [float(y) for y in values]
+
+
+def test_a_suspect_reading_is_named(tmp_path, call, capsys):
+    path = tmp_path / "loop.json"
+    loop = Loop({"x": (0, 1)})
+    for n in range(7):
+        loop.observe({"x": n / 6}, 10 * math.exp(-(((n / 6 - 0.75) / 0.2) ** 2)))
+    loop.save(path)
+    named = r"(botorch-tv: )?Reading {} lies [\d.]+ sd from its prediction"
+    assert run("observe", str(path), "11", "x=0.2") == 0
+    assert re.match(named.format(-8), capsys.readouterr().err)
+    call("ask", str(path))
+    assert run("tell", str(path), "-40") == 0
+    assert re.match(named.format(1), capsys.readouterr().err)
+    assert re.search(named.format(1), call("status", str(path)))
 
 
 TABLE = """\
@@ -162,9 +180,9 @@ def test_output_for_programs(file, tmp_path, call):
 
 def test_choices_are_made_asked_for_and_observed(tmp_path, call):
     file = str(tmp_path / "loop.json")
-    output = call("new", file, "temperature=-20:80", "metal=steel,a=b,7", "n=1:9:int")
+    output = call("new", file, "temperature=-20:80:0.5", "metal=steel,a=b,7", "n=1:9:int")
     assert "metal: Choice('steel', 'a=b', '7')" in output
-    assert "temperature: Float(-20, 80)" in output
+    assert "temperature: Float(-20, 80, step=0.5)" in output
     assert "n: Integer(1, 9)" in output
     for metal in ("steel", "a=b", "7"):
         call("observe", file, "-1.5", "temperature=-3", f"metal={metal}", "n=2")
@@ -324,6 +342,122 @@ def test_the_column_ok_of_a_table(file, tmp_path, call):
     assert Loop.load(own).table()["ok (parameter)"].tolist() == [0.0]
 
 
+@pytest.mark.parametrize(
+    ("cells", "options"),
+    [
+        (("01.11.2026 06:00", "13.11.2026 18:30"), ()),
+        (("11/01/2026 06:00 AM", "11/13/2026 06:30 PM"), ()),
+        (("1-11-2026 6:00", "13-11-2026 18:30"), ()),
+        (("2026/11/01 6:00", "2026/11/13 18:30"), ()),
+        (("01.11.2026 06:00", "13.11.2026 18:30", "n/a"), ("--date-format", "%d.%m.%Y %H:%M")),
+        (("11/01/2026 06:00 AM",), ("--date-format", "%m/%d/%Y %I:%M %p")),
+    ],
+)
+def test_dates_of_spreadsheets(cells, options, tmp_path, call):
+    """The row without a time has no observation either."""
+    file, table = str(tmp_path / "loop.json"), tmp_path / "table.csv"
+    call("new", file, "x=0:1")
+    rows = [f"{cell};0,5;{'' if cell == 'n/a' else 1}\n" for cell in cells]
+    table.write_text("time;x;y\n" + "".join(rows))
+    call("import", file, str(table), *options)
+    expected = [datetime(2026, 11, 1, 6), datetime(2026, 11, 13, 18, 30)]
+    assert list(Loop.load(file).history.times) == expected[: len(cells)]
+
+
+def test_a_column_of_dates_is_read_as_it_was_written_or_refused():
+    chance, refused = random.Random(0), 0
+    forms = ("%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p", "%d/%m/%Y", "%m-%d-%Y %H:%M:%S", "%Y/%m/%d")
+    for _ in range(100):
+        form, most = chance.choice(forms), chance.choice((12, 31))
+        days = [chance.randint(1, most) for _ in range(4)]
+        dates = [datetime(2026, chance.choice((1, 3, 5, 7, 8, 10, 12)), day) for day in days]
+        dates = [date.replace(hour=6 * ("%H" in form or "%I" in form)) for date in dates]
+        cells = [date.strftime(form) for date in dates]
+        if max(days) > 12 or form == "%Y/%m/%d" or all(d.day == d.month for d in dates):
+            read = _time_reader(pd.Series(cells), None)
+            assert [read(cell) for cell in cells] == dates
+        else:
+            refused += 1
+            with pytest.raises(ValueError, match="may begin with the day or the month"):
+                _time_reader(pd.Series(cells), None)
+    assert refused > 0
+
+
+def test_rows_without_an_observation_can_be_failures(file, tmp_path, call):
+    table = tmp_path / "table.csv"
+    table.write_text("x,y\n0.1,\n0.2,n/a\n0.3,1\n")
+    assert "1 measurement; 2 rows without y skipped" in call("import", file, str(table))
+    output = call("import", file, str(table), "--missing", "failed")
+    assert output == "Imported: 2 measurements; 1 already present\n"
+    assert Loop.load(file).table()["ok"].tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp437", "utf-8"])
+def test_output_in_every_encoding_of_a_terminal(encoding, tmp_path, monkeypatch):
+    file, stream = str(tmp_path / "loop.json"), io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr("sys.stdout", stream)
+    assert run("new", file, "x ≤=0:1", "Härte=weich,härter,\udcff", "--unit", "rounds") == 0
+    for number in range(4):
+        assert run("observe", file, str(number), f"x ≤=0.{number}", "Härte=härter") == 0
+    for command in ("status", "table", "recommend"):
+        assert run(command, file) == 0
+    stream.flush()
+    printed = stream.buffer.getvalue()
+    for text in ("± 2 sd", "'härter', '\\udcff'", "x ≤ 0.3", ",härter,"):
+        assert text.encode(encoding, "backslashreplace") in printed
+
+
+def test_measurements_are_repeated_as_they_were_understood(file, call):
+    call("ask", file, "--time", "3")
+    assert call("tell", file, "8.8") == "Measurement 1: x 0.5; y 8.8; time 3\n"
+    assert (
+        call("observe", file, "--failed", "x=1e-3") == "Measurement -1: x 0.001; failed; time 4\n"
+    )
+    output = call("amend", file, "-2", "--number", "-1", "--time", "2.5")
+    assert output == "Measurement -1: x 0.001; y -2; time 2.5\n"
+    assert "'8,8' is not a number; write it with a decimal point, such as 8.8" in call(
+        "tell", file, "8,8", fails=True
+    )
+
+
+def test_parameters_are_held_queued_and_set_otherwise(tmp_path, call):
+    file = str(tmp_path / "loop.json")
+    call("new", file, "x=0:1", "metal=steel,brass", "n=1:8:int", "--unit", "rounds")
+    call("enqueue", file, "x=0.25", "metal=brass", "n=3")
+    held = ("--fixed", "x=0.2", "metal=steel")
+    made = [json.loads(line) for line in call("ask", file, "--n", "3", *held).splitlines()]
+    assert [suggestion["number"] for suggestion in made] == [1, 2, 3]
+    assert {(made["point"]["x"], made["point"]["metal"]) for made in made} == {(0.2, "steel")}
+    own = json.loads(call("ask", file, "--pending", "4"))
+    assert own["point"] == {"x": 0.25, "metal": "brass", "n": 3}
+    output = call("tell", file, "1", "--number", "4", "--at", "x=0.31", "metal=steel")
+    assert output.startswith("Measurement 4: x 0.31, metal steel, n 3; y 1; ")
+    assert [s["number"] for s in json.loads(call("status", file, "--json"))["open"]] == [1, 2, 3]
+    for argv in (
+        ("ask", file, "--fixed", "y=1"),
+        ("tell", file, "1", "--number", "1", "--at", "y=1"),
+    ):
+        assert "'y'" in call(*argv, fails=True)
+
+
+def test_now_is_the_time_of_this_computer(file, tmp_path, call):
+    """Without a time, an answer has the time of its suggestion."""
+    dated = str(tmp_path / "dated.json")
+    call("new", dated, "x=0:1", "--pending", "2")
+    for number in ("1", "2"):
+        call("ask", dated, "--time", "2026-03-01")
+        call("tell", dated, "1", "--number", number, *(("--time", "now") if number == "2" else ()))
+    call("observe", dated, "1", "x=0.5", "--time", "now")
+    call("amend", dated, "2", "--number", "1", "--time", "now")
+    call("ask", dated, "--time", "now")
+    call("recommend", dated, "--now", "now")
+    present = datetime.now()
+    for when in Loop.load(dated).history.times:
+        assert abs((when - present).total_seconds()) < 60
+    call("ask", file)
+    assert "have no 'now'" in call("tell", file, "1", "--time", "now", fails=True)
+
+
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
 def test_files_that_never_end(file, tmp_path, call):
     for argv in (("status", "/dev/zero"), ("import", file, "/dev/zero")):
@@ -359,13 +493,16 @@ def test_a_table_without_times_is_counted_once(file, tmp_path, call):
 
 EXACTLY = "needs exactly one column"
 REFUSED_TABLES = {
-    "x,y\n0.5,1": EXACTLY + " 'time', but has x, y; .* by --y and --times",
-    "time,X,y\n2026-03-01,1,1": EXACTLY + " 'x', but has time, X, y; name columns like the par",
-    "time,x,x,y\n2026-03-01,1,1,1": EXACTLY + " 'x', but has time, x, x, y",
+    "x,y\n0.5,1": EXACTLY + " 'time', but has 0; its columns are x, y. .* --times",
+    "time,X,y\n2026-03-01,1,1": EXACTLY + " 'x', but has 0; .* time, X, y. Name columns like",
+    "time,x,x,y\n2026-03-01,1,1,1": EXACTLY + " 'x', but has 2; .* time, x, x, y. .* once each",
+    "time,x,y,time\n2026-03-01,1,1,1": EXACTLY + " 'time', but has 2",
     "time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1": "x is 2.0, .*error is in line 3 of .*past.csv",
     "time,x,y\n2026-03-01,0.5,1\n3,0,1": "time is 3.* with another unit.*The error is in line 3",
     "time,x,y\n2026-03-01,0.5,good": "'good' is not a number; .* The error is in line 2",
-    "time,x,y\n01.03.2026,0.5,1": "neither a number nor a date; .* The error is in line 2",
+    "time,x,y\n01.03.2026,0.5,1": "'01.03.2026' may begin with the day or the month.*--date-format",
+    "time,x,y\n03/03/2026,0.5,1\n03/12/2026 06:00 AM,0.5,1": "neither .* line 2",
+    "time,x,y\n13.03.2026,0.5,1\n03.13.2026,0.5,1": "--date-format. The error is in line 2",
     "time,x,y\n,0.5,1": "'' is neither a number nor a date",
     "time;x;y\n2026-03-01;0,5;1.000,5": "may have a thousands separator; write all",
     "time;x;y\n2026-03-01;0,5;2.5": "may have a thousands separator; write all",
@@ -391,7 +528,10 @@ REFUSED = {
     "new G x=20-80": "'x=20-80' is not a parameter: a range is missing, or a number",
     "new G x=1:0": "'x=1:0' is not a parameter: Float: low is 1.0 and high 0.0, but high must",
     "new G x=0:1:log": "low is 0.0, but it must lie in (0, 1e150); choose another",
-    "new G x=0.5:8:int": "bounds of an integer must be integers; give NAME=LOW",
+    "new G x=1:8:2:int": "integers, and its step is 1; give NAME=LOW",
+    "new G x=0:8:0,5": COMMA,
+    "new G x=0:1:2": "step is 2.0, but it must be at most 1.0",
+    "new G x=0.5:8:int": "bounds of an integer must be integers, and its step is 1; give NAME=LOW",
     "discard F": "open suggestions are: none; give the number of an open suggestion, ask for",
     "new G x=20,5:80,5": COMMA,
     "new G x=1.5:2,5": COMMA,
@@ -399,7 +539,7 @@ REFUSED = {
     "observe F 1.5 x=0,5": "x is '0,5', but it must be a number",
     "new G x=0:1:cat": "NAME=LOW:HIGH:int",
     "tell F 1": "open suggestions are: none; give the number of an open suggestion, ask for",
-    "tell F one": "'one' is not a number; give an observation such as -3.7",
+    "tell F one": "'one' is not a number; write it with a decimal point, such as -3.7",
     "observe F 1,5 x=0": "'1,5' is not a number",
     "tell F": "either the observation Y or --failed",
     "ask F --time noon": "such as 2026-03-01T08:30+01:00",

@@ -102,8 +102,15 @@ def test_of_irregular_times_in_any_order() -> None:
 def test_equal_times_count_once() -> None:
     times = torch.tensor([0.0, 0.0, 0.0, 2.0, 2.0, 5.0, 5.0, 9.0], dtype=D)
     assert float(median_gap(times)) == 3
-    rounded = times + NEGLIGIBLE * torch.tensor([0.0, 1, 2, 0, 3, 0, 1, 0], dtype=D)
+    rounding = NEGLIGIBLE * torch.finfo(D).eps * 9
+    rounded = times + rounding * torch.tensor([0.0, 1, 2, 0, 1, 0, 1, 0], dtype=D)
     torch.testing.assert_close(median_gap(rounded), times.new_tensor(3.0))
+
+
+@pytest.mark.parametrize("pause", [1e3, 1e9, 1e13])
+def test_a_pause_is_one_gap_of_many(pause: float) -> None:
+    times = torch.arange(8, dtype=D) + torch.tensor([0.0] * 5 + [pause] * 3, dtype=D)
+    assert float(median_gap(times)) == 1
 
 
 def test_only_live_rows_count() -> None:

@@ -84,6 +84,28 @@ def test_failed_rows_have_no_effect():
     torch.testing.assert_close(worth[rest], rule_of(2.5).worth(log_of(**fewer)), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("live", [2, 3, 5])
+def test_failed_rows_do_not_count_as_remaining_rows(live):
+    """However large the budget is, two rows with a value remain."""
+    noise = torch.full((6,), NOISE, dtype=D)
+    noise[: 6 - live] = math.inf
+    rule = WassersteinRemoval(EPSILON, LENGTHSCALE, 2.5, VARIANCE, alpha=1e3)
+    memory = torch.zeros((), dtype=D), torch.zeros(5, dtype=torch.bool)
+    spent, removed = rule.update(log_of(**DATA, noise=noise, memory=memory))
+    assert int(removed.sum()) == live - FEWEST
+    assert not removed[: 6 - live].any()
+    assert bool(spent > 0) == (live > FEWEST)
+
+
+def test_without_growth_a_row_of_no_worth_remains():
+    """An old and distant row, whose worth is exactly 0, and a budget of exactly 0."""
+    rule = WassersteinRemoval(EPSILON, LENGTHSCALE, variance=VARIANCE, alpha=0.0)
+    memory = torch.zeros((), dtype=D), torch.zeros(2, dtype=torch.bool)
+    log = log_of([[0.0], [50.0], [90.0]], [0.0, 4e3, 4e3], [1.0, 2.0, 3.0], now=4e3, memory=memory)
+    assert rule.worth(log)[0] == 0
+    assert not rule.update(log)[1].any()
+
+
 # ------------------------------------------------------------------ in a strategy
 
 GRID = Grid.regular(points=6, dim=2)

@@ -21,12 +21,16 @@ FEATURES = factor(K, GRID.shape, "features")
 
 @pytest.mark.parametrize("form", [Filter, PlayedArms, RootFilter])
 def test_covariance_and_samples(form: type[RunningPosterior]) -> None:
-    """The map from normal variates to a sample is linear: its square is the covariance."""
+    """The map from normal variates to a sample is linear: its square is the covariance.
+
+    An observation is removed before the last, as if it had never been made.
+    """
     played, size = torch.tensor([5, 17, 17, 30, 44]), FEATURES.normals
     posterior = form(FEATURES, Size([size]), FEATURES.variance, trend=False)
     ones = torch.ones(size, dtype=D)
-    for arm in played:
-        posterior.observe(FEATURES, arm.expand(size), ones, NOISE * ones)
+    for arm, remove in zip([5, 17, 38, 17, 30, 38, 44], [0, 0, 0, 0, 0, 1, 0]):
+        index = torch.tensor(arm).expand(size)
+        posterior.observe(FEATURES, index, ones, NOISE * ones, remove=bool(remove))
         if isinstance(posterior, PlayedArms):
             posterior.reserve(FEATURES.size)
     noisy = K[played][:, played] + NOISE * torch.eye(len(played), dtype=D)
@@ -34,6 +38,11 @@ def test_covariance_and_samples(form: type[RunningPosterior]) -> None:
     every = torch.arange(len(GRID)).expand(size, -1)
     found = K - FEATURES.expand(posterior.at(FEATURES, every))
     assert_close(found, dense.expand_as(found), rtol=0, atol=1e-9)
+    gain = 0.5 * torch.logdet(noisy / NOISE)
+    assert_close(posterior.information_gain, gain.expand(size), rtol=0, atol=1e-9)
+    assert_close(posterior.variance[0], dense.diagonal(), rtol=0, atol=1e-9)
+    mean = K[:, played] @ torch.linalg.solve(noisy, torch.ones(len(played), dtype=D))
+    assert_close(posterior.mean[0], mean, rtol=0, atol=1e-9)
     samples = FEATURES.expand(posterior.draw(FEATURES, None, None, torch.eye(size, dtype=D)))
     assert_close(samples.T @ samples, dense, rtol=0, atol=1e-9)
 

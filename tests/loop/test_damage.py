@@ -76,6 +76,10 @@ REFUSED = {
     "none at once": (lambda c: c.update(pending=0), "pending is 0, but it must be an integer"),
     "no randomness": (lambda c: c.update(generator=None), "random numbers are missing"),
     "other randomness": (lambda c: c.update(generator="AAAA"), "damaged.*Generator"),
+    "no strategy": (lambda c: c.pop("strategy"), r"damaged, .*KeyError: 'strategy'\); load a copy"),
+    "strategy": (lambda c: c.update(strategy=None), '"strategy" does not describe a strategy'),
+    "queue": (lambda c: c.update(queue=[[0.2, 9.0]]), "is not a point of Grid"),
+    "lost_after": (lambda c: c.update(lost_after=0), "lost_after is 0, but it must be an integer"),
     "device": (lambda c: c.update(device="nowhere"), "the device cannot be used .*='cpu'"),
     "overflow": (lambda c: c["answers"][1].update(y=10**400), "damaged, .*OverflowError"),
     "huge grid": (

@@ -65,6 +65,7 @@ def test_files_written_before_are_read(tmp_path):
     file, strategy = tmp_path / "loop.json", sparq_gp_ucb(kernel=kernel(), noise=NOISE)
     Loop(strategy, BOX, pending=2).save(file)
     content = json.loads(unchecked(file.read_text())) | rows | {"asked": 2, "consulted": 2}
+    del content["queue"], content["lost_after"]  # files of the first version have neither
     file.write_text(json.dumps(content))
     loop = Loop.load(file, strategy)
     history = loop.history

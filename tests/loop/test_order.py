@@ -3,11 +3,14 @@
 import itertools
 import json
 import math
+import pickle
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 from loop.loops import (
     BOX,
     CASES,
@@ -28,12 +31,10 @@ from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.change_detection import prediction_band
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import et_gp_ucb
-
-WITHOUT_TRIGGER = [case for case in CASES if case[0] not in ("trigger", "confirmed")]
+from botorch_tv.strategies import et_gp_ucb, tv_gp_ucb
 
 
-@pytest.mark.parametrize("case", WITHOUT_TRIGGER, ids="-".join)
+@pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_any_order_of_arrival_gives_the_state_of_the_order_of_time(case):
     random = np.random.default_rng(1)
     n = 18
@@ -385,3 +386,43 @@ def test_the_clock_goes_on_when_all_was_removed():
     loop.observe({"x": 0.5}, 1.0, time=start + timedelta(hours=5))
     assert loop.superseded[0].time == start
     assert list(loop.history.times) == [start + timedelta(hours=5)]
+
+
+def test_a_prediction_is_not_made_for_a_time_before_the_amended_data():
+    drifting = tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.3)
+    loop = Loop(replace(drifting, retention=EventTrigger(0.1)), GRID, pending=2)
+    loop.observe(GRID.X[3], 0.8, time=1.0)
+    loop.observe(GRID.X[4], 0.7, time=2.0)
+    suggestion = loop.ask(now=3.0)
+    loop.amend(-1, time=10.0)
+    posterior = loop.posterior(suggestion.X, now=10.0)
+    assert loop.open[0].mean == pytest.approx(posterior.mean.item(), abs=1e-12)
+    assert loop.open[0].sd == pytest.approx(posterior.variance.sqrt().item(), abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["static", "trigger", "adaptive"])
+def test_a_correction_leaves_the_open_suggestions_answerable(kind):
+    loop = Loop(KINDS[kind](), GRID, pending=2)
+    for y in (0.1, 0.3, -0.2):
+        loop.observe(GRID.X[round(abs(10 * y))], y)
+    first, second = loop.ask(), pickle.loads(pickle.dumps(loop.ask()))
+    loop.remove(-2)
+    loop.amend(-1, 0.7)
+    loop.tell(0.2, suggestion=second)
+    loop.discard(first)
+    assert loop.history.number.tolist() == [-1, -3, 2]
+    foreign = replace(loop.ask(), number=4, row=replace(first.row, point=(0.5, 0.5)))
+    loop.ask()
+    with pytest.raises(InputDataError, match=r"the open suggestions are: 3 .*; 4 "):
+        loop.tell(0.2, suggestion=foreign)
+
+
+def test_a_correction_leaves_the_open_consultations_answerable():
+    loop = Loop(sparq_gp_ucb(kernel=kernel(), noise=NOISE), GRID)
+    asked = None
+    for row in range(6):
+        loop.observe(GRID.X[row], 0.1 * row)
+        asked = loop.consult() or asked
+    assert asked is not None
+    loop.remove(-1)
+    assert loop.absorb(asked, [0.5] * len(asked)) == 0

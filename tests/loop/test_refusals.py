@@ -1,6 +1,10 @@
 """Refusals of a loop, which do not change it."""
 
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from botorch.exceptions import InputDataError
@@ -20,7 +24,7 @@ from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.loop import Loop
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.worlds.panel import PanelWorld
-from botorch_tv.strategies import adaptive_gp_ucb
+from botorch_tv.strategies import Float, adaptive_gp_ucb
 from botorch_tv.test_functions import WindFarm
 
 nan, inf = float("nan"), float("inf")
@@ -109,7 +113,7 @@ def test_a_missing_or_invalid_context_is_refused(name, tmp_path):
     assert_refused(Loop(STRATEGIES["static"](), WITH_CONTEXT), *CONTEXTS[name], tmp_path)
 
 
-LINE = [(0.0, 1.0)]
+LINE, NEVER = [(0.0, 1.0)], datetime(9999, 12, 31, 23, tzinfo=ZoneInfo("America/New_York"))
 CONSTRUCTOR = {
     "no domain": (lambda: Loop(), r"no domain; .* Loop\({'temperature': \(20, 80\)}\)"),
     "minimize": (lambda: Loop(LINE, minimize=True), "minimize"),
@@ -123,6 +127,23 @@ CONSTRUCTOR = {
     ),
     "context": (lambda: Loop({"(context)": (0.0, 1.0)}), r"'\(context\)', .* another name"),
     "unit": (lambda: Loop(LINE, unit="fortnights"), "unit is 'fortnights'"),
+    "no ranges": (lambda: Loop("x"), "domain is 'x', but it must be a Box or a Grid"),
+    "year 9999": (lambda: Loop(LINE).ask(now=NEVER), "time is 9999.*year must lie from 2 to 9998"),
+    "year 1": (lambda: Loop(LINE).ask(now=datetime(1, 1, 1)), "time is 0001.*year must lie from 2"),
+    "NaT": (lambda: Loop(LINE).ask(now=np.datetime64("NaT")), "time is NaT, which is not a time"),
+    "zero of a logarithmic scale": (
+        lambda: Loop({"x": Float(0.1, 1.0, log=True)}).observe({"x": 0.0}, 1.0),
+        "x is 0.0, but .* from 0.1 to 1; a logarithmic scale has positive values only; drop",
+    ),
+    "a column twice": (
+        lambda: Loop.from_table({"x": (0, 1)}, pd.DataFrame([[0, 0, 1]], columns=[*"xxy"])),
+        "X has several columns x; give one each",
+    ),
+    "y twice": (
+        lambda: Loop.from_table(LINE, pd.DataFrame([[0, 0, 1]], columns=["x0", "y", "y"])),
+        "X has several columns y; give one each",
+    ),
+    "seed": (lambda: Loop(LINE, seed=2**64), "seed is 1844.*at least 0 and below 2.64"),
     "folder": (lambda: Loop(LINE).save("no/loop.json"), r"no such folder; create it.*no'$"),
 }
 
@@ -130,8 +151,27 @@ CONSTRUCTOR = {
 @pytest.mark.parametrize("name", CONSTRUCTOR)
 def test_a_loop_that_cannot_be_made_or_saved(name):
     call, message = CONSTRUCTOR[name]
-    with pytest.raises((ValueError, TypeError, FileNotFoundError), match=message):
+    errors = (InputDataError, ValueError, TypeError, FileNotFoundError)
+    with pytest.raises(errors, match=message):
         call()
+
+
+def test_times_and_points_of_numpy_and_pandas():
+    loop, row = Loop(NAMED, unit="hours"), pd.DataFrame(TABLE["X"], columns=[*"xy"]).iloc[1]
+    for time in (np.datetime64("2026-03-01T08"), pd.Timestamp("2026-03-01T09:30")):
+        loop.observe(row, 1.0, time=time)
+    assert loop.history.time.tolist() == [0.0, 1.5]
+    assert loop.history.points[1] == {"x": 0.2, "y": 0.2}
+
+
+def test_numbers_of_measurements_of_numpy():
+    loop = Loop(STRATEGIES["static"](), LINE)
+    loop.tell(0.5, suggestion=np.int64(loop.ask().number))
+    loop.amend(np.int64(1), 0.25)
+    loop.ask()
+    loop.discard(torch.tensor(2))
+    assert loop.history.y.tolist() == [0.25]
+    assert loop.open == []
 
 
 def test_settings_are_checked_when_they_change():

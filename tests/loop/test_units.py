@@ -24,6 +24,7 @@ from loop.loops import (
 from loop.loops import measured as answered
 from matplotlib.figure import Figure
 
+from botorch_tv.drawing import GREEN
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.loop import Loop, clock
 from botorch_tv.loop.table import forgetting_text
@@ -374,6 +375,39 @@ def test_the_picture_shows_measurements_and_slices(tmp_path):
         want = loop.posterior(points, now=LATER).mean.squeeze(-1)
         got = torch.as_tensor(np.asarray(line.get_ydata()))
         torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
+
+
+def test_the_picture_of_one_measurement_shows_whole_ranges_and_open_suggestions():
+    loop = Loop(MACHINE, unit="minutes")
+    middle = {"temperature": 47.0, "rate": 0.003, "layers": 2}
+    loop.observe(middle, 1.0, time=START)
+    values, *settings = loop.plot(ylabel="strength, MPa").axes
+    assert values.get_ylabel() == "strength, MPa"
+    assert [text.get_text() for text in values.get_legend().get_texts()] == ["measured"]
+    for axes, kind in zip(settings, loop.parameters.values()):
+        low, high = axes.get_ylim()
+        assert low < kind.low < kind.high < high
+        days = np.diff(axes.get_xlim())
+        assert days == pytest.approx(2 / (24 * 60))  # a minute on either side
+    suggestion = loop.ask(now=START + HOUR)
+    for axes, value in zip(loop.plot().axes[1:], suggestion.point.values()):
+        (hollow,) = (line for line in axes.lines if line.get_fillstyle() == "none")
+        assert hollow.get_ydata().tolist() == [value]
+        assert axes.get_xlim()[1] > axes.convert_xunits(START + HOUR)
+
+
+def test_the_picture_marks_the_recommended_setting_everywhere():
+    loop = night()
+    best, (_, *panels) = loop.recommend(now=LATER), loop.plot(now=LATER).axes
+    for number, value in enumerate(best.values()):
+        chosen, posterior = panels[2 * number : 2 * number + 2]
+        dotted = [line for axes in (chosen, posterior) for line in axes.lines if is_dotted(line)]
+        assert [line.get_color() for line in dotted] == [GREEN] * 2
+        assert [*dotted[0].get_ydata(), *dotted[1].get_xdata()] == [value] * 4
+
+
+def is_dotted(line):
+    return line.get_linestyle() == ":"
 
 
 def test_plots_of_grids_contexts_and_given_axes():

@@ -52,8 +52,11 @@ def query_of(model, *shape, seed=1, ahead=1.0):
     return torch.cat([x, model.newest.max() + ahead * torch.ones(*shape, 1, dtype=D)], -1)
 
 
-def test_moments_are_those_of_dense_members_at_any_times():
+@pytest.mark.parametrize("pause", [0.0, 3e3, 1e7])
+def test_moments_are_those_of_dense_members_at_any_times(pause):
     X, Y = data(15)
+    X[8:, -1] += pause
+    X[13:, -1] += pause
     model = adaptive_model(X, Y, bank=OFFSET)
     query = query_of(model, 6)
     query[:, -1] += torch.tensor([0.0, 3.0, 1.5, 0.0, 7.0, 3.0], dtype=D)
@@ -75,10 +78,11 @@ def test_moments_are_those_of_dense_members_at_any_times():
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8)
 
 
-def test_jumps_ahead_are_enumerated():
+@pytest.mark.parametrize("pause", [2.0, 3e3, 1e12])
+def test_jumps_ahead_are_enumerated(pause):
     model = adaptive_model(*data(12), bank=JUMPY)
     query = query_of(model, 2, ahead=0.5)
-    query[1, -1] += 2.0
+    query[1, -1] += pause
     units, running = model.running.units, model.running
     gaps = ((query[:, -1] - model.newest) / units.clock).numpy()
     phi = model.prior.features[0].at(query[:, :2]).numpy()
@@ -112,6 +116,7 @@ def test_jumps_ahead_are_enumerated():
     wanted = total_mean * float(units.spread) + float(units.centre)
     np.testing.assert_allclose(posterior.mean[:, 0], wanted, rtol=0, atol=1e-9)
     np.testing.assert_allclose(posterior.covariance_matrix, covariance, rtol=0, atol=1e-9)
+    assert model.posterior(query[1:]).rsample(torch.Size([5])).isfinite().all()
 
 
 def test_samples_have_the_moments_and_are_no_gaussian():

@@ -10,7 +10,7 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 from botorch.models.transforms.input import Warp
-from botorch.models.transforms.outcome import Log
+from botorch.models.transforms.outcome import ChainedOutcomeTransform, Log
 from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
@@ -206,6 +206,52 @@ def test_a_nonlinear_outcome_transform():
         torch.testing.assert_close(found.mean, mean, rtol=1e-9, atol=0)
         spread = mean.square() * expected.variance.expm1()
         torch.testing.assert_close(found.variance, spread, rtol=1e-7, atol=0)
+
+
+@every_forgetting
+@pytest.mark.parametrize("chained", [False, True])
+def test_given_noise_is_in_the_units_of_the_observations(forgetting, chained):
+    """Log divides a variance by y² (delta method), Standardize by the variance of its inputs."""
+    X, Y = data()
+    Y, Yvar = Y.exp(), 0.01 * (1 + Y.abs())
+    logs, expected = Y.log(), Yvar / Y**2
+    transform = Log()
+    if chained:
+        transform = ChainedOutcomeTransform(log=Log(), scale=Standardize(1))
+        expected = expected / logs.var(0)
+    model = TimeVaryingGP(
+        X, Y, Yvar, outcome_transform=transform, forgetting=FORGETTINGS[forgetting]
+    )
+    theirs = SingleTaskGP(X, Y, Yvar, outcome_transform=copy.deepcopy(transform))
+    torch.testing.assert_close(theirs.likelihood.noise, expected.squeeze(-1))
+    noise = model.likelihood.noise if model._aged is None else model._aged.row_noise
+    torch.testing.assert_close(noise, expected.squeeze(-1))
+    torch.testing.assert_close(model.train_targets, theirs.train_targets)
+
+
+@every_forgetting
+@pytest.mark.parametrize("value", [0.0, 650.0])
+@pytest.mark.filterwarnings("error::linear_operator.utils.warnings.NumericalWarning")
+def test_a_constant_column_makes_no_difference(forgetting, value):
+    X, Y = data()
+    wide = torch.cat([torch.full((12, 1), value).double(), X], -1)
+    models = [
+        TimeVaryingGP(
+            inputs,
+            Y,
+            forgetting=FORGETTINGS[forgetting],
+            spatial_module=RBFKernel(),
+            input_transform=Normalize(d, indices=list(range(d - 1))),
+        )
+        for d, inputs in ((3, X), (4, wide))
+    ]
+    new = present(models[0])
+    tests = new, torch.cat([torch.full((5, 1), value).double(), new], -1)
+    both = [model.posterior(points) for model, points in zip(models, tests)]
+    assert_same(*both, atol=1e-12)
+    assert both[1].rsample(torch.Size([3])).isfinite().all()
+    fit(models[1])
+    assert models[1].posterior(tests[1]).variance.min() > 0
 
 
 def test_a_learned_input_transform():

@@ -11,7 +11,7 @@ import torch
 from botorch.acquisition import PosteriorMean
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
-from botorch.models.transforms import ChainedInputTransform, Normalize
+from botorch.models.transforms import ChainedInputTransform, Log, Normalize
 from botorch.models.transforms.input import AppendFeatures, InputPerturbation, Log10, Round
 from gp.mixture.static_bank import OFFSET
 from gpytorch.kernels import RBFKernel
@@ -79,6 +79,8 @@ NOW = BATCH_X[..., -1].amax(-1) - torch.tensor([0.0, 1.0, 0.0]).double()
 WEIGHTS = ExponentialWeights(0.9)
 MARKOV = {"forgetting": Markov(0.1)}
 SHAPE = BotorchTensorDimensionError
+LOGARITHM = r"Y, as transformed, contains .* rows \[5\]"
+NO_RANGE = torch.tensor([[0.2, 0.0], [0.2, 1.0]]).double()
 CONSTRUCTOR = [
     ((X, Y), {"forgetting": "markov"}, ValueError, "at most one decay"),
     ((X, Y), {"forgetting": [0.1]}, ValueError, "at most one decay"),
@@ -107,7 +109,29 @@ CONSTRUCTOR = [
     ((altered(X, 3, 2, NAN), Y), {}, InputDataError, "X contains"),
     ((altered(X, 3, 2, INF), Y), {}, InputDataError, "X contains"),
     ((X.float() + 1.7e9, Y.float()), {}, InputDataError, "float64"),
-    ((X, altered(Y, 2, 0, NAN)), {}, InputDataError, "Y contains nan"),
+    ((X, altered(Y, 2, 0, NAN)), {}, InputDataError, r"Y contains nan in rows \[2\] \(from 0"),
+    (
+        (X, altered(Y, [7, 2], 0, NAN)),
+        {},
+        InputDataError,
+        r"\[2, 7\] .*; 2 in total.* remove",
+    ),
+    ((X, NAN * Y), {}, InputDataError, r"6, 7\] \(from 0; 12 in total\), columns \[0\]"),
+    ((BATCH_X, altered(BATCH_Y, (1, 2), 4, NAN)), {}, InputDataError, r"rows \[4\]"),
+    (
+        (X, Y, altered(Y.abs(), 3, 0, NAN)),
+        {},
+        InputDataError,
+        r"Yvar contains nan in rows \[3\]",
+    ),
+    ((X, altered(Y.exp(), 5, 0, 0.0)), {"outcome_transform": Log()}, InputDataError, LOGARITHM),
+    ((X, altered(Y.exp(), 5, 0, -1.0)), {"outcome_transform": Log()}, InputDataError, LOGARITHM),
+    (
+        (altered(X, slice(None), 0, 0.2), Y),
+        {"input_transform": Normalize(3, indices=[0, 1], bounds=NO_RANGE)},
+        InputDataError,
+        r"X, as transformed, contains -inf .* columns \[0\]",
+    ),
     ((X, Y.float()), {}, InputDataError, "dtype"),
     *(((X, altered(Y, 2, 0, v)), {}, InputDataError, r"Y .*within ±1e\+150") for v in HUGE),
     *(((altered(X, 2, 0, v), Y), {}, InputDataError, r"X .*within ±1e\+150") for v in HUGE),
@@ -167,6 +191,12 @@ def test_methods(forgetting, fixed):
     else:
         model.set_train_data(X[:5], Y[:5, 0], strict=False)
         assert model.posterior(X).mean.isfinite().all()
+
+
+def test_a_new_observation_without_a_logarithm():
+    model = TimeVaryingGP(X, Y.exp(), outcome_transform=Log())
+    with pytest.raises(InputDataError, match=r"Y, as transformed, contains -inf in rows \[0\]"):
+        model.condition_on_observations(ROW, 0 * Y[:1])
 
 
 BUILDS = [TimeVaryingGP, partial(adaptive_model, bank=OFFSET)]

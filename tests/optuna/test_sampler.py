@@ -117,6 +117,8 @@ def test_parameters_that_not_all_trials_have_are_sampled_independently(given, lo
         ({"unit": 3600}, "positive timedelta"),
         ({"n_startup_trials": 0}, "n_startup_trials"),
         ({"seed": -1}, "seed"),
+        ({"lost_after": 60}, "lost_after is 60, but it must be a positive timedelta or None"),
+        ({"lost_after": timedelta(0)}, "give timedelta"),
     ],
 )
 def test_arguments_out_of_range_are_refused(settings, message):
@@ -129,7 +131,7 @@ def test_best_now_refuses_insufficient_data(given):
     with pytest.raises(ValueError, match=r"give best_now\(study, DriftSampler\(\)\)"):
         best_now(study)
     sampler = DriftSampler(given, n_startup_trials=3)
-    with pytest.raises(ValueError, match="no parameter with the same distribution"):
+    with pytest.raises(ValueError, match="no parameter with several values"):
         best_now(study, sampler)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
     with pytest.raises(ValueError, match="2 trials have a value, but the model needs 3"):
@@ -178,6 +180,52 @@ def test_summer_time_begins_and_ends(monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process stays what it is")
+def test_workers_in_two_zones_agree_on_the_times(monkeypatch):
+    """Time stamps of most storages have no zone."""
+    study = optuna.create_study(sampler=DriftSampler(seed=0))
+    clock, begun = TrialClock(None, timedelta(seconds=1)), time.time()
+    try:
+        for zone in ("UTC-9", "UTC+8") * 2:
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    times = [when for trial in study.trials for when in (clock.begun(trial), clock.measured(trial))]
+    assert begun <= times[0]
+    assert times == sorted(times)
+    assert times[-1] <= time.time()
+
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("time_key", [None, "hour"])
+@pytest.mark.parametrize(
+    ("lost_after", "minutes", "lost"),
+    [(None, 19, False), (None, 21, True), (timedelta(hours=1), 59, False), (MINUTE, 2, True)],
+)
+def test_a_running_trial_counts_until_it_is_lost(given, time_key, lost_after, minutes, lost):
+    """By default after ten times the median duration of two minutes."""
+    settings = {"time_key": time_key, "n_startup_trials": 3, "seed": 0, "lost_after": lost_after}
+    now, found = datetime.now(), []
+    for runs in (True, False):
+        study = optuna.create_study(sampler=DriftSampler(given, **settings))
+        for hour in range(6):
+            end = now - timedelta(hours=6 - hour)
+            study.add_trial(stamped(hour / 6, -hour, end - timedelta(minutes=2), end, hour=hour))
+        if runs:
+            trial = create_trial(params={"x": 1.0}, distributions=X, state=TrialState.RUNNING)
+            trial.datetime_start = now - timedelta(minutes=minutes)
+            study.add_trial(trial)
+        item = study.ask()
+        item.set_user_attr("hour", 6)
+        found.append(item.suggest_float("x", 0.0, 1.0))
+    assert (found[0] == pytest.approx(found[1], abs=1e-4)) == lost
 
 
 def test_an_attribute_is_both():
@@ -306,6 +354,16 @@ def test_a_failed_trial_is_not_suggested_again_at_once():
     complete = [trial.state == TrialState.COMPLETE for trial in study.trials]
     assert sum(complete[8:]) >= 12
     assert best_now(study).params["x"] > 0.5
+
+
+def test_no_setting_is_best_for_one_lucky_trial():
+    study = optuna.create_study(direction="maximize", sampler=DriftSampler(time_key="t"))
+    rows = [(n / 6, 10 * math.exp(-(((n / 6 - 0.75) / 0.2) ** 2))) for n in range(7)]
+    for t, (x, y) in enumerate([*rows, (0.2, 11.0), (0.2, 11.0)]):
+        given = {"params": {"x": x}, "distributions": {"x": FloatDistribution(0, 1)}}
+        study.add_trial(create_trial(value=y, user_attrs={"t": t}, **given))
+        if t > 6:
+            assert best_now(study).params["x"] == pytest.approx([0.75, 0.2][t - 7], abs=0.1)
 
 
 def test_the_import_error_has_the_install_command():

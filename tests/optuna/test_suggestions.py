@@ -7,11 +7,13 @@ import optuna
 import pytest
 import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.samplers import PartialFixedSampler
 from optuna.trial import TrialState, create_trial
+from scipy.stats import truncnorm
 
 from botorch_tv.loop.log import OLDEST, RECENT, trial_answer, trial_log
 from botorch_tv.optuna import DriftSampler, best_now
-from botorch_tv.optuna.trials import StudySpace
+from botorch_tv.optuna.trials import StudySpace, bound
 
 SPACE = {"c": CategoricalDistribution("abc"), "x": FloatDistribution(1.0, 3.0)}
 EPSILON, NOISE, LENGTHSCALE = 0.1, 0.05, 0.3
@@ -40,11 +42,11 @@ def predicted(X, T, y, at, now):
 EVERYWHERE = points([(c, x) for c in "abc" for x in np.linspace(1, 3, 4001)])
 
 
-def chosen(X, T, y, now, sign):
+def chosen(X, T, y, now, sign, rounds=None, among=EVERYWHERE):
     """The best bound of the world of 4001 x 3 points."""
-    mean, sd = predicted(X, T, y, EVERYWHERE, now)
-    beta = 0.8 * math.log(4.0 * (len(y) + 1))
-    return EVERYWHERE[np.argmax(sign * mean + math.sqrt(beta) * sd)]
+    mean, sd = predicted(X, T, y, among, now)
+    beta = 0.8 * math.log(4.0 * (len(y) + 1 if rounds is None else rounds + 1))
+    return among[np.argmax(sign * mean + math.sqrt(beta) * sd)]
 
 
 @pytest.fixture(params=["minimize", "maximize"])
@@ -144,16 +146,56 @@ def test_failures_change_no_prediction_but_where_trials_go(world, outcome):
     assert (last.mean, last.sd) == (pytest.approx(mean[0], abs=1e-6), pytest.approx(sd[0], 1e-3))
 
 
-def test_pruned_trials_count_as_the_median_or_as_the_mean_predicted_where_that_is_worse(world):
+def test_pruned_trials_are_bounds_at_their_times_however_many(world):
+    """No better than the median of the complete trials before: the prediction is truncated."""
     study, X, T, y, sign = world
-    before = best_now(study, now=8.5)
-    study.add_trial(trial("b", 1.6, 8.2, state=TrialState.PRUNED, intermediate_values={0: 1e3}))
-    assert best_now(study, now=8.5) == before
-    there = points([("b", 1.6)])
-    mean, _ = predicted(X, T, y, there, 8.2)
-    value = sign * min(sign * mean[0], np.median(sign * y))
-    X, T, y = np.vstack([X, there]), np.append(T, 8.2), np.append(y, value)
-    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
+    generator = np.random.default_rng(0)
+    places = [("abc"[generator.integers(3)], generator.uniform(1, 3)) for _ in range(RECENT + 4)]
+    times = generator.uniform(T[1], 8, RECENT + 4)
+    for place, time in zip(places, times):
+        study.add_trial(trial(*place, time, state=TrialState.PRUNED))
+    rows = [*zip(T, X, y), *((time, there, None) for there, time in zip(points(places), times))]
+    X, T, y, complete = X[:0], T[:0], y[:0], []
+    for time, there, value in sorted(rows, key=lambda row: row[0]):
+        if value is not None:
+            complete.append(value)
+        else:
+            (mean,), (sd,) = predicted(X, T, y, there[None], time)
+            reach = sign * (np.median(complete) - mean) / sd
+            if reach > 1.2:
+                continue
+            value = mean + sign * sd * truncnorm.mean(-math.inf, reach)
+        X, T, y = np.vstack([X, there]), np.append(T, time), np.append(y, value)
+    assert len(complete) + 5 < len(y) < len(rows)
+    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign, rounds=len(rows)))
+
+
+def report(value, last=None, step=0):
+    state = TrialState.COMPLETE if value is not None else TrialState.PRUNED
+    intermediate = {} if last is None else {0: 99.0, step: last}
+    return create_trial(value=value, intermediate_values=intermediate, state=state)
+
+
+@pytest.mark.parametrize(
+    ("last", "step", "wanted"),
+    [
+        (4.0, 2, 10.0),  # the value of the same rank
+        (5.0, 2, 25.0),
+        (3.0, 2, 1.0),  # better than all, and no better than the best
+        (99.0, 2, 40.0),
+        (math.inf, 2, 40.0),
+        (math.nan, 2, 10.0),  # the median
+        (4.0, 3, 10.0),  # a step that no complete trial has
+        (None, 2, 10.0),
+    ],
+)
+def test_the_bound_of_a_pruned_trial_has_the_rank_of_its_last_intermediate_value(
+    last, step, wanted
+):
+    complete = [report(10.0, 4.5, 2), report(1.0, 3.5, 2), report(40.0, 5.5, 2), report(10.0)]
+    complete[0].intermediate_values[2] = 4.0
+    complete[2].intermediate_values[2] = 6.0
+    assert bound(report(None, last, step), complete) == pytest.approx(wanted)
 
 
 def test_pruned_and_failed_trials_count_among_the_first():
@@ -183,18 +225,35 @@ def test_best_now_is_the_best_lower_bound_of_the_textbook(world):
     assert best_now(study) == best_now(study, now=float(T[-1]))
 
 
-@pytest.mark.filterwarnings("ignore:Fixed parameter x with value 9.0 is out of range")
-def test_trials_out_of_range_are_dropped(world, logged):
-    study, *_ = world
-    before = best_now(study, now=9.0)
-    study.enqueue_trial({"c": "a", "x": 9.0}, user_attrs={"t": 8.5})
-    asked = study.ask()
-    asked.suggest_categorical("c", "abc")
-    assert asked.suggest_float("x", 1.0, 3.0) == 9.0
-    assert best_now(study, now=9.0) == before  # while it runs
-    study.tell(asked, 50.0)
-    assert best_now(study, now=9.0) == before
-    assert "trial 10: {'c': 'a', 'x': 9.0} is out of range" in logged.text
+@pytest.mark.filterwarnings("ignore:Fixed parameter x with value 3.4 is out of range")
+def test_trials_out_of_range_count_at_their_place(world):
+    """The kernel extends beyond the range."""
+    study, X, T, y, sign = world
+    study.enqueue_trial({"c": "a", "x": 3.4}, user_attrs={"t": 8.5})
+    enqueued = study.ask()
+    enqueued.suggest_categorical("c", "abc")
+    assert enqueued.suggest_float("x", 1.0, 3.0) == 3.4
+    study.tell(enqueued, 2.0)
+    X, T, y = np.vstack([X, points([("a", 3.4)])]), np.append(T, 8.5), np.append(y, 2.0)
+    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
+
+
+@pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
+@pytest.mark.parametrize("how", ["sampler", "enqueued", "asked before"])
+def test_a_fixed_parameter_is_held_in_the_model(world, how):
+    study, X, T, y, sign = world
+    held = (int(chosen(X, T, y, 9.0, sign)[0]) + 1) % 3  # another than the best
+    wanted = chosen(X, T, y, 9.0, sign, among=EVERYWHERE[EVERYWHERE[:, 0] == held])
+    if how == "sampler":
+        study.sampler = PartialFixedSampler({"c": "abc"[held], "other": 3}, study.sampler)
+    else:
+        study.enqueue_trial({"c": "abc"[held], "other": 3})
+    item = study.ask()
+    item.set_user_attr("t", 9.0)
+    if how == "asked before":
+        item.suggest_categorical("c", "abc")
+    x = item.suggest_float("x", 1.0, 3.0)
+    alike(points([(item.suggest_categorical("c", "abc"), x)])[0], wanted)
 
 
 @pytest.mark.parametrize(

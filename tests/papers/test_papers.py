@@ -123,7 +123,7 @@ def test_an_interrupted_paper_resumes(tmp_path, monkeypatch, capsys):
         patched.setattr(executors, "play_block", counted)
         patched.setattr("torch.get_num_threads", lambda: 1)
         assert cli.main(command) == cli.EXIT_INTERRUPTED
-    printed = f"the same command resumes from the trials in {tmp_path}"
+    printed = f"2 of 4 trials are finished, in blocks of 2, and saved in {tmp_path}"
     assert printed in capsys.readouterr().err
     folders = list(small.chunk_folders(tmp_path).values())
     published = [len({file.name for file in folder.glob("*/*.npz")}) for folder in folders]

@@ -80,6 +80,56 @@ def test_batch_is_a_loop_of_singles(exploration):
     assert len(torch.unique(batch[1][-1])) == TRIALS
 
 
+def test_after_a_failure_time_counts_from_the_last_success():
+    player, states = strategy(), []
+    for failures in ([], [2.5, 6.0]):
+        state = player.init(GRID)
+        for t in sorted([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, *failures]):
+            suggestion = player.suggestion_at(state, GRID.X[int(3 * t)], now=t)
+            ok = torch.tensor(t not in failures)
+            state, _ = player.tell(state, suggestion, math.sin(t), ok=ok)
+        states.append(state)
+    assert_agree(states[0].data.running, states[1].data.running)
+
+
+def times_with_pauses(seed: int, trials: int = TRIALS) -> Tensor:
+    """Times of rounds, a third of which follow a pause of 1 to 1e12 gaps, `rounds x trials`."""
+    generator = torch.Generator().manual_seed(seed)
+    chance, size = torch.rand(2, 14, trials, dtype=torch.float64, generator=generator)
+    return torch.where(chance < 0.3, 10 ** (12 * size), 1.0).cumsum(0)
+
+
+def test_trials_with_long_pauses_go_on_alone():
+    player, times = strategy(), times_with_pauses(0)
+
+    def played(trials):
+        state, record = player.init(GRID, batch_shape=(len(trials),)), []
+        for t, now in enumerate(times[:, trials]):
+            suggestion = player.ask(state, now=now)
+            y = objective(suggestion.X, 0.1 * t, ALL[trials])
+            state, _ = player.tell(state, suggestion, y)
+            record.append(torch.stack([y, suggestion.mean, suggestion.sd]))
+        return torch.stack(record)
+
+    together = played([0, 1])
+    assert bool(together[FIRST:].isfinite().all())
+    assert_same([together], [torch.cat([played([0]), played([1])], -1)])
+
+
+def test_a_loop_with_long_pauses_is_saved_and_goes_on(tmp_path):
+    loop, path = Loop(strategy(), GRID), tmp_path / "loop.json"
+    for t, now in enumerate(times_with_pauses(5, 1)[:, 0].tolist()):
+        suggestion = loop.ask(now=now)
+        loop.tell(math.sin(5 * sum(suggestion.point)) + 0.1 * (t % 3))
+        if t in (7, 12):
+            loop.save(path)
+            again = Loop.load(path, strategy())
+            ours, theirs = (entry.posterior(GRID.X, now=now + 1e12) for entry in (loop, again))
+            assert bool(ours.variance.isfinite().all())
+            torch.testing.assert_close(ours.mean, theirs.mean)
+            loop = again
+
+
 @pytest.mark.parametrize(
     ("on_grid", "exploration"),
     [(True, UpperConfidence()), (True, ExpectedImprovement()), (False, Thompson())],
@@ -245,6 +295,7 @@ def test_constant_readings_keep_filling_the_domain():
 def test_without_predictions_the_best_observation_is_recommended(domain, maximize):
     player = adaptive_gp_ucb(bank=SMALL, starts=3, maximize=maximize)
     state, X = player.init(domain, batch_shape=(3,)), []
+    assert player.recommend(state).shape == (3, 2)  # before any measurement
     sign = 1.0 if maximize else -1.0
     values = torch.tensor([[1.0, 5.0, 3.0], [4.0, 9.0, 2.0], [2.0, 2.0, 2.0]], dtype=torch.float64)
     failed = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, 0]], dtype=torch.bool)

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import json
 import math
 import pickle
 from typing import Any
@@ -31,6 +32,7 @@ from botorch_tv.strategies import (
 )
 from botorch_tv.strategies import state as state_module
 from botorch_tv.strategies.box import Parameters
+from botorch_tv.strategies.parameters import Number
 
 CPU = torch.device("cpu")
 
@@ -190,6 +192,34 @@ def test_whole_numbers_come_back_and_stay_whole(log: bool) -> None:
         torch.testing.assert_close(space.from_uniform(space.to_uniform(place)), place)
 
 
+@given(
+    low=st.integers(-999, 999), step=st.integers(1, 60), count=st.integers(2, 90), data=st.data()
+)
+@settings(max_examples=60, deadline=None)
+def test_steps_are_decimal_numbers(low: int, step: int, count: int, data: st.DataObject) -> None:
+    """Of a box, a file and a space of trials; the range ends with the last of them."""
+    digits = data.draw(st.integers(0, 4))
+    values = [float(f"{low + number * step}e-{digits}") for number in range(count)]
+    beyond = data.draw(st.integers(0, step - 1))
+    ends = values[0], float(f"{low + (count - 1) * step + beyond}e-{digits}")
+    size = float(f"{step}e-{digits}")
+    axis = Float(*ends, step=size)
+    assert (axis.low, axis.high) == (values[0], values[-1])
+    space = Parameters.from_data(json.loads(json.dumps(Parameters({"x": axis}).data())))
+    assert space.data() == {
+        "x": {"type": "Float", "log": False} | {"low": values[0], "high": values[-1], "step": size}
+    }
+    index, within = data.draw(st.integers(0, count - 1)), data.draw(st.floats(0.01, 0.99))
+    share = (index + within) / count
+    X = Box(dict(space)).from_unit(ZERO.new_tensor([[share], [0.0], [1.0]]))
+    found = [space.named(row)["x"] for row in X]
+    assert found == [values[index], values[0], values[-1]]
+    torch.testing.assert_close(space.from_uniform(space.to_uniform(X)), X)
+    number = Number(*ends, step=size)
+    assert [number.value(number.unit(value)) for value in values] == values
+    assert [space.named(space.place({"x": value}, ZERO))["x"] for value in values] == values
+
+
 def test_whole_numbers_have_equal_shares() -> None:
     space = Parameters({"n": Integer(0, 4), "x": (0, 1)})
     U = torch.rand(2, 1000, dtype=torch.float64).sort(-1).values.T
@@ -255,6 +285,12 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: Float(0, 1, log=True), r"low is 0, but it must lie in \(0, 1e150\); .* log=False"),
     (lambda: Integer(0, 4, log=True), "integer of at least 1; use log=False"),
     (lambda: Float(1e6, 1e6 + 1), "by more than 0.00001"),
+    (lambda: Float(0, 1, step=0.3, log=True), "low is 0"),
+    (lambda: Float(1, 2, step=0.3, log=True), "step is 0.3, but .* without log"),
+    (lambda: Float(0, 1, step=0), "step is 0, but it must be positive"),
+    (lambda: Float(0, 1, step=1.5), "step is 1.5, but it must be at most 1.0"),
+    (lambda: Float(0, 1, step=1e-7), "step is 1e-07, but .* a millionth of the range"),
+    (lambda: Parameters({"x": Float(0, 1, step=0.25)}).place({"x": 0.3}, ZERO), "steps of 0.25;"),
     (lambda: Integer(2, 2), "omit the parameter if it is constant"),
     (lambda: Integer(-(10**6) - 1, 1), "low is -1000001, .* at least -1,?000,?000"),
     (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* a million"),
@@ -281,5 +317,6 @@ def test_a_box_shows_its_parameters_as_they_are_written() -> None:
         repr(box)
         == "Box({'x': Float(20, 80), 'rate': Float(0.0001, 1, log=True), 'n': Integer(1, 8)})"
     )
+    assert repr(Float(0, 1, step=0.25)) == "Float(0, 1, step=0.25)"
     again = eval(repr(box.parameters), {"Float": Float, "Integer": Integer})
     assert again == dict(box.parameters or {})

@@ -37,12 +37,13 @@ def player(**more):
     return rexp3(kernel=RBFKernel().double(), noise=0.1, period=PERIOD, low=LOW, high=HIGH, **more)
 
 
-def textbook(trial: int, gamma: float, maximize: bool) -> list[int]:
-    """Besbes, Gur, Zeevi (2014): the arms drawn in a trial."""
-    weights, arms = [1.0] * ARMS, []
+def textbook(trial: int, gamma: float, maximize: bool) -> tuple[list[int], list[list[float]]]:
+    """Besbes, Gur, Zeevi (2014): the arms drawn in a trial, and the weights of each round."""
+    weights, arms, every = [1.0] * ARMS, [], []
     for t in range(ROUNDS):
         if t % PERIOD == 0:
             weights = [1.0] * ARMS
+        every.append(list(weights))
         p = [(1 - gamma) * w / sum(weights) + gamma / ARMS for w in weights]
         below, arm = 0.0, 0
         for arm in range(ARMS):
@@ -54,7 +55,7 @@ def textbook(trial: int, gamma: float, maximize: bool) -> list[int]:
         reward = reward if maximize else 1 - reward
         if (t, trial) not in FAILED:
             weights[arm] *= math.exp(gamma / ARMS * reward / p[arm])
-    return arms
+    return arms, every
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -65,9 +66,11 @@ def test_draws_are_those_of_the_algorithm(gamma, maximize, tmp_path):
     assert gamma or used < 1
     strategy = player(gamma=gamma, maximize=maximize)
     state, played, resets = strategy.init(GRID, batch_shape=(TRIALS,)), [], []
+    found = []
     for t in range(ROUNDS):
         suggestion = strategy.ask(state, generator=Fixed([CHANCES[t]]))
         played.append(suggestion.index)
+        found.append(state.memory[-1].exp())
         y = VALUES[t].gather(-1, suggestion.index[:, None])[:, 0]
         ok = torch.tensor([(t, trial) not in FAILED for trial in range(TRIALS)])
         before = state.memory[-1].clone()
@@ -78,8 +81,9 @@ def test_draws_are_those_of_the_algorithm(gamma, maximize, tmp_path):
             torch.save(after, tmp_path / "state.pt")
             after = torch.load(tmp_path / "state.pt", weights_only=False)
         state = after
-    expected = [textbook(trial, used, maximize) for trial in range(TRIALS)]
-    assert torch.stack(played, -1).tolist() == expected
+    expected, weights = zip(*(textbook(trial, used, maximize) for trial in range(TRIALS)))
+    assert torch.stack(played, -1).tolist() == list(expected)
+    torch.testing.assert_close(torch.stack(found, 1), torch.tensor(weights, dtype=torch.float64))
     alone = strategy.ask(strategy.init(GRID), generator=Fixed([CHANCES[0, 0]]))
     assert int(alone.index) == expected[0][0]
     # A period that has ended is reported in the next round, as for R-GP-UCB.

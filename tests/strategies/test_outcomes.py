@@ -3,17 +3,20 @@
 import itertools
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from scipy.special import softmax
+from scipy.stats import truncnorm
 
 from botorch_tv import (
     Box,
     Choice,
     Grid,
+    Integer,
     Loop,
     adaptive_gp_ucb,
     et_gp_ucb,
@@ -21,11 +24,14 @@ from botorch_tv import (
     gp_ts,
     gp_ucb,
     random_search,
+    tv_gp_ucb,
 )
+from botorch_tv.acquisition import Constant
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
-    EVERY,
     OLDEST,
+    SOON,
+    Censored,
     MeasurementLog,
     overdue,
     retried,
@@ -34,6 +40,7 @@ from botorch_tv.loop.log import (
 )
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
+from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.outcomes import Success, as_if_measured
 from botorch_tv.strategies.parameters import Number, Space
 
@@ -166,6 +173,23 @@ def test_where_everything_fails_nothing_is_recommended():
     assert "more likely to fail" in loop.describe()
 
 
+@pytest.mark.parametrize("most", [False, True])
+def test_strict_means_likelier_to_succeed_than_to_fail(most: bool) -> None:
+    """Unless every point is likelier to fail; then the limit stays relative."""
+    X = torch.linspace(0, 1, 24, dtype=torch.float64).unsqueeze(-1)
+    ok = (X.squeeze(-1) > 0.5) & (not most)
+    ok[1::2] &= X[1::2, 0] > 0.7
+    chance = Success(X, ok, torch.arange(24).double(), UNIT[:, :1], 24.0)
+    points = torch.linspace(0, 1, 101, dtype=torch.float64).unsqueeze(-1)
+    p, before = chance.at(points), chance.allows(points)
+    assert chance.fails == most == bool((p <= 0.5).all())
+    strict = chance.strict().allows(points)
+    assert torch.equal(strict, before if most else p > 0.5)
+    assert strict.any()
+    assert most or bool((before & ~strict).any())
+    assert torch.equal(chance.allows(points), before)
+
+
 def test_a_recommendation_that_no_measurement_supports_says_so():
     strategy = et_gp_ucb(kernel=KERNEL, noise=0.01)
     loop = Loop(strategy, Grid.regular(points=15, dim=2))
@@ -213,12 +237,72 @@ def test_a_fantasy_is_the_predicted_mean_or_the_limit() -> None:
     centre = torch.tensor([55.0, 55.5, 50.0], dtype=torch.float64).mean()
     torch.testing.assert_close(state.data.running.units.centre, centre)
     before = history([55.0, 55.5, 56.0, 54.0])
+    state = as_if_measured(before.quiet, before.state, torch.tensor([0.9]).double(), 4.0)
     mean = before.quiet.suggestion_at(before.state, torch.tensor([0.9]).double(), now=4.0).mean
-    for least, wanted in ((None, mean), (100.0, mean), (40.0, torch.tensor(40.0))):
-        state = as_if_measured(
-            before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, limit=least
+    torch.testing.assert_close(state.history.y.tensor()[-1], mean)
+
+
+@pytest.mark.filterwarnings("ignore:an observation is")
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("reach", [-1e9, -30.0, -1.0, 0.5, 1.1, 1.3, 1e9])
+def test_a_bound_is_assumed_to_be_met_as_by_the_truncated_prediction(maximize, reach) -> None:
+    player = tv_gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.05, epsilon=0.1, maximize=maximize)
+    rows = [trial_answer(float(n), n, (0.3 * n,), y) for n, y in enumerate([0.4, -1.0, 0.2])]
+    log = trial_log(player, Space({"x": Number(0.0, 1.0)})).changed(rows, OLDEST)
+    X, sign = torch.tensor([0.4]).double(), 1 if maximize else -1
+    predicted = player.suggestion_at(log.state, X, now=3.0)
+    mean, sd = sign * float(predicted.mean), float(predicted.sd)
+    limit = mean + reach * sd
+    after = log.added(trial_answer(3.0, 3, (0.4,), sign * limit, Censored), OLDEST).state
+    assert after.rounds == 4
+    if reach > 1.2:  # the prediction agrees with the bound
+        posterior, wanted = (
+            player.posterior(state, X.unsqueeze(0), now=3.0) for state in (after, log.state)
         )
-        assert float(state.history.y.tensor()[-1]) == pytest.approx(float(wanted))
+        torch.testing.assert_close(posterior.mean, wanted.mean)
+        torch.testing.assert_close(posterior.variance, wanted.variance)
+    else:
+        value = truncnorm.mean(-math.inf, reach, loc=mean, scale=sd) if reach > -99 else limit
+        assert sign * float(after.history.y.tensor()[-1]) == pytest.approx(value, rel=1e-6)
+
+
+def test_failures_besides_the_answers_count_in_order_of_time() -> None:
+    """As if they were answers; after the present time they count as present."""
+    strategy = gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.1)
+    loop, whole = (Loop(strategy, [(0.0, 1.0)]) for _ in range(2))
+    for t, x in enumerate([0.1, 0.7, 0.75, 0.2, 0.8, 0.3]):
+        failed = 0.6 < x < 0.78
+        whole.observe([x], 0.5, ok=not failed, time=float(t))
+        if not failed:
+            loop.observe([x], 0.5, time=float(t))
+    whole.observe([0.9], ok=False, time=6.0)
+    now, X = 6.0, torch.linspace(0, 1, 11, dtype=torch.float64).unsqueeze(-1)
+    found = loop._log.success(now, [(9.0, (0.9,)), (2.0, (0.75,)), (1.0, (0.7,))])
+    wanted = whole._log.success(now)
+    assert found is not None
+    assert wanted is not None
+    assert torch.equal(found.at(X), wanted.at(X))
+
+
+@pytest.mark.parametrize("limit", [None, 54.5, 58.0])
+@pytest.mark.parametrize("values", [[], [55.0, 55.5, 56.0, 54.0]])
+def test_fantasies_of_a_mirrored_objective_are_mirrored(
+    values: list[float], limit: float | None
+) -> None:
+    found = []
+    for sign in (1, -1):
+        log = history([sign * value for value in values])
+        quiet = replace(log.quiet, maximize=sign > 0)
+        X, bound = torch.tensor([0.75]).double(), None if limit is None else sign * limit
+        state = as_if_measured(quiet, log.state, X, 4.5, bound)
+        assert (state.rounds, float(state.time)) == (len(values) + 1, 4.5)
+        assert float(state.history.choice.tensor()[-1]) == 0.75
+        failed = state.history.noise.tensor()[-1].isinf()
+        assert bool(failed) == (limit == 58.0 if values else limit is None)
+        found.append(torch.where(failed, 0.0, sign * state.history.y.tensor()[-1]))
+    torch.testing.assert_close(*found)
+    if limit is not None:
+        assert found[0] <= limit
 
 
 SPACE = Space({"x": Number(0.0, 1.0), "c": Choice("a", "b", "c"), "d": Choice(True, False)})
@@ -235,11 +319,12 @@ def tried(letters: str, others: str | None = None) -> torch.Tensor:
 
 def value(letters: str, others: str | None = None) -> object:
     due = overdue(SPACE, tried(letters, others))
-    return due if due is None else SPACE.axes[due[0]].choices[due[1]]
+    return due if due is None else due[1]
 
 
 BOTH = "tf" * 400
-ONCE = "bc" + "a" * 28 + "bc"
+START = "bcbcbc"
+ONCE = START + "a" * 28 + "bc"
 TWICE = ONCE + "a" * 58 + "bc"
 THRICE = TWICE + "a" * 118 + "bc"
 FOUR_TIMES = THRICE + "a" * 238 + "bc"
@@ -248,39 +333,47 @@ FOUR_TIMES = THRICE + "a" * 238 + "bc"
 @pytest.mark.parametrize(
     ("letters", "others", "wanted"),
     [
-        ("bc" + "a" * 28, BOTH, None),  # not for long enough
-        ("bc" + "a" * 38, BOTH, "b"),
-        ("a" * 9 + "cb" + "a" * 29, BOTH, "c"),
-        ("bc" + "a" * 37, BOTH, None),  # one in ten trials at most
-        ("bc" + "a" * 39, BOTH, None),
-        ("abc" * 20, "f" + "t" * 59, False),
-        ("bc" + "a" * 38, "tf" + "t" * 38, "b"),  # that of the oldest, whatever it is of
-        ("cb" + "a" * 28 + "c" + "a" * 19, "tf" + "t" * 48, False),
-        (ONCE + "a" * 28, BOTH, None),
-        (ONCE + "a" * 58, BOTH, None),  # tried once in vain: after twice as long
-        (ONCE + "a" * 68, BOTH, "b"),
-        (ONCE + "b" + "a" * 37, BOTH, "b"),  # was gone on with, and c was not
-        (THRICE + "a" * 238, BOTH, None),
-        (THRICE + "a" * 248, BOTH, "b"),
-        (FOUR_TIMES + "a" * 248, BOTH, "b"),  # no longer than that
+        ("ababababa" + "bab", BOTH, "c"),  # never tried
+        ("ababababa" + "ba", BOTH, None),  # one in four trials at most
+        ("abababac" + "abab", BOTH, "c"),  # tried once: after four trials
+        ("ababababc" + "aba", BOTH, None),
+        ("abacabac" + "ab" * 4, BOTH, "c"),  # tried twice: after eight trials
+        ("abacababc" + "ab" * 3 + "a", BOTH, None),
+        ("abcabcabc" + "a" * 29, BOTH, None),  # tried three times: not for long enough
+        (START + "a" * 34, BOTH, "b"),
+        (START + "a" * 54, BOTH, "c"),  # those that are due take turns
+        (START + "a" * 33, BOTH, None),  # one in ten trials at most
+        (START + "a" * 35, BOTH, None),
+        ("abc" * 20, "fff" + "t" * 57, False),
+        (START + "c" + "a" * 33, "f" * 4 + "t" * 36, "b"),  # that with the fewest trials
+        (START + "c" + "a" * 53, "f" * 4 + "t" * 56, "b"),
+        (START + "bc" + "a" * 52, "f" * 3 + "t" * 57, False),
+        (ONCE + "a" * 34, BOTH, None),
+        (ONCE + "a" * 54, BOTH, None),  # tried once in vain: after twice as long
+        (ONCE + "a" * 64, BOTH, "c"),
+        (ONCE + "b" + "a" * 33, BOTH, "b"),  # was gone on with, and c was not
+        (THRICE + "a" * 234, BOTH, None),
+        (THRICE + "a" * 244, BOTH, "c"),
+        (FOUR_TIMES + "a" * 244, BOTH, "c"),  # no longer than that
     ],
 )
-def test_the_category_tried_longest_ago_is_due(letters: str, others: str, wanted: object) -> None:
+def test_new_and_neglected_categories_are_due(letters: str, others: str, wanted: object) -> None:
     assert value(letters, others) == wanted
 
 
-def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
+def test_of_many_that_were_never_tried_each_has_its_turns() -> None:
     many = Space({"m": Choice(*range(40))})
     points = torch.tensor([many.point({"m": 0})] * 19, dtype=torch.float64)
     seen = []
-    for _ in range(60 * EVERY):
+    for _ in range(45 * SOON):
         due = overdue(many, points)
         if due is not None:
+            assert due[0] == "m"
             seen.append(due[1])
         new = torch.tensor([many.point({"m": 0 if due is None else due[1]})])
         points = torch.cat([points, new.double()])
     assert set(seen) == set(range(1, 40))
-    assert len(seen) <= 60
+    assert len(seen) <= 45
 
 
 def test_a_due_category_is_chosen_at_its_best_bound() -> None:
@@ -296,7 +389,8 @@ def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     state = trial_log(strategy, space).changed(rows, OLDEST).state
     plain = strategy.ask(state, now=40.0)
     suggestion = strategy.ask(retried(state), now=40.0)
-    assert space.params(plain.X)["c"] == "a"
+    held = strategy.ask(retried(holding(state, {"c": "a"})), now=40.0)
+    assert space.params(plain.X)["c"] == space.params(held.X)["c"] == "a"
     assert space.params(suggestion.X)["c"] == "b"
     every = torch.tensor([space.point({"x": n, "c": "b"}) for n in range(17)]).double()
     posterior = strategy.posterior(state, every, now=40.0)
@@ -305,3 +399,36 @@ def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     torch.testing.assert_close(suggestion.X, every[best])
     late = strategy.ask(retried(strategy.tell(state, suggestion, 0.3)[0]), now=41.0)
     assert space.params(late.X)["c"] == "a"
+
+
+GRID = Grid.regular(4, 1)
+LISTED = {
+    "grid": GRID,
+    "points": Box([(0, 1)], search=DiscreteSearch(GRID.X)),
+    "whole": Box({"n": Integer(1, 4, log=True)}, search=MultiStart(16, 2, 8)),
+    "mixed": Box({"n": Integer(1, 2), "c": Choice("a", "b")}),
+}
+
+
+@pytest.mark.parametrize("steep", [0.0, 0.4, 3.0])
+@pytest.mark.parametrize("name", LISTED)
+def test_a_point_is_open_twice_only_if_no_other_may_be_as_good(name: str, steep: float) -> None:
+    """An oracle: means and bounds of all points, given the answers alone."""
+    strategy = tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.03, width=Constant(2.25))
+    loop = Loop(strategy, LISTED[name], pending=7)
+    for now in range(4):
+        suggestion = loop.ask(now=now)
+        loop.tell(steep * suggestion.row.point[0] + 0.1 * math.sin(9 * now), suggestion=suggestion)
+    X = loop.domain.listed
+    assert X is not None
+    posterior = strategy.posterior(loop.state, X.unsqueeze(-2), now=4.0)
+    mean = posterior.mean.flatten()
+    bound, times = mean + 1.5 * posterior.variance.flatten().sqrt(), torch.zeros(4)
+    for _ in range(6):
+        point = torch.tensor(loop.ask(now=4.0).row.point, dtype=torch.float64)
+        at = int((X - point).norm(dim=-1).argmin())
+        rivals = bound[times < times[at]]
+        assert (rivals <= mean[times >= times[at]].max() + 1e-9).all()
+        times[at] += 1
+    assert steep or times.min() >= 1
+    assert steep < 3 or times.max() >= 3

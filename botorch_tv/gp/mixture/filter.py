@@ -24,8 +24,8 @@ data."""
 LIKELY = 0.5
 """Probability above which a jump is recorded."""
 LARGEST = 1e100
-"""Absolute value to which larger standardised measurements are reduced, because the squares of
-much larger numbers are infinite."""
+"""Absolute value to which larger standardised measurements and time gaps are reduced, because the
+squares of much larger numbers are infinite."""
 SHAPE = 2.0
 """Initial parameters A = B of the inverse gamma distribution of s², in units of the spread of the
 first measurements.
@@ -58,8 +58,8 @@ class RunningMixture(NamedTuple):
     information_gain: Tensor
     """Information gain of the measurements in nats, `batch_shape`."""
     jumped: Tensor
-    """Time of the first measurement after the newest jump with probability above ½; NaN for none,
-    `batch_shape`, float64."""
+    """Time of the first measurement after the newest jump with probability above ½ given a later
+    measurement; NaN for none, `batch_shape`, float64."""
     jumped_with: Tensor
     """Probability that the newest jump came just before ``jumped``, when it last exceeded ½,
     `batch_shape`."""
@@ -158,17 +158,17 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """For each trial and member, the attenuation and the jump probability over a time gap.
+    """For each trial and member, the attenuation and the log-probability of no jump over a gap.
 
     The time gaps, `T`, are in units of the clock, and at least 0.
 
     Returns:
-        Two tensors, `T x K` each: for every member, the attenuation a, and the probability H of a
-        jump.
+        Two tensors, `T x K` each: for every member, the attenuation a, and log(1 - H), where H is
+        the probability of a jump. The logarithm stays finite for gaps after which H rounds to 1.
     """
-    elapsed = gap.to(prior.rate).unsqueeze(-1)
+    elapsed = gap.to(prior.rate).clamp_max(LARGEST).unsqueeze(-1)
     attenuation = torch.exp(0.5 * elapsed * torch.log1p(-prior.rate))
-    return attenuation, -torch.expm1(elapsed * torch.log1p(-prior.hazard))
+    return attenuation, elapsed * torch.log1p(-prior.hazard)
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
@@ -220,7 +220,7 @@ def observed(
         prior: The prior of the members.
         running: The posterior before the observation.
         passage: Two tensors for the time since the last observation, `T x K` each: the attenuation
-            a, and the probability H of a jump.
+            a, and log(1 - H), where H is the probability of a jump.
         features: Two tensors per lengthscale: the features of the point, with the constant last,
             `T x 1 x (r + 1)`; and the prior variance that these features do not represent, `T x 1`.
         y: The observation in standardised units, `T`.
@@ -236,7 +236,7 @@ def observed(
         - r) ln(S / noise) in nats, where S is the predictive variance, `T x L x K`.
     """
     learns, y, A = good.unsqueeze(-1), y[:, None, None], running.shape[:, None, None]
-    H = torch.where(learns, passage[1], 0.0)
+    log_stays = torch.where(learns, passage[1], 0.0)
     own = (
         torch.stack([attenuations for _, attenuations in features], 1)
         + torch.where(learns, noise, 1.0)[:, None]
@@ -255,10 +255,11 @@ def observed(
     # r is the probability of an outlier, which leaves a history unchanged.
     wrong, learned = log_wrong[:, None, None], learns.unsqueeze(-1).to(S)
     either = torch.logaddexp(log_student(e, S, A, running.scale), wrong)
-    r, drift = (wrong - either).exp(), torch.log1p(-H).unsqueeze(-2) + either
+    r, drift = (wrong - either).exp(), log_stays.unsqueeze(-2) + either
     jump = None
-    if H.shape[-1] > prior.never_jumping:
-        jump = _after_jump(prior, running, H, own, [phi for phi, _ in features], y, time)
+    if log_stays.shape[-1] > prior.never_jumping:
+        H, phis = -torch.expm1(log_stays), [phi for phi, _ in features]
+        jump = _after_jump(prior, running, H, own, phis, y, time)
     # In place, because passes over the memory of covariances dominate the time.
     spread = running.scale / A
     scale = running.scale + 0.5 * learned * ((1 - r) * (e.square() / S) + r * spread)
@@ -450,7 +451,7 @@ def advanced(
     reading = every, y, noise, time, good, log_wrong
     after, nats = observed(prior, running, passage, *reading, consume=consume)
     jump, chance = after.newest_jump()
-    jumps = good & (chance > LIKELY)
+    jumps = good & (chance > LIKELY) & (jump < time)  # a first reading may be an outlier
     jump = torch.where(jump > -torch.inf, jump, torch.nan)
     return after._replace(
         jumped=torch.where(jumps, jump, running.jumped),

@@ -236,7 +236,7 @@ class Forecast:
         total, lengthscale, pair, scale = (part.view(T, sets, 1, M) for part in every)
         c, b = self.remaining(gap)
         fresh = -torch.expm1(-self.second * gap.unsqueeze(-1))
-        factors = torch.stack([c, b.sqrt(), _root(fresh), _root(self.jumped(gap))], -2)
+        factors = torch.stack([c, _root(b), _root(fresh), _root(self.jumped(gap))], -2)
         own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
         total = total.expand(T, N, q, M)
         for n, (phi, _) in enumerate(features):

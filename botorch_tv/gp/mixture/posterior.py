@@ -86,7 +86,7 @@ def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) 
 
     Args:
         running: The posterior after the newest observation.
-        passages: Pairs (attenuation, probability of a jump) for the time since the newest
+        passages: Pairs (attenuation, log-probability of no jump) for the time since the newest
             observation, `T x K` each. Each covariance is read only once, whatever the number of
             pairs.
     """
@@ -107,13 +107,14 @@ def _of_lengthscale(
 ) -> list[tuple[Tensor, Tensor]]:
     """Mean and covariance of the members of a lengthscale with weights w and scales s², `T x K`."""
     worth, share, found = w * s2, w.unsqueeze(-1), []
-    squares = torch.stack([worth * (1 - H) * a.square() for a, H in passages], -2)
+    passages = [(a, log_stays.exp()) for a, log_stays in passages]
+    squares = torch.stack([worth * stays * a.square() for a, stays in passages], -2)
     blocks = (squares @ P.flatten(-2)).view(*squares.shape[:-1], *P.shape[-2:])
-    along = torch.stack([worth * (1 - H) * a for a, H in passages], -2)
+    along = torch.stack([worth * stays * a for a, stays in passages], -2)
     edges = along @ P[..., -1]
     edges[..., -1] = (worth * P[..., -1, -1]).sum(-1, keepdim=True)
-    for (a, H), block, edge in zip(passages, blocks.unbind(1), edges.unbind(1)):
-        lasting, stays = (with_constants(part, z) for part in (a, 1 - H))
+    for passage, block, edge in zip(passages, blocks.unbind(1), edges.unbind(1)):
+        lasting, stays = (with_constants(part, z) for part in passage)
         before = lasting * z
         now = stays * before
         mean = (share * now).sum(-2)
@@ -198,7 +199,7 @@ def drawn(
     Args:
         running: The posterior of T trials after the newest observation.
         passage: Two tensors for the time since the newest observation, `T x K` each: the
-            attenuation, and the probability that a jump has occurred.
+            attenuation, and the log-probability that no jump has occurred.
         normal: Standard normal variates, `T x (1 + r + 1)`.
 
     Returns:
@@ -210,11 +211,11 @@ def drawn(
     member = (cumulative < uniform).sum(-1).clamp_max(cumulative.shape[-1] - 1)
     trial = torch.arange(len(normal), device=normal.device)
     own, parts = (trial, member % members), []
-    a, H = (part.expand(len(trial), members)[own].unsqueeze(1) for part in passage)
+    a, log_stays = (part.expand(len(trial), members)[own].unsqueeze(1) for part in passage)
     every = zip(running.mean, running.covariance, running.variances.unbind(1))
     for number, (mean, covariance, s2) in enumerate(every):
         z, P, scale = (part[own].unsqueeze(1) for part in (mean, covariance, s2))
-        ((centre, C),) = _of_lengthscale(z, P, torch.ones_like(scale), scale, [(a, H)])
+        ((centre, C),) = _of_lengthscale(z, P, torch.ones_like(scale), scale, [(a, log_stays)])
         C = C / scale.unsqueeze(-1)
         # Raise the diagonal: many measurements make the covariance singular up to rounding.
         C.diagonal(dim1=-2, dim2=-1).add_(1e-10)
@@ -418,7 +419,7 @@ class MixtureInference(Inference):
         )
 
     def _assumed_passage(self, data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
-        """Attenuation, and probability of a jump (0 for choices), since the newest measurement."""
+        """Attenuation, and log-probability of no jump (0 for choices), since the newest data."""
         passage = _passage_by(data, now)
         return (passage[0], passage[1] * 0) if self.choosing else passage
 
@@ -506,7 +507,7 @@ def running_mixture(data: Data) -> RunningMixture:
 
 
 def _passage_by(data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
-    """Attenuation and probability of a jump from the newest measurement to ``now``, per trial."""
+    """Attenuation and log-probability of no jump from the newest measurement to ``now``."""
     prior, running = bank_prior(data), running_mixture(data).flat()
     gap = (now.reshape(-1) - running.time) / running.units.clock
     return passages(prior, torch.where(running.units.ready, gap.clamp_min(0), 0.0))

@@ -6,7 +6,6 @@ import itertools
 import math
 import os
 import re
-import warnings
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -14,12 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from botorch_tv.files import read_cells
+from botorch_tv.files import GAPS, dates_in, read_cells, refuse_cells
 from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 Moment = str | int | float | datetime | np.datetime64
@@ -208,7 +206,6 @@ def make_panel(
 # ---------------------------------------------------------------- loading
 
 ENDINGS = (".npz", ".csv", ".csv.gz")
-_GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
 # A date consists of a year and a month, as in 2019-03, or of three parts of which the last is a
 # number, as in 1/3/2019 and 1 Mar 2019.
@@ -364,21 +361,15 @@ def _read_table(path: Path, times: str | None) -> Panel:
         del readings[0]  # the index of a data frame
     for place, column in readings.items():
         wrong = cells[place][[number is None for number in column]]
-        _refuse(file, wrong, "is not a number; a missing reading is an empty cell.")
+        refuse_cells(file, wrong, "is not a number; a missing reading is an empty cell.")
     labels = tuple(names[place] or str(number) for number, place in enumerate(readings))
     values = np.array(list(readings.values()), dtype=np.float64).T
     return Panel(np.ascontiguousarray(values), labels, moments[0] if moments else None)
 
 
-def _refuse(file: str, wrong: pd.Series, why: str) -> None:
-    """Raise an error for the first wrong cell, if any is wrong; cells are indexed by line."""
-    for line, cell in wrong.items():
-        raise ValueError(f"{file} line {line}: {cell!r} {why}")
-
-
 def _number(cell: str) -> float | None:
     """The number in a cell, NaN for a missing reading; None for other text."""
-    if cell.lower() in _GAPS:
+    if cell.lower() in GAPS:
         return float("nan")
     try:
         return None if "_" in cell else float(cell)  # only Python reads 1_000 as a number
@@ -387,7 +378,7 @@ def _number(cell: str) -> float | None:
 
 
 def _is_date(cell: str) -> bool:
-    return _number(cell) is None and bool(_DATE.match(cell)) and len(_dates([cell])) > 0
+    return _number(cell) is None and bool(_DATE.match(cell)) and len(dates_in([cell])) > 0
 
 
 def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarray:
@@ -405,30 +396,17 @@ def _times(file: str, cells: pd.Series, numbers: list[float | None]) -> np.ndarr
             if dates.dt.year.between(1900, 2199).all():
                 return dates.to_numpy("datetime64[us]")
         return np.array(numbers, dtype=np.float64)
-    readings = _dates(list(cells))
+    readings = dates_in(list(cells))
     if not readings:
         wrong = cells[[not _is_date(cell) for cell in cells]]
         like = f"or its format differs from {cells.iloc[0]!r}; write all dates as 2026-03-01."
-        _refuse(file, wrong if len(wrong) else cells[-1:], f"is not a date, {like}")
+        refuse_cells(file, wrong if len(wrong) else cells[-1:], f"is not a date, {like}")
     if len(readings) > 1:
         unclear = cells[readings[0] != readings[1]]
-        _refuse(file, unclear, "may begin with the month or the day; write 2026-03-01.")
+        refuse_cells(file, unclear, "may begin with the month or the day; write 2026-03-01.")
     zoned = cells.str.fullmatch(_ZONE)
     if zoned.any():  # pandas would assume UTC for dates without a time zone
-        _refuse(file, cells[~zoned], "has no time zone, but other dates have one; add time zones.")
+        refuse_cells(
+            file, cells[~zoned], "has no time zone, but other dates have one; add time zones."
+        )
     return readings[0]
-
-
-def _dates(cells: list[str]) -> list[np.ndarray]:
-    """What dates may mean: ISO dates if valid, otherwise dates with month first or day first."""
-    found: list[np.ndarray] = []
-    options: tuple[dict[str, Any], ...] = ({"format": "ISO8601"}, {}, {"dayfirst": True})
-    for option in options:
-        with warnings.catch_warnings(), suppress(ValueError, OverflowError):
-            warnings.simplefilter("ignore", UserWarning)  # pandas warns when it guesses a format
-            times = pd.to_datetime(cells, utc=True, **option).tz_convert(None).to_numpy()
-            if "format" in option:
-                return [times]
-            if not found or not np.array_equal(found[0], times):
-                found.append(times)
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -100,7 +101,7 @@ def prior_of(bank: Bank) -> BankPrior:
 
 
 def passage(gap: float, prior: BankPrior) -> tuple:
-    return (1 - prior.rate) ** (gap / 2), 1 - (1 - prior.hazard) ** gap
+    return (1 - prior.rate) ** (gap / 2), gap * torch.log1p(-prior.hazard)
 
 
 def filtered(case, now, rate, hazard, good=None, histories=4, log_wrong=None) -> tuple:
@@ -215,9 +216,10 @@ def in_function_space(case, now, rate, hazard, most) -> tuple[float, list[Histor
 
     for i in range(n):
         gap = case["times"][i] - case["times"][i - 1] if i else 0.0
-        H, time = 1 - (1 - hazard) ** gap, case["times"][i]
+        stays, time = gap * np.log1p(-hazard), case["times"][i]
+        H = -np.expm1(stays)
         on = [
-            (*learned(log + np.log1p(-H), *passed(mean, P, gap, False), B, i), since)
+            (*learned(log + stays, *passed(mean, P, gap, False), B, i), since)
             for log, mean, P, B, since in retained
         ]
         if H:
@@ -242,21 +244,35 @@ def in_function_space(case, now, rate, hazard, most) -> tuple[float, list[Histor
             on.append((float(logsumexp(logs)), mean, P, B, time))
         retained, A = on, A + 0.5
     gap, found = now - case["times"][-1], []
-    H = 1 - (1 - hazard) ** gap
+    stays = gap * np.log1p(-hazard)
     for log, mean, P, B, _ in retained:
-        for jump, chance in ((False, 1 - H), (True, H)):
+        for jump, chance in ((False, stays), (True, np.log(-np.expm1(stays)))):
             at, spread = passed(mean, P, gap, jump)
             points = np.eye(len(K))[n:-1] + np.eye(len(K))[-1]
             covariance = B / (A - 1) * points @ spread @ points.T
-            found.append(History(log + np.log(chance), points @ at, covariance))
+            found.append(History(log + chance, points @ at, covariance))
     return logsumexp([item[0] for item in retained]), found
 
 
+LONG = 1e12  # the probability of no jump is far below the smallest positive number
+
+
 @pytest.mark.parametrize("histories", [4, 6])
-@pytest.mark.parametrize("seed", range(4))
-def test_histories_are_replaced_as_in_function_space(seed, histories):
+@pytest.mark.parametrize(
+    ("seed", "pauses", "wait"),
+    [
+        *[(seed, {}, 0.7) for seed in range(4)],
+        (4, {7: 2e3}, 0.7),
+        (5, {1: LONG}, 0.7),
+        (6, {4: LONG, 5: LONG, 6: 400.0, 9: LONG}, 0.7),
+        (7, {11: LONG}, LONG),
+    ],
+)
+def test_histories_are_replaced_as_in_function_space(seed, pauses, wait, histories):
     case = data(12, seed)
-    now = case["times"][-1] + 0.7
+    for place, pause in pauses.items():
+        case["times"][place:] += pause
+    now = case["times"][-1] + wait
     logs, _, mean, covariance = filtered(case, now, 0.03, 0.1, histories=histories)
     log, found = in_function_space(case, now, 0.03, 0.1, histories)
     wanted = over_histories(found)
@@ -284,6 +300,7 @@ def test_a_function_drawn_has_the_mean_and_covariance_of_both_cases(a, H):
     P, z, s2 = root @ root.T, random.standard_normal(size), 1.7
     count = size + 1
     plain = prior_of(Bank(rates=(0.0,), hazards=(0.0,), noise_ratios=(1.0,)))
+    log_stays = -np.inf if H == 1 else math.log1p(-H)
     running = mixture_prior(plain, torch.Size([count]))._replace(
         mean=(torch.tensor(z).expand(count, 1, -1),),
         covariance=(torch.tensor(P).expand(count, 1, -1, -1),),
@@ -291,7 +308,7 @@ def test_a_function_drawn_has_the_mean_and_covariance_of_both_cases(a, H):
     )
     normal = torch.zeros(count, 1 + size, dtype=torch.float64)
     normal[1:, 1:] = torch.eye(size)
-    passage = tuple(torch.tensor([item], dtype=torch.float64) for item in (a, H))
+    passage = tuple(torch.tensor([item], dtype=torch.float64) for item in (a, log_stays))
     (weights,) = drawn(running, passage, normal)
     images = (weights[1:] - weights[0]).numpy()
     carried = np.diag([a] * FEATURES + [1.0])

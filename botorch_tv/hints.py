@@ -1,0 +1,81 @@
+"""Answers to unknown arguments: what there is instead of the names that other packages use."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+OWN = ("self", "cls")
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+INSTEAD = {
+    "constraints outcome_constraints parameter_constraints": "constraints do not exist yet; "
+    "Loop.tell(ok=False) reports a failure, and similar settings are avoided",
+    "objective objectives": "Loop.tell(y) takes one number; combine objectives into one",
+    "direction directions minimize": "Loop(ranges, maximize=False) minimises",
+    "batch_size n q": "Loop.ask(n=4) makes 4 suggestions at once",
+    "fixed_features fixed_parameters": "Loop.ask(fixed={'rate': 0.2}) holds parameters",
+    "max_travel_distances": "a limit on the distance between suggestions does not exist yet",
+    "step step_size": "Float(0, 1, step=0.1) has steps",
+    "is_ordered": "a Choice has no order; Integer(1, 8) has one",
+    "n_calls n_iter n_trials total_trials": "call Loop.ask() as often as you measure",
+    "acq_func acquisition model sampler surrogate": "give a strategy, Loop(gp_ucb(...), ranges)",
+    "kernel": "gp_ucb(kernel=, noise=) takes a kernel; the default strategy learns it",
+    "pruner": "nothing is pruned here; Optuna's create_study() takes a pruner",
+    "kappa xi": "adaptive_gp_ucb(width=Constant(4)) sets the weight of exploration",
+    "random_seed random_state": "Loop(ranges, seed=0) sets the seed",
+    "noise_std sem sigma": "Loop.tell(y, noise=) takes the variance, not the standard deviation",
+    "bounds parameters pbounds search_space": "the ranges come first, Loop({'x': (20, 80)})",
+    "init_points n_initial_points n_startup_trials": "adaptive_gp_ucb(starts=4) sets their number",
+    "timestamp": "Loop.tell(y, time=) takes the time",
+}
+"""A sentence for names of arguments in Ax, BoTorch, Optuna, Xopt, scikit-optimize and others."""
+
+
+@functools.cache
+def _known(function: Callable[..., Any]) -> list[str]:
+    """The names of the arguments that a function takes by name."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    arguments = inspect.signature(function).parameters.items()
+    return [name for name, each in arguments if each.kind in named and name not in OWN]
+
+
+def refuse_unknown(label: str, function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise a ``TypeError`` if a function has no argument of a given name.
+
+    Args:
+        label: Name of the function in the error message.
+        function: The function; it has no ``**kwargs``.
+        given: The names of the arguments that a caller passes by name.
+
+    Raises:
+        TypeError: If a name is unknown; the message states what there is instead.
+    """
+    known = _known(function)
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, cutoff=0.8)
+            hints = [f"did you mean {each}?" for each in near]
+            hints += [sentence for names, sentence in INSTEAD.items() if name in names.split()]
+            hints += [f"its arguments are {', '.join(known) or 'none'}."]
+            text = f"{label}() got an unexpected keyword argument {name!r}; {hints[0]}"
+            raise TypeError(text if text[-1] in ".?" else f"{text}.")
+
+
+def hinted(made: Made) -> Made:
+    """Wrap a function, or the ``__init__`` of a class, to call :func:`refuse_unknown` first."""
+    owner: Any = made
+    function = owner.__init__ if inspect.isclass(made) else made
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **given: Any) -> Any:
+        refuse_unknown(owner.__qualname__, function, given)
+        return function(*args, **given)
+
+    if function is made:
+        return wrapped  # type: ignore[return-value]
+    owner.__init__ = wrapped
+    return made
