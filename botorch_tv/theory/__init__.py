@@ -21,6 +21,8 @@ from botorch_tv.forgetting.sparq_windows import (
 )
 from botorch_tv.theory.arguments import largest_constant, smallest_constant
 from botorch_tv.theory.bogunovic import (
+    linear_mean_mismatch,
+    linear_sd_mismatch,
     markov_lower_bound,
     r_gp_ucb_order,
     r_gp_ucb_regret,
@@ -33,6 +35,7 @@ from botorch_tv.theory.bogunovic import (
 )
 from botorch_tv.theory.brunzema import (
     et_gp_ucb_regret,
+    mean_mismatch,
     model_mismatch,
     r_gp_ucb_regret_improved,
     reset_time_bound,
@@ -107,10 +110,13 @@ __all__ = [
     "is_window_start",
     "largest_constant",
     "linear_gain_bound",
+    "linear_mean_mismatch",
+    "linear_sd_mismatch",
     "log_decision_set",
     "markov_information_gain",
     "markov_lower_bound",
     "matern_exponent",
+    "mean_mismatch",
     "model_mismatch",
     "necessary_side_queries",
     "next_window_start",

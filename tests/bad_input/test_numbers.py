@@ -77,6 +77,12 @@ PARTS = {
     "BayesTV r": (replacing(widths.BayesTV, "r", **BAYES), POSITIVE, FROM),
     "Resetting a1": (replacing(widths.BayesResetting, "a1", **BAYES), POSITIVE, FROM, "slopes"),
     "Event b1": (replacing(widths.BayesEventTriggered, "b1", **BAYES), POSITIVE, FROM, "slop"),
+    "Finite arms": (
+        lambda v: widths.BayesFinite(0.1, v),
+        (0, -3, NAN),
+        "[1, 1e100]",
+        "number of arms",
+    ),
     "IGPUCB B": (replacing(widths.IGPUCB, "B", **NORM), SIZE, UP_TO, "norm of f"),
     "IGPUCB R": (replacing(widths.IGPUCB, "R", **NORM), SIZE, UP_TO, "standard deviation"),
     "IGPUCB delta": (replacing(widths.IGPUCB, "delta", **NORM), CHANCE, SHARE, "0.1"),

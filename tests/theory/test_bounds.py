@@ -92,6 +92,31 @@ def test_event_triggered_12_13_and_46_47(epsilon, forgotten, parts, union) -> No
     assert_allclose(bound, np.sqrt(C1 * T * beta * (T / 6 + 1) * 2.2) + 2 + T * phi)
 
 
+def test_mismatch_of_mean_and_sd() -> None:
+    """[B16] (82), (87) and [ET] (27), (28) by hand, and above the errors of dense regressions."""
+    random, N, noise, epsilon = np.random.default_rng(8), 6, 0.25, 0.02
+    model = {"epsilon": epsilon, "noise": noise}
+    linear, tight = 216 * epsilon, 36 * (1 - 0.98**3)
+    sds = theory.linear_sd_mismatch(N, **model), theory.sd_mismatch(N, **model)
+    assert_allclose(sds, np.sqrt(28 * np.array([linear, tight])))
+    model |= {"y_bar": 1.5}
+    means = theory.linear_mean_mismatch(N, **model), theory.mean_mismatch(N, **model)
+    assert_allclose(means, 20 * 1.5 * np.array([linear, tight]))
+    X, y = random.random((100, N + 1, 1)), random.uniform(-1.5, 1.5, (100, N, 1))
+    static = np.exp(-((X - X.mT) ** 2) / 0.08)
+    time = np.arange(N + 1)
+    varying = static * (1 - epsilon) ** (abs(time[:, None] - time) / 2)
+    found = []
+    for K in (static, varying):
+        solved = np.linalg.solve(K[:, :N, :N] + noise * np.eye(N), K[:, :N, N:])
+        variance = 1 - (K[:, :N, N:] * solved).sum((1, 2))
+        found.append([(solved * y).sum((1, 2)), np.sqrt(variance)])
+    apart = abs(np.subtract(*found)).max(1)
+    assert (apart > 0.01).all()
+    assert apart[0] <= min(means)
+    assert apart[1] <= min(sds)
+
+
 def test_reset_time() -> None:
     assert theory.reset_time_bound(200, 12.5, 0.2) == 63
     assert theory.reset_time_bound(50, 12.5, 0.2) == 50
@@ -290,6 +315,7 @@ GOOD = {
     **{"epsilon": 0.1, "gain": 1, "double_gain": 1, "noise": 0.5, "delta": 0.2, "r": 1.0},
     **{"a0": 1.0, "b0": 1.0, "a1": 1.0, "b1": 4.0, "B": 1, "R": 1, "L": 1, "log_decisions": 3.0},
     **{"gamma": 0.9, "budget": 1, "memory": 3, "features": 2, "mean": 3, "terms": 1, "tail": 0},
+    "y_bar": 2.0,
     **{"alpha": 2.0, "alpha_tilde": 0.25, "C_p": 1, "beta_p": 3, "C_e1": 1, "C_e2": 1},
     **{"covariance": COVARIANCE, "inflation": ExponentialWeights(0.9), "kernel": "se"},
     "lengthscale": 1,
@@ -300,7 +326,10 @@ NAN = math.nan
 VALUES = [  # that names refuse
     ("delta gamma", [1, 1.1, NAN]),
     ("C_e1 C_e2 C_p L a1 b1 k_bar lengthscale constant mean nu psi r noise", [0, NAN]),
-    ("B R a0 alpha b0 budget double_gain eta feature_error gain log_decisions tail", [-1, NAN]),
+    (
+        "B R a0 alpha b0 budget double_gain eta feature_error gain log_decisions tail y_bar",
+        [-1, NAN],
+    ),
     ("T block dim features horizon memory", [0]),
     ("period points start t terms", [0, 2.5]),
     ("epsilon", [-0.1, 1.1]),
