@@ -29,6 +29,7 @@ from botorch_tv.simulation import (
     DriftWorld,
     MarkovWorld,
     PanelWorld,
+    PowerLawWorld,
     SineWorld,
     StaticWorld,
     run_study,
@@ -141,6 +142,9 @@ WORLD = MarkovWorld(LINE, kernel=KERNEL, epsilon=0.1, noise=0.1)
 PANEL = partial(PanelWorld, np.random.default_rng(0).standard_normal((12, 4)))
 markov = partial(replacing, partial(MarkovWorld, LINE, kernel=KERNEL), epsilon=0.1, noise=0.1)
 sine = partial(replacing, partial(SineWorld, LINE, kernel=KERNEL), noise=0.1)
+power = partial(
+    replacing, partial(PowerLawWorld, LINE, kernel=KERNEL), alpha=1, horizon=3, noise=0.1
+)
 drift = partial(replacing, partial(DriftWorld, LINE), functions=DRAW, horizon=5, noise=0.1)
 function = partial(replacing, partial(MarkovFunction, KERNEL), epsilon=0.1, dim=1, horizon=3)
 study = partial(
@@ -158,6 +162,9 @@ WORLDS = {
     ),
     "DriftWorld horizon": (drift("horizon"), WHOLE, ONE),
     "DriftWorld legs": (drift("legs"), WHOLE, ONE, "leg"),
+    "PowerLaw alpha": (power("alpha"), (-0.1, 2.0, NAN), "[0, 2)", "Brownian"),
+    "PowerLaw kappa": (power("kappa"), AT_LEAST_0, UP_TO, "1 is usual"),
+    "PowerLaw horizon": (power("horizon"), WHOLE, ONE, "rounds"),
     "SineWorld scale": (sine("scale"), AT_LEAST_0, UP_TO, "the paper uses 5"),
     "SineWorld frequency": (sine("frequency"), (NAN, INF), "must be finite", "paper uses 0.3"),
     "RKHS terms": (lambda v: RKHSFunctions(KERNEL, terms=v), WHOLE, ONE, "the paper uses 20"),
