@@ -41,7 +41,11 @@ from botorch_tv.loop.log import (
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
 from botorch_tv.strategies.box import holding
-from botorch_tv.strategies.outcomes import Success, apart, as_if_measured
+from botorch_tv.strategies.outcomes import (
+    Success,
+    apart,
+    as_if_measured,
+)
 from botorch_tv.strategies.parameters import Number, Space
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
