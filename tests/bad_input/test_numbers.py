@@ -9,7 +9,7 @@ from bad_input.rows import INF, NAN, numbers, refuses, replacing
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv import theory
-from botorch_tv.acquisition import widths
+from botorch_tv.acquisition import LatticeSets, widths
 from botorch_tv.experts import Refresh, Windows, sparq_gp_ucb
 from botorch_tv.forgetting import (
     ConfirmedTrigger,
@@ -84,6 +84,8 @@ PARTS = {
         "[1, 1e100]",
         "number of arms",
     ),
+    "Lattice L": (lambda v: LatticeSets(1.0, v), (0.0, NAN), FINITE, "Theorem 4"),
+    "Lattice most": (lambda v: LatticeSets(1.0, 1.0, most=v), WHOLE, ONE, "whole"),
     "IGPUCB B": (replacing(widths.IGPUCB, "B", **NORM), SIZE, UP_TO, "norm of f"),
     "IGPUCB R": (replacing(widths.IGPUCB, "R", **NORM), SIZE, UP_TO, "standard deviation"),
     "IGPUCB delta": (replacing(widths.IGPUCB, "delta", **NORM), CHANCE, SHARE, "0.1"),
