@@ -311,6 +311,9 @@ class Logarithmic(_Checked):
 class Constant(_Checked):
     """The same √beta in every round.
 
+    KernelUCB with exploration parameter η and regularisation λ has √beta = η/√λ, [C17] §3.1:
+    ``Constant(eta**2 / noise)``.
+
     Args:
         value: beta, the *square* of the factor that multiplies the standard deviation; at least 0.
 

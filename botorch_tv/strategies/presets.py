@@ -398,7 +398,10 @@ def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
 def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
 
-    For the smaller σ̃ of Theorem 2, use ``replace(strategy, exploration=TightConfidence())``.
+    For the smaller σ̃ of Theorem 2, use ``replace(strategy, exploration=TightConfidence())``. For
+    the quadrature Fourier features of §5, give a
+    :class:`~botorch_tv.kernels.features.QuadratureFourierKernel`; for the weighted linear bandits
+    of Remark 1, a linear kernel.
 
     Args:
         gamma: Factor by which the weight of an observation falls per round.

@@ -33,7 +33,7 @@ NAMES: dict[str | int, str] = {
     "[0, 0.2]": "sparse_posterior_error.eta",
     "[0, 1]": "epsilon",
     "[0, inf)": "B a0 alpha b0 eta feature_error tail budget double_gain gain log_decisions "
-    "noise_norm_bound.R y_bar",
+    "noise_norm_bound.R power y_bar",
     "[2, inf)": "beta_p",
     1: "arms block dim features horizon memory parts period points t terms",
 }

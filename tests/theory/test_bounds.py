@@ -178,6 +178,18 @@ def test_chowdhury_theorem_4() -> None:
     )
 
 
+def test_chowdhury_linear_case() -> None:
+    """IGP-UCB has the order of Theorem 3 with the gain d ln T of a linear kernel, but for ln T."""
+    assert_allclose(theory.linear_order(ROUNDS, dim=3, constant=2), 2 * 3 * np.sqrt(T))
+    assert_allclose(theory.linear_order(ROUNDS, dim=4, power=1.5), 8 * np.sqrt(T))
+    assert_allclose(theory.linear_order(ROUNDS, dim=4, power=0.5), np.sqrt(4 * T))
+    many = torch.tensor([1e4, 1e12], dtype=torch.float64)
+    for dim in (100, 1000):
+        gain = dim * many.log()
+        theorem = theory.igp_ucb_order(many, gain=gain, B=1, delta=0.1) / many.log()
+        assert_allclose(theorem / theory.linear_order(many, dim=dim), 1, atol=0.1)
+
+
 @pytest.mark.parametrize("feature_error", [0.0, 1e-4])
 def test_deng_appendix_c5(feature_error: float) -> None:
     gamma, lam, c, m, B, R, budget = 0.9, 0.5, 4, 3, 1.5, 0.3, 2.0
@@ -366,7 +378,7 @@ VALUES = [  # that names refuse
     ("delta gamma", [1, 1.1, NAN]),
     ("C_e1 C_e2 C_p L a1 b1 k_bar lengthscale constant mean nu psi r noise", [0, NAN]),
     (
-        "B R a0 alpha b0 budget double_gain eta feature_error gain log_decisions tail y_bar",
+        "B R a0 alpha b0 budget double_gain eta feature_error gain log_decisions power tail y_bar",
         [-1, NAN],
     ),
     ("T block dim features horizon memory", [0]),
