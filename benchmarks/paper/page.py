@@ -27,8 +27,8 @@ PAPERS = {
 NOTES = {
     "b16": "No experiment: Figure 1 shows two draws from the Markov model, as does "
     "`MarkovWorld.look`. Figure 4 (Appendix G) has further days of the traffic record, which "
-    "cannot be had; [b16-fig3-traffic](#b16-fig3-traffic) is on another record. The factors 12 and 24 in "
-    "the period N are taken over: the paper chose them by cross-validation.",
+    "cannot be had; [b16-fig3-traffic](#b16-fig3-traffic) is on another record. The factors 12 "
+    "and 24 in the period N are taken over: the paper chose them by cross-validation.",
     "et": "No experiment: Figure 1 is an illustration; Figures 3 (a) and 8 show the temperature "
     "record, which cannot be had. The preprint is implemented; the bound of the journal's version, "
     "φ_T(ε, N̄) with an admissible window N̄, is not. Figure 7 is drawn from formulas, by "
