@@ -449,5 +449,5 @@ def test_a_recommendation_elsewhere_is_cautious_too() -> None:
     assert chance is not None
     assert chance.allows(grid.X).tolist() == [False, True, True, True]
     assert int(strategy.recommended_arm(state)) == 0
-    found = recommended(strategy, state, 10.0, grid.X.new_zeros(0), chance)
+    found = recommended(strategy, state, 10.0, None, chance)
     assert torch.equal(found, grid.X[2])
