@@ -1170,10 +1170,13 @@ class Loop:
             return ""
         answer, better, _ = found
         following = [row.point for row in self._open.values() if row.known > answer.arrival]
+        following = following or self._queue[:1]
         if not following and not self._draws and self._has_best(context):
             row, present = context_row(self.state, context), self._present(now)
             chance = self._success(present)
-            choice = self._log.choice(self.state, present, chance, retry=True, context=row)
+            waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
+            state = self._log.as_if_answered(waiting, present)
+            choice = self._log.choice(state, present, chance, retry=True, context=row)
             following = [tuple(choice.X.tolist())]
         prior = bank_prior(self.state.data)
         ranges = (prior.upper - prior.lower).tolist()

@@ -160,10 +160,10 @@ class DriftSampler(BaseSampler):
     range; see :class:`~botorch_tv.strategies.parameters.Choice`. A parameter that a
     ``PartialFixedSampler`` or ``enqueue_trial`` fixes is modelled, with its value held.
 
-    **Categories.** With the default strategy, a category that has no trial, such as an added
-    category, is tried within four trials at its best predicted point, and again after four and
-    after eight trials without it. A category missing from the newest 30 trials is tried again, in
-    at most one of ten trials. Whenever a trial with a rarely
+    **Categories.** With the default strategy, a category that the first eight trials lack, such as
+    an added category, is tried within four trials at its best predicted point, and again after
+    four and after eight trials without it. A category missing from the newest 30 trials is tried
+    again, in at most one of ten trials. Whenever a trial with a rarely
     tried category brings no improvement, the interval to the next trial with this category doubles,
     up to 240 trials.
 

@@ -333,13 +333,14 @@ FOUR_TIMES = THRICE + "a" * 238 + "bc"
 @pytest.mark.parametrize(
     ("letters", "others", "wanted"),
     [
-        ("ababababa" + "bab", BOTH, "c"),  # never tried
-        ("ababababa" + "ba", BOTH, None),  # one in four trials at most
-        ("abababac" + "abab", BOTH, "c"),  # tried once: after four trials
-        ("ababababc" + "aba", BOTH, None),
-        ("abacabac" + "ab" * 4, BOTH, "c"),  # tried twice: after eight trials
-        ("abacababc" + "ab" * 3 + "a", BOTH, None),
-        ("abcabcabc" + "a" * 29, BOTH, None),  # tried three times: not for long enough
+        ("ab" * 6, BOTH, "c"),  # never tried
+        ("ab" * 5 + "a", BOTH, None),  # one in four trials at most
+        ("ab" * 5 + "acabab", BOTH, "c"),  # tried once: after four trials
+        ("ab" * 5 + "abcaba", BOTH, None),
+        ("ab" * 4 + "acbc" + "ab" * 4, BOTH, "c"),  # tried twice: after eight trials
+        ("ab" * 4 + "acabc" + "aba" * 2 + "b", BOTH, None),
+        ("ab" * 4 + "cccb" + "a" * 28, BOTH, None),  # tried three times: not for long enough
+        ("ab" * 3 + "ac" + "ab" * 6, BOTH, None),  # one of the first trials had it
         (START + "a" * 34, BOTH, "b"),
         (START + "a" * 54, BOTH, "c"),  # those that are due take turns
         (START + "a" * 33, BOTH, None),  # one in ten trials at most
