@@ -59,10 +59,9 @@ def refuse_unknown(label: str, function: Callable[..., Any], given: Iterable[str
         if name not in known:
             near = difflib.get_close_matches(name, known, cutoff=0.8)
             hints = [f"did you mean {each}?" for each in near]
-            hints += [sentence for names, sentence in INSTEAD.items() if name in names.split()]
+            hints += [f"{text}." for names, text in INSTEAD.items() if name in names.split()]
             hints += [f"its arguments are {', '.join(known) or 'none'}."]
-            text = f"{label}() got an unexpected keyword argument {name!r}; {hints[0]}"
-            raise TypeError(text if text[-1] in ".?" else f"{text}.")
+            raise TypeError(f"{label}() got an unexpected keyword argument {name!r}; {hints[0]}")
 
 
 def hinted(made: Made) -> Made:

@@ -98,11 +98,9 @@ def real_tensor(value: Any, own: Tensor) -> Tensor | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return own.new_full((), value)  # created on the device, not copied to it
         # The array is copied, because pandas returns read-only arrays.
-        made = (
-            value if isinstance(value, Tensor) else torch.as_tensor(np.array(value), device="cpu")
-        )
-        held = made.layout is torch.strided and not made.is_meta
-        return made.to(own) if held and not made.is_complex() and made.dtype != torch.bool else None
+        made = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+        unreal = made.is_complex() or made.dtype == torch.bool
+        return None if unreal or made.is_meta or made.is_sparse else made.to(own)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
 

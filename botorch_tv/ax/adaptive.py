@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from statistics import median
 from typing import Any
 
 import torch
-from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.experiment_status import ExperimentStatus
@@ -291,27 +290,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         alike = alike and self._begun is experiment
         if log is None or not alike or log.strategy.maximize != maximize:
             log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
-        rows, missing = measured(experiment, data, metric, space, self.time_parameter)
-        trials = experiment.trials.values()
-        failed = [trial for trial in trials if trial.status.is_failed or trial.index in missing]
-        stopped = [trial for trial in trials if trial.status.is_early_stopped]
-        self._failed = [place for _, place in self._ended(failed, space)]
-        self._measured, bounds = len(rows), []
-        for index, (time, place) in self._ended(stopped, space):
-            earlier = [row.y for row in rows if row.y is not None and row.time <= time]
-            if earlier:
-                bounds.append(trial_answer(time, index, place, median(earlier), Censored))
+        rows, bounds, self._failed = ended(experiment, data, metric, space, self.time_parameter)
+        self._measured = len(rows)
         self._model = (log.changed(rows + bounds, OLDEST), space)
-
-    def _ended(self, trials: Iterable[BaseTrial], space: TrialSpace) -> list[tuple[int, Place]]:
-        """The indices, times and points of trials that ended without a value."""
-        single = [trial for trial in trials if isinstance(trial, Trial) and trial.arm]
-        places = [(trial, space.place(trial.arm.parameters)) for trial in single]
-        return [
-            (trial.index, (float(trial.arm.parameters[self.time_parameter]), place))
-            for trial, place in places
-            if place is not None
-        ]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
         """For each setting, whether it is more likely to succeed than to fail.
@@ -389,13 +370,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         return list(zip(posterior.mean.squeeze(-1).tolist(), sd.tolist()))
 
 
-def measured(
+def ended(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
-) -> tuple[list[Measurement], set[int]]:
-    """A measurement for each completed trial with a value and a point in the space.
-
-    The second return value contains the indices of trials that were completed with NaN or infinity.
-    """
+) -> tuple[list[Measurement], list[Measurement], list[Place]]:
+    """Trials that ended and have a place: with a value, with a bound on the value, and failed."""
     rows = [row for row in data.df.to_dict("records") if row["metric_name"] == metric]
     values = {row["trial_index"]: float(row["mean"]) for row in rows}
     if any(row["sem"] > 0 for row in rows):
@@ -405,23 +383,30 @@ def measured(
             InputDataWarning,
             stacklevel=2,
         )
-    found, missing = [], set()
-    for index, value in values.items():
-        trial = experiment.trials[index]
-        if not trial.status.is_completed or not isinstance(trial, Trial):
+    found, stopped, failed = [], [], []
+    for index, trial in experiment.trials.items():
+        if not isinstance(trial, Trial) or trial.arm is None:
             continue
-        if not math.isfinite(value):
-            missing.add(index)
-            continue
-        parameters = trial.arm.parameters
-        place = space.place(parameters)
+        parameters, value = trial.arm.parameters, values.get(index, math.nan)
+        time, place = float(parameters[time_parameter]), space.place(parameters)
+        measured = trial.status.is_completed and index in values
         if place is None:
-            warnings.warn(
-                f"The adaptive strategy drops trial {index}: {parameters} has no place in the "
-                "search space; configure an experiment with all values that were used.",
-                InputDataWarning,
-                stacklevel=2,
-            )
-        else:
-            found.append(trial_answer(float(parameters[time_parameter]), index, place, value))
-    return found, missing
+            if measured:
+                warnings.warn(
+                    f"The adaptive strategy drops trial {index}: {parameters} has no place in the "
+                    "search space; configure an experiment with all values that were used.",
+                    InputDataWarning,
+                    stacklevel=2,
+                )
+        elif trial.status.is_failed or (measured and not math.isfinite(value)):
+            failed.append((time, place))
+        elif measured:
+            found.append(trial_answer(time, index, place, value))
+        elif trial.status.is_early_stopped:
+            stopped.append((time, index, place))
+    bounds = []
+    for time, index, place in stopped:
+        earlier = [row.y for row in found if row.y is not None and row.time <= time]
+        if earlier:
+            bounds.append(trial_answer(time, index, place, median(earlier), Censored))
+    return found, bounds, failed

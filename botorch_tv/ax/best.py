@@ -37,7 +37,7 @@ def best_now(
     function compares posterior means at the present time. Settings that are predicted to violate an
     outcome constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are
     more likely to fail than to succeed are excluded too, and the newest trial is ignored while it
-    is more than 3 standard deviations better than predicted.
+    is more than 2.5 standard deviations better than predicted.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or

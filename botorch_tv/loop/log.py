@@ -28,7 +28,7 @@ from botorch_tv.strategies.outcomes import (
     elsewhere,
     success,
 )
-from botorch_tv.strategies.parameters import Choice, MixedSearch, Space
+from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
@@ -38,8 +38,11 @@ OLDEST = 32
 """Maximum age, in trials, of the earlier states that a log retains."""
 RECENT = 16
 """Number of newest running trials that are used."""
-FAR = 3.0
-"""Number of standard deviations from its prediction beyond which a reading is suspect."""
+FAR = 2.5
+"""Number of standard deviations from its prediction beyond which a reading is suspect.
+
+On static, drifting and jumping objectives, recommendations that ignored readings this much better
+than predicted until the next reading were as good as others; at 2, they were worse after jumps."""
 Place = tuple[float, tuple[float, ...]]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -245,7 +248,9 @@ class MeasurementLog(NamedTuple):
                 state before the reading.
         """
         answer = self.answers[-1] if self.answers else None
-        if answer is None or answer.y is None or not isinstance(self.strategy, Adaptive):
+        if answer is None or answer.y is None or isinstance(answer, Censored):
+            return None
+        if not isinstance(self.strategy, Adaptive):
             return None
         before = self._after(len(self.answers) - 1)
         if not bool(self.strategy.predicts(before)):
@@ -463,7 +468,7 @@ class MeasurementLog(NamedTuple):
         if not len(pending):
             return choice
         before = self.state._replace(domain=state.domain)
-        return apart(self.quiet, before, now, choice, pending, chance)
+        return apart(self.quiet, before, float(choice.time), choice, pending, chance)
 
 
 def replayed(
@@ -515,8 +520,8 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
     if state.rounds:
         when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
-    sqrt_beta = fresh.sqrt_beta if plan.predicted is None else plan.predicted[2]
-    return float(fresh.mean), float(fresh.sd), float(sqrt_beta)
+    assert plan.predicted is not None
+    return float(fresh.mean), float(fresh.sd), plan.predicted[2]
 
 
 class OpenBox(Box):
@@ -571,7 +576,7 @@ def oldest_for(late: int) -> int:
 # ---------------- trials of categories with few trials, or untried for long
 
 FEW = 3
-"""A category with fewer trials is new: its predictions depend on the prior more than on data."""
+"""A category with fewer trials is new, unless one of the first ``FILLS`` trials has it."""
 SOON = 4
 """While a new category is due, it is tried once in this number of trials. It is due after this
 number of trials without it, multiplied by the number of its trials."""
@@ -587,12 +592,12 @@ MOST_PATIENCE = 240
 def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
     """The name and the value of a category that must be tried; None if no category is due.
 
-    A category without trials, such as an added category, is tried soon, and several times, because
-    its predictions are a guess. A category that is not tried may improve unnoticed, so every
-    category must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective is static, trying a
-    bad category again is a waste. Therefore the interval to the next trial of the category doubles
-    after every trial that brings no improvement. Of several categories that are due, the category
-    with the fewest trials is tried; ties take turns.
+    A category that was not among the first trials, such as an added category, is tried soon, and
+    several times, because its predictions are a guess. A category that is not tried may improve
+    unnoticed, so every category must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective
+    is static, trying a bad category again is a waste. Therefore the interval to the next trial of
+    the category doubles after every trial that brings no improvement. Of several categories that
+    are due, the category with the fewest trials is tried; ties take turns.
 
     Args:
         space: The parameters.
@@ -605,9 +610,10 @@ def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
         for number, category in enumerate(axis.choices):
             when = (level == number).nonzero().squeeze(-1)
-            few, least = len(when) < FEW, _patience(when)
             age = trials - 1 - int(when[-1]) if len(when) else trials
-            if age >= least and not trials % (SOON if few else EVERY):
+            new = len(when) < FEW and not bool((when < FILLS).any())
+            due = age >= (SOON * len(when) if new else _patience(when))
+            if due and not trials % (SOON if new else EVERY):
                 found.append((len(when), name, category))
     rarest = [due[1:] for due in found if due[0] == min(found, key=itemgetter(0))[0]]
     return rarest[trials // SOON % len(rarest)] if rarest else None
@@ -619,8 +625,6 @@ def _patience(when: Tensor) -> int:
     Args:
         when: The indices of the trials with the category, `n`, in order.
     """
-    if len(when) < FEW:
-        return SOON * len(when)
     lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
     return min(PATIENCE << int(lone), MOST_PATIENCE)
 

@@ -94,6 +94,9 @@ RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
+NAMED = 3.0
+"""Number of standard deviations from its prediction beyond which :meth:`Loop.describe` names a
+reading."""
 NEAR = 0.1
 """A suggestion is near a reading if no coordinate differs by more than this share of its range."""
 UNSUPPORTED_SHARE = 0.5
@@ -409,18 +412,17 @@ class Loop:
             )
         present = self._present(now)
         self._strategy.warn_of_absence(self.state, stacklevel=4)
-        held = {} if fixed is None else fixed
-        made = [self._suggested(present, context, held) for _ in range(count)]
+        made = [self._suggested(present, context, fixed) for _ in range(count)]
         self.pending = pending
         return made[0] if n is None else made
 
     def _suggested(
-        self, present: float | None, context: Numbers | None, fixed: Mapping[str, Any]
+        self, present: float | None, context: Numbers | None, fixed: Fixed
     ) -> NumberedSuggestion:
         """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
         log, state, row = self._log, self.state, context_row(self.state, context)
         waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
-        queued = [p for p in self._queue if not fixed or self._moved(p, fixed)[0] == p]
+        queued = [p for p in self._queue if fixed is None or self._moved(p, fixed)[0] == p]
         try:
             if queued:
                 X = self._columns(like(state).new_tensor(queued[0]), context)
@@ -715,7 +717,7 @@ class Loop:
         If the objective is minimised, the result is the point at which the upper bound, mean + sd /
         2, is lowest. Points more likely to fail than to succeed are excluded. Until the adaptive
         strategy makes predictions, the result is the best point measured. The adaptive strategy
-        ignores the newest measurement while this measurement is more than 3 standard deviations
+        ignores the newest measurement while this measurement is more than 2.5 standard deviations
         better than predicted. A warning is issued if the posterior variance at the point exceeds
         half the prior variance.
 
@@ -1158,19 +1160,23 @@ class Loop:
     ) -> tuple[Tensor, Success | None]:
         """The recommended point with its context, `d + c`, and the probability of success."""
         row, chance = context_row(self.state, context), self._success(present)
-        state = holding(self._log.trusted, fixed or {})
+        state = holding(self._log.trusted, fixed)
         return recommended(self._strategy, state, present, row, chance), chance
 
     def _suspect_text(self, now: Time | None, context: Numbers | None) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
-        if (found := self._log.suspect()) is None:
+        found = self._log.suspect()
+        if found is None or abs(found[1]) < NAMED:
             return ""
         answer, better, _ = found
         following = [row.point for row in self._open.values() if row.known > answer.arrival]
+        following = following or self._queue[:1]
         if not following and not self._draws and self._has_best(context):
             row, present = context_row(self.state, context), self._present(now)
             chance = self._success(present)
-            choice = self._log.choice(self.state, present, chance, retry=True, context=row)
+            waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
+            state = self._log.as_if_answered(waiting, present)
+            choice = self._log.choice(state, present, chance, retry=True, context=row)
             following = [tuple(choice.X.tolist())]
         prior = bank_prior(self.state.data)
         ranges = (prior.upper - prior.lower).tolist()

@@ -31,6 +31,7 @@ from botorch_tv.hints import hinted
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import (
     OLDEST,
+    RECENT,
     Censored,
     Measurement,
     MeasurementLog,
@@ -45,6 +46,7 @@ from botorch_tv.optuna.trials import (
     Timed,
     TrialClock,
     Trials,
+    axis,
     bound,
     by_time,
     failures,
@@ -58,6 +60,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended
+from botorch_tv.strategies.parameters import Number
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_integer, shown
 
@@ -114,20 +117,17 @@ class StudyData(NamedTuple):
     def rows(self) -> list[Measurement]:
         """The answers of the log: complete trials, and bounds from pruned trials."""
         center, scale, _, _ = self.unit
-        made: list[Measurement] = []
         complete = [trial for _, trial in self.valued]
-        ended = [(Measurement, timed, timed[1].values[0]) for timed in self.valued]
+        ended = [(timed, timed[1].values[0], Measurement) for timed in self.valued]
         for timed in self.pruned:
             earlier = complete[: bisect_left(self.valued, by_time(timed), key=by_time)]
             if earlier:
-                ended.append((Censored, timed, bound(timed[1], earlier)))
-        for kind, (when, trial), y in ended:
-            point = self.space.point_of(trial)
-            assert point is not None
-            place = self.place(when)
-            row = trial_answer(place, trial.number, point, (y - center) / scale, kind)
-            made.append(row)
-        return made
+                ended.append((timed, bound(timed[1], earlier), Censored))
+        return [
+            trial_answer(self.place(when), trial.number, point, (y - center) / scale, kind)
+            for (when, trial), y, kind in ended
+            if (point := self.space.point_of(trial)) is not None
+        ]
 
 
 @hinted
@@ -160,10 +160,10 @@ class DriftSampler(BaseSampler):
     range; see :class:`~botorch_tv.strategies.parameters.Choice`. A parameter that a
     ``PartialFixedSampler`` or ``enqueue_trial`` fixes is modelled, with its value held.
 
-    **Categories.** With the default strategy, a category that has no trial, such as an added
-    category, is tried within four trials at its best predicted point, and again after four and
-    after eight trials without it. A category missing from the newest 30 trials is tried again, in
-    at most one of ten trials. Whenever a trial with a rarely
+    **Categories.** With the default strategy, a category that the first eight trials lack, such as
+    an added category, is tried within four trials at its best predicted point, and again after
+    four and after eight trials without it. A category missing from the newest 30 trials is tried
+    again, in at most one of ten trials. Whenever a trial with a rarely
     tried category brings no improvement, the interval to the next trial with this category doubles,
     up to 240 trials.
 
@@ -310,7 +310,11 @@ class DriftSampler(BaseSampler):
         sampler = self._independent_sampler or RandomSampler(
             seed=self._number(trial.number, param_name) % 2**32
         )
-        return sampler.sample_independent(study, trial, param_name, param_distribution)
+        value = sampler.sample_independent(study, trial, param_name, param_distribution)
+        own = axis(param_distribution)
+        if isinstance(own, Number) and own.step is not None:
+            value = own.rounded(value, torch.float64)  # a decimal number
+        return value
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Store the time in UTC, and notify the independent sampler of a new trial.
@@ -357,7 +361,11 @@ class DriftSampler(BaseSampler):
         now = self._clock.begun(trial)
         data = self._data(study, space)
         if not self._begins(data.valued, data.failed, data.pruned):
-            return space.params(space.filling(trial.number, self._number(0, "spread") % 2**31))
+            seed, first = self._number(0, "spread") % 2**31, trial.number
+            open_points = {space.point_of(other) for other in data.running}
+            even = [space.filling(number, seed) for number in range(first, first + RECENT)]
+            X = next((X for X in even if tuple(X.tolist()) not in open_points), even[0])
+            return space.params(X)
         return space.params(self._choice(study, data, trial, now))
 
     def _data(self, study: Study, space: StudySpace) -> StudyData:
@@ -443,7 +451,7 @@ def best_now(
 
     When minimising, the result is the parameters with the lowest upper bound, mean + sd / 2.
     Parameters more likely to fail than to succeed are excluded. The adaptive strategy ignores
-    the newest trial while this trial is more than 3 standard deviations better than predicted.
+    the newest trial while this trial is more than 2.5 standard deviations better than predicted.
     ``study.best_trial`` ignores drift, because it compares values that were measured at different
     times.
 

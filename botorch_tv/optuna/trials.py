@@ -50,7 +50,7 @@ def present_trials(
     durations = [
         trial.duration
         for trial in trials
-        if trial.state == TrialState.COMPLETE and trial.duration is not None
+        if trial.state == TrialState.COMPLETE and trial.duration  # 0 for added trials
     ]
     if lost_after is None and durations:
         lost_after = max(PATIENCE * median_low(durations), timedelta(minutes=1))
@@ -282,8 +282,8 @@ def by_time(timed: tuple[float, FrozenTrial]) -> tuple[float, int]:
     return when, trial.number
 
 
-def bound(trial: FrozenTrial, earlier: Sequence[FrozenTrial]) -> float | None:
-    """The value than which a pruned trial would have been no better; None if none is given.
+def bound(trial: FrozenTrial, earlier: Sequence[FrozenTrial]) -> float:
+    """The value than which a pruned trial would have been no better.
 
     The bound is the value whose rank among complete trials is the rank of the pruned trial's last
     intermediate value among their values at the same step. Without such values, the bound is the
@@ -291,10 +291,8 @@ def bound(trial: FrozenTrial, earlier: Sequence[FrozenTrial]) -> float | None:
 
     Args:
         trial: The pruned trial.
-        earlier: Complete trials that ended before it.
+        earlier: The complete trials that ended before it, at least one.
     """
-    if not earlier:
-        return None
     step, given = trial.last_step, trial.intermediate_values
     last = math.nan if step is None else given[step]
     pairs = [

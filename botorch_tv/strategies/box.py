@@ -471,24 +471,24 @@ class Box(Domain):
         return self.from_unit(like.new_full((self.dim,), 0.5))
 
 
-def holding(state: State, fixed: Mapping[str, Any]) -> State:
+def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
     """A state whose choices and recommendations have given values of some parameters.
 
     Args:
         state: A state of one trial, on a box with named parameters.
-        fixed: Values of the held parameters, indexed by name. Parameters held before stay held.
+        fixed: Values of the held parameters, indexed by name; None for none. Parameters held before
+            stay held.
 
     Raises:
         InputDataError: If the domain has no named parameters, if a name is unknown, or if a value
             lies outside its range.
     """
-    names = set(fixed if isinstance(fixed, Mapping) else [None])  # None is no name
-    if not names:
+    if fixed is None or (isinstance(fixed, Mapping) and not fixed):
         return state
     box = state.domain
     search = box.search if isinstance(box, Box) else None
     space = search.space if isinstance(search, MixedSearch) else getattr(box, "parameters", None)
-    if space is None or not names <= set(space.by_name):
+    if not isinstance(fixed, Mapping) or space is None or not set(fixed) <= set(space.by_name):
         raise InputDataError(
             f"fixed is {shown(fixed)}, but it must have values of the parameters "
             f"{', '.join(space.by_name)}; correct the names."

@@ -97,7 +97,7 @@ class BoxParameter:
         return torch.tensor(rows, dtype=torch.float64, device="cpu").view(number, self.columns)
 
     def unit(self, value: float) -> list[float]:
-        """The coordinates in the unit cube that represent a value of this parameter.
+        """The coordinates that represent a value; they lie in [0, 1] if the value is in the range.
 
         Args:
             value: The value.
@@ -138,17 +138,6 @@ class BoxParameter:
         digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
         value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
         return min(max(value, self.low), self.high)
-
-    def covers(self, value: float) -> bool:
-        """Whether a value lies in the range, up to rounding.
-
-        A value beyond the range would have the same coordinates as the end of the range.
-
-        Args:
-            value: The value.
-        """
-        slack = 1e-9 * (self.high - self.low)
-        return bool(self.low - slack <= value <= self.high + slack)
 
     def scaled(self, value: float) -> float:
         """A value, or its logarithm if the scale is logarithmic; integers of any size stay exact.
@@ -345,14 +334,6 @@ class Choice:
         apart = [math.dist(columns, corner) for corner in self._corners]
         return self.choices[apart.index(min(apart))]
 
-    def covers(self, value: Any) -> bool:
-        """True, because every value has coordinates of its own.
-
-        Args:
-            value: The value.
-        """
-        return True
-
 
 Parameter = BoxParameter | Choice
 
@@ -382,13 +363,6 @@ class Space:
     def columns(self) -> int:
         """Number of coordinates of the cube, D."""
         return sum(axis.columns for axis in self.axes)
-
-    def covers(self, params: Mapping[str, Any]) -> bool:
-        """Whether each value lies in its parameter's range.
-
-        A value outside the range would have the same point as the end of the range.
-        """
-        return all(axis.covers(params[name]) for name, axis in self.by_name.items())
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
         """The point that represents given values, `D` numbers."""

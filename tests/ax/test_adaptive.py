@@ -199,31 +199,37 @@ def test_trials_out_of_the_search_space_count_where_they_were_made(rate):
             index = client.attach_trial(parameters={"hour": float(hour), "rate": x})
             client.complete_trial(index, {"cost": (math.log10(x) + 2) ** 2})
     within, beyond = clients
-    index = beyond.attach_trial(parameters={"hour": 3.5, "rate": rate})
-    beyond.complete_trial(index, {"cost": -100.0})
+    for hour in (3.5, 3.7):
+        index = beyond.attach_trial(parameters={"hour": hour, "rate": rate})
+        beyond.complete_trial(index, {"cost": -0.5})
     if rate:
         space = TrialSpace(beyond._experiment.search_space, "hour")
         assert space.place({"rate": 2.0}) == pytest.approx((1 + math.log10(2) / 4,))
         edge = [predict_now(each, [{"rate": 1.0}], {"hour": 4.0})[0]["cost"] for each in clients]
-        assert edge[1][0] < edge[0][0] - 5
-        assert best_now(beyond, {"hour": 4.0})[0]["rate"] == 1.0
+        assert edge[1][0] < edge[0][0] - 0.3
+        assert best_now(beyond, {"hour": 4.0})[0]["rate"] <= 1.0
     else:
         with pytest.warns(InputDataWarning, match=r"drops trial 4: .*0\.0.*has no place"):
             wanted = best_now(beyond, {"hour": 4.0})
         assert wanted == best_now(within, {"hour": 4.0})
 
 
+def early(client, setting):
+    index = client.attach_trial(setting)
+    client.attach_data(index, {"y": 7.0}, progression=1)
+    client.mark_trial_early_stopped(index)
+
+
 @pytest.mark.parametrize("objective", ["y", "-y"])
 def test_early_stopped_trials_are_bounds(objective):
     """At any number; the first has no earlier values, so it is dropped."""
     client = client_of(LINE, objective=objective, initialization_trials=4)
-    client.mark_trial_early_stopped(client.attach_trial({"hour": 0.0, "x": 0.5}))
+    early(client, {"hour": 0.0, "x": 0.5})
     for hour, x in enumerate((0.1, 0.3, 0.6, 0.9, 0.4), start=1):
         index = client.attach_trial(parameters={"hour": float(hour), "x": x})
         client.complete_trial(index, {"y": float(hour)})
     for number in range(20):
-        stopped = client.attach_trial({"hour": 5.5, "x": 0.7 + 0.01 * number})
-        client.mark_trial_early_stopped(stopped)
+        early(client, {"hour": 5.5, "x": 0.7 + 0.01 * number})
     client.get_next_trials(1, fixed_parameters={"hour": 6.0})
     log, _ = client._generation_strategy._nodes[0]._model
     bounds = [row for row in log.answers if isinstance(row, Censored)]
@@ -507,6 +513,6 @@ def test_open_suggestions_of_a_finite_space_differ(rows):
     client = client_of([HOURS, whole], objective="y", initialization_trials=3)
     for hour in range(rows):
         index = client.attach_trial({"hour": float(hour), "n": hour % 3 + 1})
-        client.complete_trial(index, {"y": 1.0 + hour % 2})
+        client.complete_trial(index, {"y": float(hour // 3)})
     trials = client.get_next_trials(3, fixed_parameters={"hour": 6.0}).values()
     assert sorted(trial["n"] for trial in trials) == [1, 2, 3]

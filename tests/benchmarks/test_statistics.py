@@ -17,6 +17,7 @@ from benchmarks.statistics import (
     detection,
     later,
     optuna_drift,
+    optuna_pruned,
     wider_worlds,
 )
 from benchmarks.statistics.common import ADAPTIVE
@@ -101,6 +102,17 @@ def test_optuna_runs_resume_and_are_reproducible(tmp_path, monkeypatch):
     assert [run["regret"] for run in again["runs"]] == [run["regret"] for run in record["runs"]]
     with pytest.raises(SystemExit, match="'trials': 4"):
         optuna_drift.main(["--trials", "5", "--out", str(path)])
+
+
+def test_both_samplers_continue_the_same_pruned_studies(tmp_path, monkeypatch):
+    monkeypatch.setattr(optuna_pruned, "BEFORE", 7)
+    monkeypatch.setattr(optuna_pruned, "AFTER", 1)
+    record = optuna_pruned.main(["--seeds", "2", "--out", str(tmp_path / "pruned.json")])
+    tpe, drift = record["tpe"], record["drift"]
+    assert tpe["pruned before"] == drift["pruned before"]
+    assert 0 < tpe["pruned before"]["mean"] < 7
+    assert tpe["mean cost"] != drift["mean cost"]
+    assert json.loads((tmp_path / "pruned.json").read_text()) == record
 
 
 SMALL = {

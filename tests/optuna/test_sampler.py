@@ -201,6 +201,19 @@ def test_workers_in_two_zones_agree_on_the_times(monkeypatch):
     assert times[-1] <= time.time()
 
 
+def test_first_suggestions_that_run_together_differ_in_a_finite_space():
+    study = optuna.create_study(sampler=DriftSampler(seed=0))
+    study.optimize(lambda trial: trial.suggest_int("n", 1, 6), n_trials=1)
+    assert len({study.ask().suggest_int("n", 1, 6) for _ in range(6)}) == 6
+
+
+def test_values_with_a_step_are_decimal_numbers():
+    study = optuna.create_study(sampler=DriftSampler(seed=0, n_startup_trials=6))
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0229, 0.4589, step=0.001), n_trials=8)
+    values = [trial.params["x"] for trial in study.trials]
+    assert values == [round(value, 4) for value in values]
+
+
 MINUTE = timedelta(minutes=1)
 
 
@@ -217,7 +230,8 @@ def test_a_running_trial_counts_until_it_is_lost(given, time_key, lost_after, mi
         study = optuna.create_study(sampler=DriftSampler(given, **settings))
         for hour in range(6):
             end = now - timedelta(hours=6 - hour)
-            study.add_trial(stamped(hour / 6, -hour, end - timedelta(minutes=2), end, hour=hour))
+            for begun in (end - timedelta(minutes=2), end, end):  # two were added, not run
+                study.add_trial(stamped(hour / 6, -hour, begun, end, hour=hour))
         if runs:
             trial = create_trial(params={"x": 1.0}, distributions=X, state=TrialState.RUNNING)
             trial.datetime_start = now - timedelta(minutes=minutes)

@@ -41,7 +41,13 @@ from botorch_tv.loop.log import (
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
 from botorch_tv.strategies.box import holding
-from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended, success
+from botorch_tv.strategies.outcomes import (
+    Success,
+    apart,
+    as_if_measured,
+    recommended,
+    success,
+)
 from botorch_tv.strategies.parameters import Number, Space
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -333,13 +339,14 @@ FOUR_TIMES = THRICE + "a" * 238 + "bc"
 @pytest.mark.parametrize(
     ("letters", "others", "wanted"),
     [
-        ("ababababa" + "bab", BOTH, "c"),  # never tried
-        ("ababababa" + "ba", BOTH, None),  # one in four trials at most
-        ("abababac" + "abab", BOTH, "c"),  # tried once: after four trials
-        ("ababababc" + "aba", BOTH, None),
-        ("abacabac" + "ab" * 4, BOTH, "c"),  # tried twice: after eight trials
-        ("abacababc" + "ab" * 3 + "a", BOTH, None),
-        ("abcabcabc" + "a" * 29, BOTH, None),  # tried three times: not for long enough
+        ("ab" * 6, BOTH, "c"),  # never tried
+        ("ab" * 5 + "a", BOTH, None),  # one in four trials at most
+        ("ab" * 5 + "acabab", BOTH, "c"),  # tried once: after four trials
+        ("ab" * 5 + "abcaba", BOTH, None),
+        ("ab" * 4 + "acbc" + "ab" * 4, BOTH, "c"),  # tried twice: after eight trials
+        ("ab" * 4 + "acabc" + "aba" * 2 + "b", BOTH, None),
+        ("ab" * 4 + "cccb" + "a" * 28, BOTH, None),  # tried three times: not for long enough
+        ("ab" * 3 + "ac" + "ab" * 6, BOTH, None),  # one of the first trials had it
         (START + "a" * 34, BOTH, "b"),
         (START + "a" * 54, BOTH, "c"),  # those that are due take turns
         (START + "a" * 33, BOTH, None),  # one in ten trials at most
@@ -410,28 +417,44 @@ LISTED = {
 }
 
 
-@pytest.mark.parametrize("steep", [0.0, 0.4, 3.0])
+@pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("name", LISTED)
-def test_a_point_is_open_twice_only_if_no_other_may_be_as_good(name: str, steep: float) -> None:
-    """An oracle: means and bounds of all points, given the answers alone."""
-    strategy = tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.03, width=Constant(2.25))
-    loop = Loop(strategy, LISTED[name], pending=7)
-    for now in range(4):
-        suggestion = loop.ask(now=now)
-        loop.tell(steep * suggestion.row.point[0] + 0.1 * math.sin(9 * now), suggestion=suggestion)
-    X = loop.domain.listed
+def test_a_point_is_pending_twice_only_if_no_other_may_be_as_good(
+    name: str, maximize: bool
+) -> None:
+    """By a search through all points: their means, bounds and numbers of pending suggestions."""
+    player = tv_gp_ucb(
+        kernel=KERNEL, noise=0.02, epsilon=0.03, width=Constant(0.09), maximize=maximize
+    )
+    state, sign = player.init(LISTED[name]), 1 if maximize else -1
+    X = state.domain.listed
     assert X is not None
-    posterior = strategy.posterior(loop.state, X.unsqueeze(-2), now=4.0)
-    mean = posterior.mean.flatten()
-    bound, times = mean + 1.5 * posterior.variance.flatten().sqrt(), torch.zeros(4)
-    for _ in range(6):
-        point = torch.tensor(loop.ask(now=4.0).row.point, dtype=torch.float64)
-        at = int((X - point).norm(dim=-1).argmin())
-        rivals = bound[times < times[at]]
-        assert (rivals <= mean[times >= times[at]].max() + 1e-9).all()
-        times[at] += 1
-    assert steep or times.min() >= 1
-    assert steep < 3 or times.max() >= 3
+    for at, y in enumerate((0.1, 0.3, 0.25, -0.2)):
+        state, _ = player.tell(state, player.suggestion_at(state, X[at]), sign * y)
+    posterior = player.posterior(state, X.unsqueeze(-2))
+    mean = sign * posterior.mean.flatten()
+    bound = mean + 0.3 * posterior.variance.flatten().sqrt()
+    moved = 0
+    for seed in range(14):
+        pending = np.random.default_rng(seed).integers(0, 4, seed % 7).tolist()
+        times = [pending.count(n) for n in range(4)]
+        chosen = pending[0] if pending else 0
+        rivals = [n for n in range(4) if times[n] < times[chosen] and bound[n] >= mean[chosen]]
+        wanted = min(rivals, key=lambda n: (times[n], -float(bound[n])), default=chosen)
+        suggestion = player.suggestion_at(state, X[chosen])
+        found = apart(player, state, None, suggestion, X[pending], None)
+        assert torch.equal(found.X, X[wanted])
+        assert (found is suggestion) == (wanted == chosen)
+        moved += wanted != chosen
+    assert 2 < moved < 12
+
+
+def test_suggestions_that_are_open_together_differ() -> None:
+    loop = Loop(tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.03), LISTED["mixed"], pending=8)
+    for now in range(4):
+        loop.tell(0.1 * (now % 2), suggestion=loop.ask(now=now))
+    points = [tuple(loop.ask(now=4).point.values()) for _ in range(8)]
+    assert len(set(points[:4])) == len(set(points[4:])) == 4
 
 
 def test_a_recommendation_elsewhere_is_cautious_too() -> None:
