@@ -45,6 +45,8 @@ from botorch_tv.strategies.outcomes import (
     Success,
     apart,
     as_if_measured,
+    recommended,
+    success,
 )
 from botorch_tv.strategies.parameters import Number, Space
 
@@ -471,3 +473,4 @@ def test_a_recommendation_elsewhere_is_cautious_too() -> None:
     assert chance.allows(grid.X).tolist() == [False, True, True, True]
     assert int(strategy.recommended_arm(state)) == 0
     found = recommended(strategy, state, 10.0, None, chance)
+    assert torch.equal(found, grid.X[2])
