@@ -231,8 +231,8 @@ def gp_ts(**common: Unpack[SubGaussian]) -> GPStrategy:
     """GP-TS, [C17] Algorithm 2: plays the best arm of a sample from GP(mean, v_t² c).
 
     Here c is the posterior covariance. By default v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) with
-    the information gain g; a ``width`` replaces v_t. For the decision sets D_t of the algorithm, use
-    ``replace(strategy, exploration=Thompson(decision_set=...))``; see
+    the information gain g; a ``width`` replaces v_t. For the decision sets D_t of the
+    algorithm, use ``replace(strategy, exploration=Thompson(decision_set=...))``; see
     :class:`~botorch_tv.acquisition.Thompson`.
     """
     return GPStrategy(exploration=Thompson(), **with_width(common, igp_width(common, parts=2)))
