@@ -100,7 +100,8 @@ def real_tensor(value: Any, own: Tensor) -> Tensor | None:
         # The array is copied, because pandas returns read-only arrays.
         made = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
         unreal = made.is_complex() or made.dtype == torch.bool
-        return None if unreal or made.is_meta or made.is_sparse else made.to(own)
+        unread = made.is_meta and not own.is_meta
+        return None if unreal or unread or made.is_sparse else made.to(own)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
 

@@ -20,6 +20,7 @@ from benchmarks.paper.page import write_page
 from benchmarks.speed.common import RESULTS, environment, write
 from botorch_tv.papers.experiment import OTHER_DATA
 from botorch_tv.simulation import StudyResult
+from botorch_tv.theory.plots import plot_mismatch
 
 PATTERNS = ("*.png", "*.csv", "*.json")
 PAGE = "RESULTS.md"
@@ -56,6 +57,7 @@ def collect(runs: Path, results: Path = RESULTS) -> None:
             for name, value in attributes.items()
         }
     write({**here, "studies": studies}, record)
+    plot_mismatch(results / "et-fig7.png")
     write_page(results, studies, results.parent / PAGE)
 
 

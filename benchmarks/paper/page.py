@@ -24,6 +24,18 @@ PAPERS = {
     "Time-Varying Functions",
     "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
+NOTES = {
+    "b16": "No experiment: Figure 1 shows two draws from the Markov model, as does "
+    "`MarkovWorld.look`. Figure 4 (Appendix G) has further days of the traffic record, which "
+    "cannot be had; [b16-fig3-traffic](#b16-fig3-traffic) is on another record. The factors 12 "
+    "and 24 in the period N are taken over: the paper chose them by cross-validation.",
+    "et": "No experiment: Figure 1 is an illustration; Figures 3 (a) and 8 show the temperature "
+    "record, which cannot be had. The preprint is implemented; the bound of the journal's version, "
+    "φ_T(ε, N̄) with an admissible window N̄, is not. Figure 7 is drawn from formulas, by "
+    "`botorch_tv.theory.plots.plot_mismatch`:\n\n![et-fig7](results/et-fig7.png)",
+    "m": "No experiment: Figures 1 and 5 are illustrations.",
+}
+"""What of a paper has no experiment."""
 ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged")
 HEAD = """# Figures and tables of the papers, rerun
 
@@ -66,6 +78,7 @@ def write_page(results: Path, studies: Mapping[str, Study], page: Path) -> None:
         if id.split("-")[0] != paper:
             paper = id.split("-")[0]
             lines += ["", f"## {PAPERS[paper]}"]
+            lines += ["", NOTES[paper]] if paper in NOTES else []
         own = [
             studies[name] for case in EXPERIMENTS[id].cases if (name := f"{id}-{case}") in studies
         ]

@@ -17,7 +17,7 @@ from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Log, Part
 from botorch_tv.gp.tensors import Scratch
-from botorch_tv.validation import require, settle_number, shown
+from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 Ties = Literal["first", "random"]
 """Which of several tying candidates is played: the first, or a random candidate."""
@@ -108,8 +108,8 @@ class Candidates(ABC):
         score: Callable[[Candidates], Tensor],
         *,
         unit: float | None = None,
-        first_without_data: bool = False,
         ties: Ties = "first",
+        among: Tensor | None = None,
     ) -> Tensor:
         """The candidate with the highest score.
 
@@ -118,11 +118,10 @@ class Candidates(ABC):
                 be differentiable with respect to the points.
             unit: The unit of scores; ``scale`` by default. Scores tie if they differ by less than
                 1e-7 units.
-            first_without_data: Whether a trial without data ignores the scores and takes the first
-                arm of a grid, or the centre of a box. With ``ties="random"``, a trial without data
-                takes a random arm.
             ties: Which arm of a grid to take if several arms tie: the ``"first"``, or a uniformly
                 ``"random"`` arm.
+            among: The only candidates to choose from: indices of arms, int64 of shape `q`, or
+                points of a box, `q x d`; None for all candidates.
 
         Returns:
             A choice: the index of an arm, `batch_shape`, int64, or a point of a box,
@@ -223,7 +222,7 @@ class Exploration(Part):
             `batch_shape x d`.
         """
         unit = self.unit(candidates.scale)
-        return candidates.argmax(self.score, unit=unit, first_without_data=True, ties=self.ties)
+        return candidates.argmax(self.score, unit=unit, ties=self.ties)
 
 
 @dataclass(frozen=True)
@@ -293,13 +292,67 @@ class TightConfidence(_BreaksTies):
         return _optimistic(candidates, candidates.tight_sd)
 
 
-class Thompson(Plain):
+@dataclass(frozen=True)
+class LatticeSets:
+    """Decision sets D_t of GP-TS: a lattice of ⌈B L r d t²⌉^d points, [C17] Theorem 4.
+
+    The points are the centres of equal cells of the box [0, r]^d, so that |f(x) - f([x]_t)| <= 1/t²
+    for the point [x]_t of D_t that is nearest to x.
+
+    Args:
+        B: Bound on the norm of f, positive.
+        L: Bound on the slopes of the kernel, positive; see
+            :func:`botorch_tv.theory.log_decision_set`.
+        r: Side length r of the box [0, r]^d, positive.
+        dim: Dimension d of the box, at least 1.
+        most: Largest number of points, at least 1. The lattice of the theorem soon exceeds any
+            memory; beyond ``most`` points it is coarser, and the theorem no longer covers it.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    B: float
+    L: float
+    r: float = 1.0
+    dim: int = 1
+    most: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name in ("B", "L", "r"):
+            settle_number(self, name, "(0, inf)", "[C17] Theorem 4 defines it.")
+        for name in ("dim", "most"):
+            settle_integer(self, name, 1, "give a whole number.")
+
+    def __call__(self, t: int) -> Tensor:
+        """The points of D_t, `q x d`, float64 on the CPU.
+
+        Args:
+            t: The round, counted from 1.
+        """
+        largest = 1
+        while (largest + 1) ** self.dim <= self.most:
+            largest += 1
+        side = min(math.ceil(self.B * self.L * self.r * self.dim * t**2), largest)
+        line = self.r * (torch.arange(side, dtype=torch.float64, device="cpu") + 0.5) / side
+        return torch.cartesian_prod(*[line] * self.dim).view(-1, self.dim)
+
+
+@dataclass(frozen=True)
+class Thompson(Exploration):
     """Play the best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
 
     Here v_t is the strategy's width √beta, and c is the posterior covariance. On a grid the values
     at all arms are sampled jointly. On a box the sample is a function, drawn by Matheron's rule
     from random features of the prior.
+
+    Args:
+        decision_set: A function from the round t to the decision set D_t of the algorithm: indices
+            of arms, int64 of shape `q`, on a grid; points, `q x d`, on a box, for example
+            :class:`LatticeSets`. By default D_t is the domain, which is exact Thompson sampling.
     """
+
+    decision_set: Callable[[int], Tensor] | None = None
 
     samples = True
 
@@ -308,7 +361,8 @@ class Thompson(Plain):
         return _optimistic(candidates, candidates.sample()[0])
 
     def choose(self, candidates: Candidates) -> Tensor:
-        return candidates.argmax(self.score)
+        among = None if self.decision_set is None else self.decision_set(candidates.round)
+        return candidates.argmax(self.score, among=among)
 
 
 @dataclass(frozen=True)
@@ -324,12 +378,13 @@ class _Improves(_BreaksTies):
         """Two tensors `batch_shape x M`: u = ±(mean(x) - m) / sd(x), and sd(x).
 
         The sign of u is reversed when minimising. Standard deviations near 0 are raised to a
-        positive limit.
+        positive limit. Without data there is no incumbent, and u is 0.
         """
         observed = self.incumbent == "observed"
         best = candidates.best_observation if observed else candidates.incumbent
         sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
-        return (candidates.mean - best) * candidates.sign / sd, sd
+        u = (candidates.mean - best) * candidates.sign / sd
+        return torch.where(candidates.has_data.unsqueeze(-1), u, 0.0), sd
 
 
 class ExpectedImprovement(_Improves):
@@ -337,7 +392,8 @@ class ExpectedImprovement(_Improves):
 
     The expectation equals sd(x) (φ(u) + u Φ(u)) with u = (mean(x) - m) / sd(x). Candidates are
     compared by the logarithm of the expectation, because the expectation itself falls below any
-    tolerance when the posterior is narrow.
+    tolerance when the posterior is narrow. Without data, play the point with the largest prior
+    standard deviation.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -361,7 +417,8 @@ class ProbabilityOfImprovement(_Improves):
 
     Candidates are compared by u = (mean(x) - m) / sd(x), because Φ is increasing. If m is the best
     posterior mean, u is 0 at the incumbent and usually negative elsewhere, so this exploration
-    seldom leaves the arm that it plays first.
+    seldom leaves the arm that it plays first. Without data, play the point with the largest prior
+    standard deviation.
 
     Args:
         ties: See :class:`UpperConfidence`.
@@ -372,7 +429,8 @@ class ProbabilityOfImprovement(_Improves):
     """
 
     def score(self, candidates: Candidates) -> Tensor:
-        return self.improvement(candidates)[0]
+        u, sd = self.improvement(candidates)
+        return torch.where(candidates.has_data.unsqueeze(-1), u, sd.log())
 
 
 class UniformChoice(Plain):

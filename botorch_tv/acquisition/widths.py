@@ -265,6 +265,7 @@ LIMITS = {
     "B": ("[0, 1e100]", "it bounds the norm of f."),
     "R": ("[0, 1e100]", "it is a standard deviation."),
     "a1": ("[1e-100, 1e100]", "it bounds the kernel's slopes."),
+    "arms": ("[1, 1e100]", "it is the number of arms."),
     "b1": ("[1e-100, 1e100]", "it bounds the kernel's slopes."),
     "c1": ("[0, 1e100]", "0 never explores."),
     "c2": ("[1e-100, 1e100]", "the papers use 4 and 0.4."),
@@ -309,6 +310,9 @@ class Logarithmic(_Checked):
 @dataclass(frozen=True)
 class Constant(_Checked):
     """The same √beta in every round.
+
+    KernelUCB with exploration parameter η and regularisation λ has √beta = η/√λ, [C17] §3.1:
+    ``Constant(eta**2 / noise)``.
 
     Args:
         value: beta, the *square* of the factor that multiplies the standard deviation; at least 0.
@@ -405,6 +409,32 @@ class BayesEventTriggered(_Bayes):
     """
 
     parts = 8
+
+
+@dataclass(frozen=True)
+class BayesFinite(_Checked):
+    """√(2 ln(|D| π² t² / (6 δ))), the width for a domain of |D| arms, [B16] footnote 1.
+
+    This is β = 2 ln(|D| π_t / δ) with π_t = π² t² / 6. On finitely many arms, the union bound of
+    [B16] (28)-(29) needs neither a discretisation nor a bound on slopes. The band covers the
+    objective at all arms in all rounds with probability 1 - δ, as do the regret bounds of
+    TV-GP-UCB. The regret bounds of R-GP-UCB and ET-GP-UCB also bound |y_t|, and that of ET-GP-UCB
+    the time until a reset: pass half of their δ for R-GP-UCB, and a quarter for ET-GP-UCB.
+
+    Args:
+        delta: Probability δ that the confidence band fails, in (0, 1).
+        arms: Number |D| of arms, at least 1.
+
+    Raises:
+        ValueError: If ``delta`` or ``arms`` is out of range.
+    """
+
+    delta: float
+    arms: float
+
+    def sqrt_beta(self, context: WidthContext) -> float:
+        union = self.arms * math.pi**2 * context.t**2 / (6 * self.delta)
+        return math.sqrt(2 * math.log(union))
 
 
 Terms = tuple[float, float, float, float]

@@ -31,7 +31,7 @@ def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
     Args:
         start: Round t_j in which window j starts, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in [0, 1/3); [M] uses 1/4.
             A larger α~ gives longer windows.
 
     Raises:
@@ -47,7 +47,7 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
     Args:
         horizon: Last round T, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in [0, 1/3); [M] uses 1/4.
 
     Returns:
         Rounds in increasing order.
@@ -65,7 +65,7 @@ def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
     Args:
         t: Round, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in [0, 1/3); [M] uses 1/4.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -80,7 +80,7 @@ def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:
     Args:
         horizon: Last round T, at least 1.
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); [M] uses 1/4.
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in [0, 1/3); [M] uses 1/4.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -89,11 +89,15 @@ def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:
 
 
 def require_alpha_tilde(alpha_tilde: float) -> None:
-    """Raise an error unless α~ is in (0, 1/3), where [M] Theorem 3.10 gives sublinear regret."""
+    """Raise an error unless α~ is in [0, 1/3), as [M] §3.3 prints for windows.
+
+    [M] Theorem 3.10 excludes 0, for which all windows have two rounds, so that the number of side
+    queries per round does not vanish; regret is sublinear for 0 too.
+    """
     require(
-        0 < alpha_tilde < 1 / 3,
-        f"alpha_tilde is {alpha_tilde}, but regret is sublinear only for values strictly between 0 "
-        "and 1/3; the paper uses 1/4.",
+        0 <= alpha_tilde < 1 / 3,
+        f"alpha_tilde is {alpha_tilde}, but regret is sublinear only for values of at least 0 and "
+        "below 1/3; the paper uses 1/4.",
     )
 
 

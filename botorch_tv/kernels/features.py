@@ -15,13 +15,14 @@ import torch
 from botorch.exceptions import UnsupportedError
 from botorch.sampling.pathwise.features.generators import GenKernelFeatures, gen_kernel_features
 from botorch.sampling.pathwise.features.maps import FeatureMap, KernelFeatureMap
+from gpytorch.kernels import Kernel
 from torch import Tensor, nn
 
 from botorch_tv.kernels.spatio_temporal import SpatioTemporalKernel
 from botorch_tv.kernels.temporal import MarkovKernel
 from botorch_tv.validation import require, require_integer, require_number
 
-__all__ = ["quadrature_fourier_features"]
+__all__ = ["QuadratureFourierKernel", "quadrature_fourier_features"]
 
 
 class _ArmsAndTime(nn.Module):
@@ -135,3 +136,49 @@ def quadrature_fourier_features(
     phase = X @ frequency.mT
     turning = frequency.abs().amax(-1) > 0  # the sine feature of a node at the origin is 0
     return torch.cat([root * phase.cos(), (root * phase.sin())[..., turning]], -1)
+
+
+class QuadratureFourierKernel(Kernel):  # type: ignore[misc]
+    """φ(x)ᵀφ(x') with quadrature Fourier features φ, the kernel that [W22] §5 analyses.
+
+    With this kernel a preset plays the model of :func:`quadrature_fourier_features`, for example
+    ``w_gp_ucb(kernel=QuadratureFourierKernel(26, 0.2), ...)``. The lengthscale is fixed. A round
+    costs as much as with other kernels; the cost per round of the recursion
+    :class:`botorch_tv.gp.weighted_features.WeightedFeatures` does not depend on the number of
+    observations.
+
+    Args:
+        points: Number m̄ of nodes per dimension, at least 1.
+        lengthscale: Lengthscale l, positive, in the units of the points.
+        dropped: Largest total weight of nodes to omit, in [0, 1).
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    is_stationary = True
+
+    def __init__(self, points: int, lengthscale: float, dropped: float = 0.0) -> None:
+        super().__init__()
+        self.points, self.scale, self.dropped = points, lengthscale, dropped
+        self._features(torch.zeros(1, 1, device="cpu"))  # checks the arguments
+
+    def _features(self, X: Tensor) -> Tensor:
+        return quadrature_fourier_features(
+            X, points=self.points, lengthscale=self.scale, dropped=self.dropped
+        )
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: object) -> Tensor:
+        """The covariance.
+
+        Args:
+            x1: Points, `batch_shape x n x d`.
+            x2: Points, `batch_shape x m x d`.
+            diag: Whether to return only the diagonal; it requires n = m.
+            **params: Not used.
+
+        Returns:
+            The covariances, `batch_shape x n x m`, or their diagonal, `batch_shape x n`.
+        """
+        first, second = self._features(x1), self._features(x2)
+        return (first * second).sum(-1) if diag else first @ second.mT

@@ -472,7 +472,7 @@ class MeasurementLog(NamedTuple):
         if not len(pending):
             return choice
         before = self.state._replace(domain=state.domain)
-        return apart(self.quiet, before, now, choice, pending, chance)
+        return apart(self.quiet, before, float(choice.time), choice, pending, chance)
 
 
 def replayed(

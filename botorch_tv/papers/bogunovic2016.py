@@ -1,4 +1,8 @@
-"""[B16] Figure 2: TV-GP-UCB and R-GP-UCB compared, with right and with wrong parameters."""
+"""[B16] Figure 2: TV-GP-UCB and R-GP-UCB compared, with right and with wrong parameters.
+
+Figure 1, two draws from the Markov model, and Appendix G, further days of the traffic record, have
+no experiment.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Player:
         score = scratch.take("score", posterior.mean.shape, posterior.mean)
         torch.clamp(posterior.variance, min=0, out=score).sqrt_().mul_(sqrt_beta.unsqueeze(-1))
         score.add_(posterior.mean, alpha=rules.sign)
-        return first_maximum(score, rules.tie, scratch).masked_fill_(posterior.count == 0, 0)
+        return first_maximum(score, rules.tie, scratch)
 
     def _forget(self, trials: Tensor) -> None:
         """Reset some trials to the prior: those with True in ``trials``, bool of shape `trials`."""

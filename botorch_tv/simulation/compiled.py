@@ -242,8 +242,6 @@ def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
 @_compiled
 def _choose(trials: Trials, i: int, rules: Rules, t: int, score: np.ndarray) -> int:
     """Index of the first arm with the highest upper confidence bound."""
-    if trials.counts[i, SLOTS] == 0:
-        return 0
     mean, variance = trials.mean[i], trials.variance[i]
     sqrt_beta, sign = rules.sqrt_beta[t], rules.sign
     if len(rules.gain_slope) > 0:

@@ -24,7 +24,7 @@ from botorch_tv.gp.mixture.posterior import PointMixture
 from botorch_tv.gp.points import PointInference, PointPosterior, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
-from botorch_tv.gp.search import SEARCH_NUMBERS, Sought
+from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Sought
 from botorch_tv.gp.tensors import Scratch
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_tensors
@@ -341,8 +341,8 @@ class ArmCandidates(RoundCandidates):
         score: Score,
         *,
         unit: float | None = None,
-        first_without_data: bool = False,
         ties: Ties = "first",
+        among: Tensor | None = None,
     ) -> Tensor:
         tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
         mean, sd = self.mean, self.sd
@@ -354,13 +354,18 @@ class ArmCandidates(RoundCandidates):
                 "a score writes into the mean or sd of its candidates, which are the prediction of "
                 "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
-        empty = self.data.empty if first_without_data else None
+        if among is not None:
+            if among.dtype != torch.int64 or among.dim() != 1 or not len(among):
+                raise InputDataError(
+                    f"a decision set on a grid is {among.dtype} of shape {tuple(among.shape)}, but "
+                    "it must be indices of arms, int64 of shape q, at least one."
+                )
+            outside = torch.ones(values.shape[-1], dtype=torch.bool, device=values.device)
+            outside[among.to(values.device)] = False
+            values = values.masked_fill(outside, -math.inf)
         if ties == "random":
-            if empty is not None:
-                values = values.masked_fill(empty.unsqueeze(-1), 0.0)
             return random_maximum(values, tolerance, self.uniform())
-        winner = first_maximum(values, tolerance, self.scratch)
-        return winner if empty is None else winner.masked_fill(empty, 0)
+        return first_maximum(values, tolerance, self.scratch)
 
     def at(self, choice: Tensor) -> Candidates:
         other = copy.copy(self)
@@ -453,14 +458,18 @@ class BoxCandidates(RoundCandidates):
         score: Score,
         *,
         unit: float | None = None,
-        first_without_data: bool = False,
         ties: Ties = "first",
+        among: Tensor | None = None,
     ) -> Tensor:
         if ties == "random":
             raise InputDataError(
                 'ties="random" needs the arms of a Grid; use ties="first" on a Box.'
             )
         box, posterior = self._box, self.posterior
+        search = box.search
+        if among is not None:
+            search = DiscreteSearch(among)
+            search.check(box)
         # The scores of a trial do not depend on other trials if the score function is a method of
         # an exploration without a memory.
         alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
@@ -488,18 +497,25 @@ class BoxCandidates(RoundCandidates):
             return torch.cat([some._scored(score, part) for part in parts], 1)
 
         measured, live = posterior.familiar(self.sign, self.context)
+        unit = self.scale if unit is None else unit
         sought = Sought(
             value,
             measured[..., : box.dim],
             live,
             self.round - 1,
-            self.scale if unit is None else unit,
+            unit,
             whole=not alone,
             climbed=None if bound_width(score, 0.0) is None else climbed,
         )
-        X = box.search.best(box, sought)
-        if first_without_data:
-            X = torch.where(posterior.live.any(-1, keepdim=True), X, box.search.first(box, X))
+        X = search.best(box, sought)
+        without = ~posterior.live.any(-1, keepdim=True)
+        if X.device.type != "cpu" or bool(without.any()):
+            # Without data most priors score all points alike, and rounding would choose.
+            first = search.first(box, X).expand_as(X)
+            with torch.no_grad():
+                least, most = value(torch.stack([first, X], -2), None).unbind(-1)
+            tied = most - least <= TIE_TOLERANCE * unit
+            X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
 
     def at(self, choice: Tensor) -> Candidates:

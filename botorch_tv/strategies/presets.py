@@ -231,7 +231,9 @@ def gp_ts(**common: Unpack[SubGaussian]) -> GPStrategy:
     """GP-TS, [C17] Algorithm 2: plays the best arm of a sample from GP(mean, v_t² c).
 
     Here c is the posterior covariance. By default v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) with
-    the information gain g; a ``width`` replaces v_t.
+    the information gain g; a ``width`` replaces v_t. For the decision sets D_t of the
+    algorithm, use ``replace(strategy, exploration=Thompson(decision_set=...))``; see
+    :class:`~botorch_tv.acquisition.Thompson`.
     """
     return GPStrategy(exploration=Thompson(), **with_width(common, igp_width(common, parts=2)))
 
@@ -398,7 +400,10 @@ def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
 def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
 
-    For the smaller σ̃ of Theorem 2, use ``replace(strategy, exploration=TightConfidence())``.
+    For the smaller σ̃ of Theorem 2, use ``replace(strategy, exploration=TightConfidence())``. For
+    the quadrature Fourier features of §5, give a
+    :class:`~botorch_tv.kernels.features.QuadratureFourierKernel`; for the weighted linear bandits
+    of Remark 1, a linear kernel.
 
     Args:
         gamma: Factor by which the weight of an observation falls per round.

@@ -202,7 +202,7 @@ class Windows(Schedule):
 
     Args:
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: Exponent α~ that determines the lengths of windows, in (0, 1/3); 1/4 in [M].
+        alpha_tilde: Exponent α~ that determines the lengths of windows, in [0, 1/3); 1/4 in [M].
             A larger α~ gives longer windows.
 
     Raises:

@@ -21,6 +21,8 @@ from botorch_tv.forgetting.sparq_windows import (
 )
 from botorch_tv.theory.arguments import largest_constant, smallest_constant
 from botorch_tv.theory.bogunovic import (
+    linear_mean_mismatch,
+    linear_sd_mismatch,
     markov_lower_bound,
     r_gp_ucb_order,
     r_gp_ucb_regret,
@@ -33,6 +35,7 @@ from botorch_tv.theory.bogunovic import (
 )
 from botorch_tv.theory.brunzema import (
     et_gp_ucb_regret,
+    mean_mismatch,
     model_mismatch,
     r_gp_ucb_regret_improved,
     reset_time_bound,
@@ -43,6 +46,7 @@ from botorch_tv.theory.chowdhury import (
     gp_ts_regret,
     igp_ucb_order,
     igp_ucb_regret,
+    linear_order,
     log_decision_set,
     noise_norm,
     noise_norm_bound,
@@ -71,13 +75,16 @@ from botorch_tv.theory.information_gain import (
 from botorch_tv.theory.mauduit import (
     bandit_lower_bound,
     necessary_side_queries,
+    queries_for_accuracy,
     side_queries,
     sparq_gp_ucb_order,
     sparq_operations_order,
+    sparse_posterior_error,
     sufficient_side_queries,
     total_side_queries,
     ui_gp_ucb_order,
     w_sparq_gp_ucb_order,
+    w_sparq_operations_order,
 )
 from botorch_tv.theory.rules import (
     analysis_block,
@@ -107,10 +114,14 @@ __all__ = [
     "is_window_start",
     "largest_constant",
     "linear_gain_bound",
+    "linear_mean_mismatch",
+    "linear_order",
+    "linear_sd_mismatch",
     "log_decision_set",
     "markov_information_gain",
     "markov_lower_bound",
     "matern_exponent",
+    "mean_mismatch",
     "model_mismatch",
     "necessary_side_queries",
     "next_window_start",
@@ -118,6 +129,7 @@ __all__ = [
     "noise_norm_bound",
     "polynomial_gain_bound",
     "quadrature_error",
+    "queries_for_accuracy",
     "r_gp_ucb_order",
     "r_gp_ucb_regret",
     "r_gp_ucb_regret_improved",
@@ -131,6 +143,7 @@ __all__ = [
     "smallest_constant",
     "sparq_gp_ucb_order",
     "sparq_operations_order",
+    "sparse_posterior_error",
     "squared_exponential_tails",
     "sufficient_side_queries",
     "time_varying_gain",
@@ -143,6 +156,7 @@ __all__ = [
     "w_gp_ucb_order",
     "w_gp_ucb_regret",
     "w_sparq_gp_ucb_order",
+    "w_sparq_operations_order",
     "weighted_information_gain",
     "window_count",
     "window_starts",

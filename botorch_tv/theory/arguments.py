@@ -30,9 +30,10 @@ NAMES: dict[str | int, str] = {
     "(0, inf)": "C_e1 C_e2 C_p L constant k_bar lengthscale mean noise nu psi r "
     "budget_period.budget budget_period.gain discount.budget discount.gain rexp3_period.budget",
     "(1, inf)": "necessary_side_queries.alpha",
+    "[0, 0.2]": "sparse_posterior_error.eta",
     "[0, 1]": "epsilon",
     "[0, inf)": "B a0 alpha b0 eta feature_error tail budget double_gain gain log_decisions "
-    "noise_norm_bound.R",
+    "noise_norm_bound.R power y_bar",
     "[2, inf)": "beta_p",
     1: "arms block dim features horizon memory parts period points t terms",
 }

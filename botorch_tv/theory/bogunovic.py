@@ -93,9 +93,10 @@ def resetting_mismatch(
 ) -> Tensor:
     """ψ_T(N, ε): regret per round from ignoring changes between resets, [B16] eq. (18).
 
-    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. In
-    the last step of the paper's proof, (72), and in [ET] (47), each of the two terms of ψ_T is
-    twice as large. The bound on |y_t| assumes σ² <= 1.
+    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed: the
+    sum of :func:`linear_sd_mismatch`, multiplied by √β_T, and :func:`linear_mean_mismatch`. In the
+    last step of the paper's proof, (72), and in [ET] (47), each of the two terms of ψ_T is twice as
+    large. The bound on |y_t| assumes σ² <= 1.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
@@ -114,10 +115,54 @@ def resetting_mismatch(
     Raises:
         ValueError: If an argument is out of range.
     """
-    change = period**3 * epsilon
     largest = (2 + b0) * (2 * (1 + a0) * math.pi**2 * T**2 / (3 * delta)).log().sqrt()
-    spread = (beside(beta, T) * (3 / noise + noise**-2) * change).sqrt()
-    return spread + (1 / noise + noise**-2) * change * largest
+    N = beside(period, T)
+    spread = beside(beta, T).sqrt() * linear_sd_mismatch(N, epsilon=epsilon, noise=noise)
+    return spread + linear_mean_mismatch(N, epsilon=epsilon, noise=noise, y_bar=1.0) * largest
+
+
+@checked
+def linear_sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
+    """√((3σ^-2 + σ^-4) T³ε), a bound on Δ^(σ), [B16] Lemma D.1, eq. (82).
+
+    This formula bounds the error of a posterior standard deviation that is computed T rounds after
+    a reset as if the objective were static. The lemma as stated lacks the square root and has the
+    factor L~ of the mean; eq. (82) of its proof is meant. :func:`sd_mismatch` is tighter.
+
+    Args:
+        T: Number T of rounds since a reset, at least 1; a scalar or a tensor of any shape.
+        epsilon: Rate of change ε in [0, 1].
+        noise: Noise variance σ², positive.
+
+    Returns:
+        The bounds, in the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    return ((3 / noise + noise**-2) * epsilon * T**3).sqrt()
+
+
+@checked
+def linear_mean_mismatch(T: Rounds, *, epsilon: float, noise: float, y_bar: float) -> Tensor:
+    """(σ^-2 + σ^-4) T³ε L~, a bound on Δ^(μ), [B16] Lemma D.1, eq. (87).
+
+    This formula bounds the error of a posterior mean that is computed T rounds after a reset as if
+    the objective were static. :func:`mean_mismatch` is tighter.
+
+    Args:
+        T: Number T of rounds since a reset, at least 1; a scalar or a tensor of any shape.
+        epsilon: Rate of change ε in [0, 1].
+        noise: Noise variance σ², positive.
+        y_bar: L~, a bound on all |y_t|, at least 0.
+
+    Returns:
+        The bounds, in the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    return (1 / noise + noise**-2) * epsilon * T**3 * y_bar
 
 
 @checked

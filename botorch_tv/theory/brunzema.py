@@ -1,5 +1,9 @@
 """Regret of ET-GP-UCB, and a tighter bound for R-GP-UCB, on the Markov model, [ET] §6 and App. E.
 
+Equation numbers are those of the preprint, and its bounds are implemented. The journal's version
+replaces the mean time until a reset by an admissible window N̄ and the mismatch φ_T(ε, δ, τ̄) by
+φ_T(ε, N̄); this version was not available, so it is not implemented.
+
 The assumptions are those of [B16] with a stationary kernel; see
 :mod:`botorch_tv.theory.bogunovic`. The bounds hold with probability 1 - δ.
 """
@@ -152,11 +156,11 @@ def model_mismatch(
     """
     if not isinstance(beta, Tensor):
         beta = torch.tensor(beta, dtype=torch.float64, device="cpu")
-    change = _change(beside(block, beta), epsilon)
+    N = beside(block, beta)
     tail = math.log(parts * (a0 + 1) * math.pi**2 * block**2 / (3 * delta))
-    largest = (b0 + math.sqrt(2 * noise)) * math.sqrt(tail)
-    spread = 2 * (beta * (3 / noise + noise**-2) * change).sqrt()
-    return spread + 2 * (1 / noise + noise**-2) * change * largest
+    y_bar = (b0 + math.sqrt(2 * noise)) * math.sqrt(tail)
+    spread = beta.sqrt() * sd_mismatch(N, epsilon=epsilon, noise=noise)
+    return 2 * (spread + mean_mismatch(N, epsilon=epsilon, noise=noise, y_bar=y_bar))
 
 
 @checked
@@ -179,6 +183,29 @@ def sd_mismatch(T: Rounds, *, epsilon: float, noise: float) -> Tensor:
         ValueError: If an argument is out of range.
     """
     return ((3 / noise + noise**-2) * _change(T, epsilon)).sqrt()
+
+
+@checked
+def mean_mismatch(T: Rounds, *, epsilon: float, noise: float, y_bar: float) -> Tensor:
+    """(σ^-2 + σ^-4) T² (1 - exp(-p(ε) T)) ȳ, p(ε) = -½ ln(1 - ε), [ET] Lemma 8, eq. (28).
+
+    This formula bounds the error of a posterior mean that is computed after T rounds as if the
+    objective were static.
+
+    Args:
+        T: Number T of rounds since a reset, at least 1; a scalar or a tensor of any shape.
+        epsilon: Rate of change ε in [0, 1].
+        noise: Noise variance σ², positive.
+        y_bar: ȳ, a bound on all |y_t|, at least 0; [ET] Lemma 6 gives
+            (b0 + √2 σ) √ln((a0 + 1)π²T²/(3δ)), with probability 1 - δ.
+
+    Returns:
+        The bounds, in the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    return (1 / noise + noise**-2) * _change(T, epsilon) * y_bar
 
 
 def _change(T: Tensor, epsilon: float) -> Tensor:

@@ -222,6 +222,30 @@ def gp_ts_order(
     return constant * first * ((T * gain).sqrt() + B * (T * risk).sqrt())
 
 
+@checked
+def linear_order(T: Rounds, *, dim: int, power: float = 1.0, constant: float = 1.0) -> Tensor:
+    """d^p √T: orders of the regret for linear functions θᵀx, [C17] §4.
+
+    The order is d√T for IGP-UCB, which is also the lower bound for infinitely many arms (Dani et
+    al. 2008); d^(3/2) √T for GP-TS; and √(dT) for KernelUCB on finitely many arms. All orders hold
+    up to ``constant`` and logarithms. For another kernel the order of KernelUCB is √(d~T), where
+    the effective dimension d~ is at most of the order of γ_T.
+
+    Args:
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
+        dim: Dimension d of the domain, at least 1.
+        power: The power p of d: 1 for IGP-UCB, 1.5 for GP-TS, 0.5 for KernelUCB.
+        constant: Factor by which the order is multiplied, positive.
+
+    Returns:
+        The orders, in the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    return constant * math.pow(dim, power) * T.sqrt()
+
+
 def _shifted(covariance: Tensor, eta: float) -> Tensor:
     eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     return covariance + (1 + eta) * eye

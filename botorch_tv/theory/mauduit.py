@@ -4,8 +4,10 @@ queries, [M] §2, §3 and §5.
 All functions return orders of growth: of regret, or of the number of side queries. The orders hold
 for the squared exponential kernel with the confidence width
 :class:`botorch_tv.acquisition.Heteroscedastic`. The objective has a bounded norm. Change of the
-objective is treated as noise: an observation of age a has noise variance σ²(1 + a^α). The
-``constant`` is not specified by the paper. Orders that bound the regret from above hold with
+objective is treated as noise: an observation of age a has noise variance σ²(1 + a^α), Assumption 2;
+:class:`botorch_tv.simulation.PowerLawWorld` has such changes. (Example 2.1 prints uniform steps in
+(-σ², σ²); its variance σ²(1 + a/3) requires steps in (-σ, σ).) The ``constant`` is not specified by
+the paper. Orders that bound the regret from above hold with
 probability 1 - δ. The paper's γ_T is twice an information gain.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.sparq_windows import require_alpha_tilde, window_exponent
@@ -80,7 +83,7 @@ def w_sparq_gp_ucb_order(
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
-        alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`, in (0, 1/3).
+        alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`, in [0, 1/3).
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
         constant: Factor by which the order is multiplied, positive.
@@ -120,6 +123,32 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
 
 
 @checked
+def w_sparq_operations_order(
+    T: Rounds, alpha: float, alpha_tilde: float, dim: int, *, constant: float = 1.0
+) -> Tensor:
+    """T² (ln^d T + T^(α~/α))² operations of W-SparQ-GP-UCB in rounds 1 to T, [M] §3.3.
+
+    This formula gives the order of the total number of operations, up to ``constant``. The total of
+    exact GP-UCB has the order T⁴.
+
+    Args:
+        T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
+        alpha: Exponent α as in :func:`botorch_tv.theory.next_window_start`.
+        alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`.
+        dim: Dimension d of the domain, at least 1.
+        constant: Factor by which the order is multiplied, positive.
+
+    Returns:
+        The orders, in the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    longest = T ** float(window_exponent(alpha, alpha_tilde))
+    return constant * T.square() * (T.log() ** dim + longest).square()
+
+
+@checked
 def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
     """√(T^(α+1)) for α < 1, else T: least order of regret without an expert, [M] (17)-(18).
 
@@ -147,9 +176,10 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
 def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     """⌈c_Q ln^d(t + 1)⌉, the maximum number of side queries in round t.
 
-    [M] Proposition 3.2 gives the order O(ln^d t) without a constant. A strategy makes fewer than
-    ⌈c_Q ln^d(t + 1)⌉ side queries if the number of distinct points played, or the rank of their
-    kernel matrix, is smaller than this maximum.
+    [M] Proposition 3.2 gives the order O(ln^d t) without a constant; c_Q may be derived as
+    ``queries_for_accuracy(...) / math.log(t + 1) ** dim`` for typical points. A strategy makes
+    fewer than ⌈c_Q ln^d(t + 1)⌉ side queries if the number of distinct points played, or the rank
+    of their kernel matrix, is smaller than this maximum.
 
     Args:
         t: Round, at least 1.
@@ -176,6 +206,57 @@ def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0
         ValueError: If an argument is out of range.
     """
     return sum(side_queries(t, dim, constant=constant) for t in asking)
+
+
+@checked
+def queries_for_accuracy(covariance: Tensor, noise: float, eta: float) -> int:
+    """The least Q with (Q + 1) Σ_{m > Q} λ_m / σ² <= η, so that E[KL] <= η, [M] Prop. 3.2.
+
+    Let P^v be the posterior given observations of f_T at all points, and P^s the approximate
+    posterior given Q points, drawn exactly by a Q-DPP. With the eigenvalues λ_m of the kernel
+    matrix K in falling order, the proof uses E[KL(P^s ‖ P^v)] <= E[tr(K - U)] / σ², where U is the
+    Nyström approximation of K from the Q points, and E[tr(K - U)] <= (Q + 1) Σ_{m > Q} λ_m
+    (Belabbas and Wolfe 2009). The first inequality is proved for variational inference, which
+    uses all observations (Burt et al. 2019). For a regression on Q answers alone, as in SparQ, it
+    does not hold in general: at repeated points the trace is 0, but the answers are fewer.
+
+    Args:
+        covariance: Kernel matrix K of all distinct points played, `n x n`.
+        noise: Noise variance σ², positive.
+        eta: Bound η on the expected Kullback-Leibler divergence in nats, at least 0.
+
+    Returns:
+        The number Q of points, at most n.
+
+    Raises:
+        ValueError: If ``noise`` or ``eta`` is out of range.
+    """
+    tails = torch.linalg.eigvalsh(covariance).clamp_min(0).cumsum(0).flip(0)[1:]
+    bound = torch.arange(2, len(covariance) + 1, device=tails.device) * tails / noise
+    enough = (bound <= eta).tolist()
+    return 1 + [*enough, True].index(True)
+
+
+@checked
+def sparse_posterior_error(eta: float) -> tuple[float, float]:
+    """√η / √(1 - √(3η)) and √(3η): errors of an approximate posterior, [M] Proposition 3.4.
+
+    If twice the Kullback-Leibler divergence of an approximate posterior Q from the exact posterior
+    P is at most η, then |μ_P - μ_Q| <= √η σ_P, which is at most the first number times σ_Q, and
+    |1 - σ_Q²/σ_P²| is below the second number, at all points.
+
+    Args:
+        eta: Bound η on twice the divergence, in [0, 1/5].
+
+    Returns:
+        Two numbers: the largest error of the mean in units of σ_Q, and the largest relative error
+        of the variance.
+
+    Raises:
+        ValueError: If ``eta`` is out of range.
+    """
+    relative = math.sqrt(3 * eta)
+    return math.sqrt(eta / (1 - relative)), relative
 
 
 @checked

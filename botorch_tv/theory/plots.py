@@ -24,6 +24,7 @@ from botorch_tv.simulation.plots.curves import (
 )
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.theory.arguments import largest_constant, smallest_constant
+from botorch_tv.theory.bogunovic import linear_sd_mismatch
 from botorch_tv.theory.brunzema import sd_mismatch
 from botorch_tv.validation import require
 
@@ -156,7 +157,8 @@ def plot_mismatch(
     """Bounds on the error in the standard deviation that a static model predicts, [ET] Figure 7.
 
     Solid lines are the bounds of [ET], :func:`botorch_tv.theory.sd_mismatch`; dashed lines are the
-    bounds of [B16] (82), √((3σ^-2 + σ^-4) N³ ε); the black line is the trivial bound.
+    bounds of [B16] (82), :func:`botorch_tv.theory.linear_sd_mismatch`; the black line is the
+    trivial bound.
 
     Args:
         path: File for the picture; the extension of the file name selects the format.
@@ -174,7 +176,7 @@ def plot_mismatch(
     axes.plot(N, trivial, color=BLACK, linewidth=1.6, label="trivial bound")
     for epsilon, color in zip(epsilons, itertools.cycle(COLORS[:-1])):
         improved = sd_mismatch(N, epsilon=epsilon, noise=noise)
-        previous = ((3 / noise + noise**-2) * epsilon * N**3).sqrt()
+        previous = linear_sd_mismatch(N, epsilon=epsilon, noise=noise)
         axes.plot(N, improved, color=color, linewidth=1.6, label=f"ε = {epsilon:g}, [ET]")
         axes.plot(N, previous, color=color, linestyle="dashed", label=f"ε = {epsilon:g}, [B16]")
     draw_round_axis(axes, N.numpy())

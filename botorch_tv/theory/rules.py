@@ -22,8 +22,9 @@ def reset_period(
     """Period N of R-GP-UCB for the Markov model, [B16] Corollary 4.1 and §5.1.
 
     N is ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel. For a Matérn kernel, N is ⌈min(T,
-    24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives the powers of ε; the paper chose
-    the factors 12 and 24 by cross-validation.
+    24 ε^(-1/(4 - c)))⌉ with c = d(d+1)/(2ν + d(d+1)). Theory gives only the powers of
+    ε. The factors 12 and 24 are taken over from the paper, which chose them by cross-validation;
+    no derivation exists.
 
     Args:
         epsilon: Rate of change ε in [0, 1]; for 0, the period is T, so there are no resets.

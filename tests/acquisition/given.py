@@ -11,7 +11,8 @@ D = torch.float64
 
 
 class Given(Candidates):
-    mean = sd = noise = incumbent = best_observation = sqrt_beta = has_data = None
+    mean = sd = noise = incumbent = best_observation = sqrt_beta = None
+    has_data = torch.tensor(True)
 
     def __init__(self, mean, sd, scale=2.0, sign=1, incumbent=1.0, observed=math.nan):
         self.mean, self.sd = torch.tensor(mean, dtype=D), torch.tensor(sd, dtype=D)

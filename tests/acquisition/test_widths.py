@@ -10,6 +10,7 @@ from botorch_tv.acquisition import (
     WGPUCB,
     AgnosticGPUCB,
     BayesEventTriggered,
+    BayesFinite,
     BayesResetting,
     BayesTV,
     Constant,
@@ -48,6 +49,7 @@ def bayes(first, second):
         (Logarithmic(c1=0.8, c2=0.4), 2, 0.0),  # a negative logarithm counts as zero
         (Logarithmic(c1=0.8, c2=0.4), 5, sqrt(0.8 * log(2))),
         (Constant(9.0), 7, 3.0),
+        (BayesFinite(delta=0.1, arms=50), 3, sqrt(2 * log(50 * (pi**2 * 9 / 6) / 0.1))),
         (BayesTV(**SLOPES), 3, bayes(1 / 0.2, 4 / 0.2)),
         (BayesResetting(**SLOPES), 3, bayes(2 / 0.3, 2 * 4 / 0.3)),
         (BayesEventTriggered(**SLOPES), 3, bayes(4 / 0.3, 4 * 4 / 0.3)),

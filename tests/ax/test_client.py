@@ -202,6 +202,7 @@ RECORDS = [
     f.Static(),
     a.AgnosticGPUCB(B=1.0, delta=0.1),
     a.BayesEventTriggered(delta=0.1, r=1.0, a1=1.0, b1=1.0),
+    a.BayesFinite(delta=0.1, arms=50),
     a.BayesResetting(delta=0.1, r=1.0, a1=1.0, b1=1.0),
     a.BayesTV(delta=0.1, r=1.0, a1=1.0, b1=1.0),
     a.Constant(4.0),

@@ -9,7 +9,7 @@ from bad_input.rows import INF, NAN, numbers, refuses, replacing
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv import theory
-from botorch_tv.acquisition import widths
+from botorch_tv.acquisition import LatticeSets, widths
 from botorch_tv.experts import Refresh, Windows, sparq_gp_ucb
 from botorch_tv.forgetting import (
     ConfirmedTrigger,
@@ -29,6 +29,7 @@ from botorch_tv.simulation import (
     DriftWorld,
     MarkovWorld,
     PanelWorld,
+    PowerLawWorld,
     SineWorld,
     StaticWorld,
     run_study,
@@ -77,6 +78,14 @@ PARTS = {
     "BayesTV r": (replacing(widths.BayesTV, "r", **BAYES), POSITIVE, FROM),
     "Resetting a1": (replacing(widths.BayesResetting, "a1", **BAYES), POSITIVE, FROM, "slopes"),
     "Event b1": (replacing(widths.BayesEventTriggered, "b1", **BAYES), POSITIVE, FROM, "slop"),
+    "Finite arms": (
+        lambda v: widths.BayesFinite(0.1, v),
+        (0, -3, NAN),
+        "[1, 1e100]",
+        "number of arms",
+    ),
+    "Lattice L": (lambda v: LatticeSets(1.0, v), (0.0, NAN), FINITE, "Theorem 4"),
+    "Lattice most": (lambda v: LatticeSets(1.0, 1.0, most=v), WHOLE, ONE, "whole"),
     "IGPUCB B": (replacing(widths.IGPUCB, "B", **NORM), SIZE, UP_TO, "norm of f"),
     "IGPUCB R": (replacing(widths.IGPUCB, "R", **NORM), SIZE, UP_TO, "standard deviation"),
     "IGPUCB delta": (replacing(widths.IGPUCB, "delta", **NORM), CHANCE, SHARE, "0.1"),
@@ -135,6 +144,9 @@ WORLD = MarkovWorld(LINE, kernel=KERNEL, epsilon=0.1, noise=0.1)
 PANEL = partial(PanelWorld, np.random.default_rng(0).standard_normal((12, 4)))
 markov = partial(replacing, partial(MarkovWorld, LINE, kernel=KERNEL), epsilon=0.1, noise=0.1)
 sine = partial(replacing, partial(SineWorld, LINE, kernel=KERNEL), noise=0.1)
+power = partial(
+    replacing, partial(PowerLawWorld, LINE, kernel=KERNEL), alpha=1, horizon=3, noise=0.1
+)
 drift = partial(replacing, partial(DriftWorld, LINE), functions=DRAW, horizon=5, noise=0.1)
 function = partial(replacing, partial(MarkovFunction, KERNEL), epsilon=0.1, dim=1, horizon=3)
 study = partial(
@@ -152,6 +164,9 @@ WORLDS = {
     ),
     "DriftWorld horizon": (drift("horizon"), WHOLE, ONE),
     "DriftWorld legs": (drift("legs"), WHOLE, ONE, "leg"),
+    "PowerLaw alpha": (power("alpha"), (-0.1, 2.0, NAN), "[0, 2)", "Brownian"),
+    "PowerLaw kappa": (power("kappa"), AT_LEAST_0, UP_TO, "1 is usual"),
+    "PowerLaw horizon": (power("horizon"), WHOLE, ONE, "rounds"),
     "SineWorld scale": (sine("scale"), AT_LEAST_0, UP_TO, "the paper uses 5"),
     "SineWorld frequency": (sine("frequency"), (NAN, INF), "must be finite", "paper uses 0.3"),
     "RKHS terms": (lambda v: RKHSFunctions(KERNEL, terms=v), WHOLE, ONE, "the paper uses 20"),

@@ -246,7 +246,7 @@ class Directed(Exploration):
             regret = most - (at.sign * at.mean - at.sqrt_beta * at.sd)
             return torch.log1p(at.sd**2 / at.noise).log() - 2 * regret.log()
 
-        return candidates.argmax(score, unit=1.0, first_without_data=True)
+        return candidates.argmax(score, unit=1.0)
 
     def upper(self, at):
         return at.sign * at.mean + at.sqrt_beta * at.sd

@@ -103,7 +103,8 @@ def play(
             generators = [torch.Generator().manual_seed(9 * t + one) for one in trials]
             said = strategy.ask(state, now=time, generator=generators)
         nothing = (torch.nan, 7.0, torch.inf, -torch.inf)[t % 4]
-        state, info = strategy.tell(state, said, torch.where(ok, y, nothing), ok=ok)
+        given = ok if trial is None else None
+        state, info = strategy.tell(state, said, torch.where(ok, y, nothing), ok=given)
         parts = {"X": said.X, "mean": said.mean, "sd": said.sd, "sqrt_beta": said.sqrt_beta}
         parts |= {"reset": info.reset, "noise": info.noise, "step": step}
         for own, number in zip(record, range(len(trials))):
@@ -132,6 +133,7 @@ def assert_law(
     """
     data = data or Data(1e12)
     record, state, predicted = play(strategy, domain, data, elsewhere)
+    assert not state.history.y.tensor()[~data.ok.T].any()  # 0, as documented
     for trial in range(TRIALS):
         alone = without(trial) or strategy
         (expected,), single, later = play(alone, domain, data, elsewhere, trial)

@@ -5,9 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from gpytorch.kernels import LinearKernel
 from numpy.testing import assert_allclose
 
-from botorch_tv.kernels.features import quadrature_fourier_features
+from botorch_tv.acquisition import Constant
+from botorch_tv.kernels.features import QuadratureFourierKernel, quadrature_fourier_features
+from botorch_tv.strategies import Box, Grid, w_gp_ucb
 from botorch_tv.theory import quadrature_error
 
 
@@ -82,3 +85,51 @@ def test_bad_arguments(wrong):
     given = {"points": 3, "lengthscale": 0.5} | wrong
     with pytest.raises(ValueError, match=f"quadrature_fourier_features: {next(iter(wrong))}"):
         quadrature_fourier_features(torch.zeros(2, 1), **given)
+
+
+GAMMA, LAM, ETA = 0.8, 0.3, 0.6
+
+
+def hermite_features(x: np.ndarray) -> np.ndarray:
+    """φ on a line, with all nodes and their weights, [W22] §5, at l = 0.4."""
+    nodes, weights = np.polynomial.hermite.hermgauss(7)
+    phase, root = math.sqrt(2) / 0.4 * x * nodes, np.sqrt(weights / math.sqrt(math.pi))
+    return np.concatenate([root * np.cos(phase), root * np.sin(phase)], -1)
+
+
+def linear_kernel() -> LinearKernel:
+    kernel = LinearKernel().double()
+    kernel.variance = 1.0
+    return kernel
+
+
+@pytest.mark.parametrize("domain", [Grid.regular(5, 1), Box([(0.0, 1.0)])], ids=["grid", "box"])
+@pytest.mark.parametrize(
+    ("kernel", "phi"),
+    [(QuadratureFourierKernel(7, 0.4), hermite_features), (linear_kernel(), lambda x: x)],
+    ids=["quadrature", "Remark 1"],
+)
+def test_wgp_ucb_is_weighted_ridge_regression_in_features(domain, kernel, phi) -> None:
+    """[W22] Remark 1: the mean is φ(x)ᵀθ̂ with θ̂ = (Σ w φφᵀ + λ w_n I)⁻¹ Σ w φ y.
+
+    With γ = 1 and √β = η/√λ, as in KernelUCB, the band is η √(φᵀ(Σ φφᵀ + λ I)⁻¹φ).
+    """
+    X, y = np.array([[0.0], [0.75], [0.5], [1.0]]), np.array([0.2, 1.0, -0.4, 0.6])
+    at = torch.tensor([[0.25], [1.0]]).double()
+    here = phi(at.numpy())
+    for gamma in (GAMMA, 1.0):
+        width = Constant(ETA**2 / LAM)
+        strategy = w_gp_ucb(kernel=kernel, noise=LAM, gamma=gamma, width=width)
+        state = strategy.init(domain)
+        for x, value in zip(X, y):
+            there = strategy.suggestion_at(state, torch.from_numpy(x))
+            state, _ = strategy.tell(state, there, value)
+        w, rows = gamma ** -np.arange(4.0), phi(X)
+        V = (rows.T * w) @ rows + LAM * w[-1] * np.eye(rows.shape[-1])
+        posterior = strategy.posterior(state, at, now=4)
+        assert_allclose(
+            posterior.mean[:, 0], here @ np.linalg.solve(V, (rows.T * w) @ y), atol=1e-9
+        )
+        band = width.sqrt_beta(None) * posterior.variance[:, 0].sqrt()
+        spread = (here * np.linalg.solve(V, here.T).T).sum(-1) * w[-1]
+        assert_allclose(band, ETA * np.sqrt(spread), atol=1e-6)

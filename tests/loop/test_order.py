@@ -31,6 +31,7 @@ from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.change_detection import prediction_band
 from botorch_tv.loop import Loop
+from botorch_tv.loop.log import MeasurementLog
 from botorch_tv.strategies import et_gp_ucb, tv_gp_ucb
 
 
@@ -206,16 +207,16 @@ def night(loop, wrong, points=None):
     asked = []
     right = math.nan
     with pytest.MonkeyPatch.context() as patch:
-        kind, plain = type(loop.strategy), type(loop.strategy).ask
+        plain = MeasurementLog.choice
 
-        def dictated(self, state, **given):
-            choice = plain(self, state, **given)  # draws its random numbers
+        def dictated(self, state, now, *given, **named):
+            choice = plain(self, state, now, *given, **named)  # draws its random numbers
             if points is None:
                 return choice
             X = torch.tensor(points[len(asked)], dtype=torch.float64)
-            return self.suggestion_at(state, X, now=given["now"])
+            return self.quiet.suggestion_at(state, X, now=now)
 
-        patch.setattr(kind, "ask", dictated)
+        patch.setattr(MeasurementLog, "choice", dictated)
         for t in range(1, ROUNDS + 1):
             while len(loop.open) < loop.pending:
                 asked.append(loop.ask(now=float(t)).point)

@@ -359,13 +359,10 @@ class DenseBandit:
         return self._choice(index, choice.prediction, choice.sqrt_beta, choice.time)
 
     def choose(self, now: float | None = None) -> Choice:
-        """The best score with the tie rule; index 0 without data."""
+        """The best score with the tie rule; without data, the score of the prior."""
         prediction, root_beta = self.predict(now), self._root_beta(now)
-        index = 0
-        if prediction.usable:
-            score, unit = self._score(prediction, root_beta)
-            index = winner(score, unit)
-        return self._choice(index, prediction, root_beta, now)
+        score, unit = self._score(prediction, root_beta)
+        return self._choice(winner(score, unit), prediction, root_beta, now)
 
     def _score(self, prediction: Prediction, root_beta: float) -> tuple[Array, float]:
         """The maximised score, and the variance that sets the unit of ties.
@@ -381,6 +378,8 @@ class DenseBandit:
             regret = (mean + root_beta * sd).max() - (mean - root_beta * sd)
             with np.errstate(divide="ignore"):
                 return np.log(np.log1p(sd**2 / self.noise)) - 2 * np.log(regret), 1.0
+        if not prediction.usable:  # nothing to improve on: the widest prior
+            return np.log(sd), 1.0
         incumbent = mean[[row.index for row in prediction.usable]].max()
         u = (mean - incumbent) / sd
         if self.exploration == "pi":

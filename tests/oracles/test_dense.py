@@ -179,11 +179,11 @@ def test_wiener_time_counts_from_the_reset() -> None:
     assert_allclose(retained.predict().variance[0], 2.5 - 4.0 / 2.02)
 
 
-def test_round_without_data_plays_index_zero() -> None:
-    uneven = np.diag([1.0, 4.0])
-    bandit = DenseBandit(uneven, NOISE, sqrt_beta=lambda t, g, gbar: 2.0)
-    assert bandit.choose().index == 0
-    bandit.tell(bandit.consider(0), 0.0)
+@pytest.mark.parametrize("exploration", ["ucb", "ei", "pi"])
+def test_round_without_data_plays_the_widest_prior(exploration: str) -> None:
+    # [B16] Algorithm 1, lines 3 to 5: the argmax of mu_0 + sqrt(beta) sigma_0, then as always.
+    wide = {"sqrt_beta": lambda t, g, gbar: 2.0, "exploration": exploration}
+    bandit = DenseBandit(np.diag([1.0, 4.0, 2.0]), NOISE, **wide)
     assert bandit.choose().index == 1
 
 
@@ -231,7 +231,7 @@ def test_incumbent_is_the_best_mean_among_retained_arms() -> None:
     assert bandit.choose().index == 0
     empty = DenseBandit(np.diag([1.0, 4.0]), 1.0, gains=False, exploration="ei")
     empty.tell(empty.consider(1), math.nan, ok=False)
-    assert empty.choose().index == 0
+    assert empty.choose().index == 1  # the widest prior
     assert empty.default_now() == 2.0
 
 

@@ -298,5 +298,5 @@ def test_labels_and_seeds_that_no_file_can_store() -> None:
     for label in ("a\0b", "\ud800", "  ", "a\nb"):
         with pytest.raises(ValueError, match="cannot be printed or stored in a file; give text"):
             study(strategies={label: gp_ucb(kernel=KERNEL, noise=0.02)}, trials=1)
-    with pytest.raises(ValueError, match=r"seed is 18446744073709551616; give .* below 2\*\*64"):
+    with pytest.raises(ValueError, match=r"seed is 18446744073709551616, but .* below 2\^64; give"):
         study(seed=2**64, trials=1)

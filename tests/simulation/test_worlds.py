@@ -22,6 +22,7 @@ from botorch_tv.simulation import (
     MarkovWorld,
     MovingPeaksWorld,
     PanelWorld,
+    PowerLawWorld,
     RKHSFunctions,
     SineWorld,
     SmoothedDraw,
@@ -184,6 +185,7 @@ WORLDS: dict[str, Callable[[], GridWorld]] = {
     "abrupt": lambda: AbruptWorld(GRID, changes=(3, 5), **DRAWN),
     "drift": lambda: DriftWorld(GRID, horizon=6, **DRAWN),
     "static": lambda: StaticWorld(GRID, **DRAWN),
+    "power": lambda: PowerLawWorld(GRID, kernel=KERNEL, alpha=1.5, horizon=6, noise=0.1),
     "sine": lambda: SineWorld(GRID, kernel=KERNEL, centers=4, noise=0.1),
     "panel": lambda: PanelWorld(make_panel(rounds=30).values, train=20),
 }
@@ -210,6 +212,20 @@ def test_fewer_trials_and_rounds() -> None:
     whole, part = world.look(8, trials=5, seed=1), world.look(3, seed=1)
     np.testing.assert_allclose(part, whole[:1, :3], rtol=0, atol=1e-12)  # products round
     assert not np.array_equal(part, world.look(3, seed=2))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 1.7])
+def test_variances_of_assumption_2(alpha: float) -> None:
+    """[M] (7): f_t - f_s has the variance σ² (t - s)^α, here times k(x, x) = 2 and κ = 3."""
+    one = Grid(torch.zeros(1, 1, dtype=torch.float64))
+    K = torch.tensor([[2.0]], dtype=torch.float64)
+    world = PowerLawWorld(one, kernel=K, alpha=alpha, kappa=3.0, horizon=8, noise=0.1)
+    f = world.look(8, trials=20_000).values[..., 0]
+    assert f[:, 0].var() == pytest.approx(2, rel=0.05)  # the standard error is 1 %
+    for s, t in [(0, 1), (0, 7), (2, 3), (2, 6)]:
+        assert (f[:, t] - f[:, s]).var() == pytest.approx(0.6 * (t - s) ** alpha, rel=0.05)
+    if alpha == 1:
+        assert abs(np.corrcoef(f[:, 3] - f[:, 1], f[:, 7] - f[:, 3])[0, 1]) < 0.035
 
 
 ARMS = Grid.regular(41, 1, bounds=[(-50.0, 50.0)])

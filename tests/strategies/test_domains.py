@@ -320,3 +320,8 @@ def test_a_box_shows_its_parameters_as_they_are_written() -> None:
     assert repr(Float(0, 1, step=0.25)) == "Float(0, 1, step=0.25)"
     again = eval(repr(box.parameters), {"Float": Float, "Integer": Integer})
     assert again == dict(box.parameters or {})
+
+
+def test_a_range_too_short_for_its_size_is_refused_at_once() -> None:
+    with pytest.raises(InputDataError, match="needs bounds of at most"):
+        Box([(1.0, 1.0 + 1e-15)])

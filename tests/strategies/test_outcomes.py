@@ -41,7 +41,13 @@ from botorch_tv.loop.log import (
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
 from botorch_tv.strategies.box import holding
-from botorch_tv.strategies.outcomes import Success, apart, as_if_measured
+from botorch_tv.strategies.outcomes import (
+    Success,
+    apart,
+    as_if_measured,
+    recommended,
+    success,
+)
 from botorch_tv.strategies.parameters import Number, Space
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -449,3 +455,22 @@ def test_suggestions_that_are_open_together_differ() -> None:
         loop.tell(0.1 * (now % 2), suggestion=loop.ask(now=now))
     points = [tuple(loop.ask(now=4).point.values()) for _ in range(8)]
     assert len(set(points[:4])) == len(set(points[4:])) == 4
+
+
+def test_a_recommendation_elsewhere_is_cautious_too() -> None:
+    """Of arms where success is likely, a measured one, not one that nobody measured."""
+    grid = Grid(torch.linspace(0, 1, 4, dtype=torch.float64).unsqueeze(-1))
+    strategy = gp_ucb(kernel=torch.eye(4).double(), noise=0.02, mean=0.8)
+    state, rows = strategy.init(grid), [*[(0, 3.0, False)] * 6, *[(2, 1.0, True)] * 3]
+    state, _ = strategy.tell(state, strategy.suggestion_at(state, grid.X[0]), 3.0)
+    for arm, y, ok in rows:
+        said = strategy.suggestion_at(state, grid.X[arm])
+        state, _ = strategy.tell(state, said, y, ok=torch.tensor(ok))
+    arms, succeeded = [0] + [row[0] for row in rows], [True] + [row[2] for row in rows]
+    time = torch.arange(1.0, 11.0).double()
+    chance = success(state, grid.X[arms], torch.tensor(succeeded), time, 10.0)
+    assert chance is not None
+    assert chance.allows(grid.X).tolist() == [False, True, True, True]
+    assert int(strategy.recommended_arm(state)) == 0
+    found = recommended(strategy, state, 10.0, None, chance)
+    assert torch.equal(found, grid.X[2])

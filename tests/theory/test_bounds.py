@@ -1,6 +1,7 @@
 """Regret bounds: by hand, above measured regret, and the values that they refuse."""
 
 import inspect
+import itertools
 import math
 import re
 from math import ceil, e, log, pi, sqrt
@@ -92,6 +93,31 @@ def test_event_triggered_12_13_and_46_47(epsilon, forgotten, parts, union) -> No
     assert_allclose(bound, np.sqrt(C1 * T * beta * (T / 6 + 1) * 2.2) + 2 + T * phi)
 
 
+def test_mismatch_of_mean_and_sd() -> None:
+    """[B16] (82), (87) and [ET] (27), (28) by hand, and above the errors of dense regressions."""
+    random, N, noise, epsilon = np.random.default_rng(8), 6, 0.25, 0.02
+    model = {"epsilon": epsilon, "noise": noise}
+    linear, tight = 216 * epsilon, 36 * (1 - 0.98**3)
+    sds = theory.linear_sd_mismatch(N, **model), theory.sd_mismatch(N, **model)
+    assert_allclose(sds, np.sqrt(28 * np.array([linear, tight])))
+    model |= {"y_bar": 1.5}
+    means = theory.linear_mean_mismatch(N, **model), theory.mean_mismatch(N, **model)
+    assert_allclose(means, 20 * 1.5 * np.array([linear, tight]))
+    X, y = random.random((100, N + 1, 1)), random.uniform(-1.5, 1.5, (100, N, 1))
+    static = np.exp(-((X - X.mT) ** 2) / 0.08)
+    time = np.arange(N + 1)
+    varying = static * (1 - epsilon) ** (abs(time[:, None] - time) / 2)
+    found = []
+    for K in (static, varying):
+        solved = np.linalg.solve(K[:, :N, :N] + noise * np.eye(N), K[:, :N, N:])
+        variance = 1 - (K[:, :N, N:] * solved).sum((1, 2))
+        found.append([(solved * y).sum((1, 2)), np.sqrt(variance)])
+    apart = abs(np.subtract(*found)).max(1)
+    assert (apart > 0.01).all()
+    assert apart[0] <= min(means)
+    assert apart[1] <= min(sds)
+
+
 def test_reset_time() -> None:
     assert theory.reset_time_bound(200, 12.5, 0.2) == 63
     assert theory.reset_time_bound(50, 12.5, 0.2) == 50
@@ -152,6 +178,18 @@ def test_chowdhury_theorem_4() -> None:
     )
 
 
+def test_chowdhury_linear_case() -> None:
+    """IGP-UCB has the order of Theorem 3 with the gain d ln T of a linear kernel, but for ln T."""
+    assert_allclose(theory.linear_order(ROUNDS, dim=3, constant=2), 2 * 3 * np.sqrt(T))
+    assert_allclose(theory.linear_order(ROUNDS, dim=4, power=1.5), 8 * np.sqrt(T))
+    assert_allclose(theory.linear_order(ROUNDS, dim=4, power=0.5), np.sqrt(4 * T))
+    many = torch.tensor([1e4, 1e12], dtype=torch.float64)
+    for dim in (100, 1000):
+        gain = dim * many.log()
+        theorem = theory.igp_ucb_order(many, gain=gain, B=1, delta=0.1) / many.log()
+        assert_allclose(theorem / theory.linear_order(many, dim=dim), 1, atol=0.1)
+
+
 @pytest.mark.parametrize("feature_error", [0.0, 1e-4])
 def test_deng_appendix_c5(feature_error: float) -> None:
     gamma, lam, c, m, B, R, budget = 0.9, 0.5, 4, 3, 1.5, 0.3, 2.0
@@ -196,6 +234,44 @@ def test_mauduit_theorem_3_6() -> None:
     L = np.log(T)
     found = theory.sparq_operations_order(ROUNDS, dim=2, constant=3)
     assert_allclose(found, 3 * T**2 * L * (L - np.log(L)) ** 6)
+
+
+def test_mauduit_total_operations() -> None:
+    found = theory.w_sparq_operations_order(ROUNDS, 1.0, 0.25, 2, constant=3)
+    assert_allclose(found, 3 * T**2 * (np.log(T) ** 2 + T**0.25) ** 2)
+    assert_allclose(
+        theory.w_sparq_operations_order(ROUNDS, 1.0, 0.0, 1), (T * (np.log(T) + 1)) ** 2
+    )
+
+
+def test_mauduit_proposition_3_2() -> None:
+    """E[tr(K - U)] over all subsets is below the bound, whose least Q is found by hand."""
+    X = np.random.default_rng(32).random((6, 1))
+    K, noise, eta = np.exp(-((X - X.T) ** 2) / 0.08), 0.1, 0.5
+    eigenvalues = np.linalg.eigvalsh(K)[::-1]
+    bounds = [(Q + 1) * eigenvalues[Q:].sum() / noise for Q in range(1, 7)]
+    Q = 1 + next(i for i, bound in enumerate(bounds) if bound <= eta)
+    assert 1 < Q < 6
+    assert theory.queries_for_accuracy(torch.as_tensor(K), noise, eta) == Q
+    chosen = [list(each) for each in itertools.combinations(range(6), Q)]
+    odds = np.array([np.linalg.det(K[np.ix_(Z, Z)]) for Z in chosen])
+    left = [6 - np.trace(K[:, Z] @ np.linalg.solve(K[np.ix_(Z, Z)], K[Z])) for Z in chosen]
+    assert 0 < odds @ left / odds.sum() / noise <= bounds[Q - 1] <= eta
+    assert theory.queries_for_accuracy(torch.as_tensor(K), noise, 0.0) <= 6
+    for eta, Q in [(8.5, 1), (5.0, 4), (4.9, 5)]:  # the bounds for Q = 1, ..., 5 are 8, 9, 8, 5, 0
+        assert theory.queries_for_accuracy(torch.eye(5), 1.0, eta) == Q
+
+
+def test_mauduit_proposition_3_4() -> None:
+    eta, random = 0.15, np.random.default_rng(34)
+    sd = random.uniform(0.6, 1.5, 20_000)  # of Q, where P is standard normal
+    rest = eta + 1 + 2 * np.log(sd) - sd**2
+    mean, sd = np.sqrt(rest[rest >= 0]), sd[rest >= 0]  # 2 KL is η
+    of_mean, of_variance = theory.sparse_posterior_error(eta)
+    assert_allclose((of_mean, of_variance), (sqrt(eta / (1 - sqrt(3 * eta))), sqrt(3 * eta)))
+    assert (mean <= sd * of_mean).all()
+    assert (abs(1 - sd**2) < of_variance).all()
+    assert abs(1 - sd**2).max() > of_variance / 2
 
 
 def test_mauduit_lemma_3_8() -> None:
@@ -290,6 +366,7 @@ GOOD = {
     **{"epsilon": 0.1, "gain": 1, "double_gain": 1, "noise": 0.5, "delta": 0.2, "r": 1.0},
     **{"a0": 1.0, "b0": 1.0, "a1": 1.0, "b1": 4.0, "B": 1, "R": 1, "L": 1, "log_decisions": 3.0},
     **{"gamma": 0.9, "budget": 1, "memory": 3, "features": 2, "mean": 3, "terms": 1, "tail": 0},
+    "y_bar": 2.0,
     **{"alpha": 2.0, "alpha_tilde": 0.25, "C_p": 1, "beta_p": 3, "C_e1": 1, "C_e2": 1},
     **{"covariance": COVARIANCE, "inflation": ExponentialWeights(0.9), "kernel": "se"},
     "lengthscale": 1,
@@ -300,12 +377,15 @@ NAN = math.nan
 VALUES = [  # that names refuse
     ("delta gamma", [1, 1.1, NAN]),
     ("C_e1 C_e2 C_p L a1 b1 k_bar lengthscale constant mean nu psi r noise", [0, NAN]),
-    ("B R a0 alpha b0 budget double_gain eta feature_error gain log_decisions tail", [-1, NAN]),
+    (
+        "B R a0 alpha b0 budget double_gain eta feature_error gain log_decisions power tail y_bar",
+        [-1, NAN],
+    ),
     ("T block dim features horizon memory", [0]),
     ("period points start t terms", [0, 2.5]),
     ("epsilon", [-0.1, 1.1]),
     ("beta_p", [1.5]),
-    ("alpha_tilde", [0.0, -0.1, 1 / 3, NAN]),
+    ("alpha_tilde", [-0.1, 1 / 3, NAN]),
 ]
 BAD = {name: values for names, values in VALUES for name in names.split()}
 CALLS = [call for name in theory.__all__ if inspect.isfunction(call := getattr(theory, name))]

@@ -83,6 +83,7 @@ def test_starts_by_hand() -> None:
     ("alpha", "alpha_tilde", "ratio"),
     [
         (1.0, 0.25, Fraction(1, 4)),
+        (1.0, 0.0, Fraction(0)),
         (0.75, 0.25, Fraction(1, 3)),  # 0.25 / 0.75 is below 1/3 as a float, so 27 would give 2
         (0.9, 0.3, Fraction(1, 3)),
         (0.5, 0.25, Fraction(1, 2)),

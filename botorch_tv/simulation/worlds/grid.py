@@ -237,6 +237,65 @@ class MarkovWorld(GridWorld):
                 position = torch.add(step, position, alpha=stay)
 
 
+class PowerLawWorld(GridWorld):
+    """Changes with a variance that grows as a power of age, [M] Assumption 2.
+
+    The variance of f_t(x) - f_s(x) is κ σ² |t - s|^α k(x, x), where σ² is the variance of the
+    observation noise; with k(x, x) = 1 and κ = 1 this is eq. (7), the model of
+    :class:`~botorch_tv.forgetting.UncertaintyInjection`. f_1 is a draw from the kernel's Gaussian
+    process, and the changes after it are fractional Brownian motion: for α = 1 Brownian motion, in
+    which changes over disjoint periods are independent. For other α no process has both these
+    variances and independent changes, as Assumption 2 requires, and for α > 2 no process has these
+    variances. The norm of f_t is not bounded.
+
+    Args:
+        domain: The arms.
+        kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
+        alpha: Exponent α, in [0, 2); κ σ² is the variance of a change over one round.
+        horizon: Number of rounds T, at least 1; the world ends after round T.
+        kappa: Factor κ, at least 0.
+        noise: Variance σ² of the observation noise.
+
+    Raises:
+        ValueError: If a parameter is out of range or not finite.
+    """
+
+    horizon: int
+
+    def __init__(
+        self,
+        domain: Grid,
+        *,
+        kernel: Kernel | Tensor,
+        alpha: float,
+        horizon: int,
+        kappa: float = 1.0,
+        noise: float,
+    ) -> None:
+        super().__init__(domain, noise)
+        self._draw = GaussianDraw(kernel)
+        self.kernel = self._draw.kernel
+        fix = "1 is Brownian motion."
+        self.alpha = require_number("PowerLawWorld: alpha", alpha, "[0, 2)", fix)
+        self.horizon = require_integer("PowerLawWorld: horizon", horizon, 1, "give the rounds.")
+        self.kappa = require_number("PowerLawWorld: kappa", kappa, "[0, 1e100]", "1 is usual.")
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        basis = self._draw.basis(self.domain, stream.dtype, stream.device)
+        first = self._draw.coordinates(basis, stream)
+        yield basis.expand(first)
+        age = torch.arange(1, self.horizon, dtype=torch.float64, device=stream.device)
+        apart = (age.unsqueeze(-1) - age).abs()
+        power = torch.where(apart > 0, apart, 1.0) ** self.alpha * (apart > 0)
+        ages = age**self.alpha
+        root = torch.linalg.cholesky((ages.unsqueeze(-1) + ages - power) / 2).to(first)
+        root = root * math.sqrt(self.kappa * self.noise)
+        drawn = first.new_empty(stream.trials, self.horizon - 1, first.shape[-1])
+        for t in range(self.horizon - 1):
+            drawn[:, t] = self._draw.coordinates(basis, stream)
+            yield basis.expand(first + root[t, : t + 1] @ drawn[:, : t + 1])
+
+
 class SineWorld(GridWorld):
     """f_t = Σ_i a_i(t) k(·, c_i), a(t) = (scale / λ_max) u(t) / |u(t)|, [M] §4.1.
 

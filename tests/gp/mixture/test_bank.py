@@ -234,7 +234,7 @@ def test_no_setting_is_recommended_for_one_lucky_reading(sign):
         y = 50 + 10 * math.exp(-(((x - 0.75) / 0.2) ** 2)) + 0.3 * math.sin(99 * x)
         loop.observe([x], sign * y)
     loop.observe([0.2], sign * 61.0)
-    assert "Reading -8 lies " in (text := loop.describe())
+    assert "Reading -8 lies " in (text := loop.describe(now=8.5))
     assert "the next suggestion measures near it" in text
     loop.enqueue([0.9])
     assert "Reading -8 lies " in (text := loop.describe())
