@@ -94,10 +94,10 @@ def add_loop_options(commands: Any) -> None:
     option(ask, "--n", "number of suggestions, one per line (default: %(default)s)", 1)
     text = "parameters to hold, such as rate=0.2"
     ask.add_argument("--fixed", nargs="+", metavar="NAME=VALUE", help=text)
-    queue = step("enqueue", _enqueue, "make ask suggest a point of your own next", MEASURED)
+    queue = step("enqueue", _enqueue, "make ask suggest a point of your own next")
     queue.add_argument("values", nargs="+", metavar="NAME=VALUE", help="all parameters")
     tell = step("tell", _tell, "add the observation of a suggestion", OPEN)
-    observe = step("observe", _observe, "add a measurement that was not suggested", MEASURED)
+    observe = step("observe", _observe, "add a measurement that was not suggested")
     tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the observation")
     text = "parameters that were set to other values than suggested, such as temperature=61.3"
     tell.add_argument("--at", nargs="+", metavar="NAME=VALUE", help=text)

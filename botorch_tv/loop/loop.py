@@ -411,6 +411,7 @@ class Loop:
                 f"set pending to {len(waiting) + count}."
             )
         present = self._present(now)
+        holding(self.state, fixed)  # raises for wrong names and values, before anything changes
         self._strategy.warn_of_absence(self.state, stacklevel=4)
         made = [self._suggested(present, context, fixed) for _ in range(count)]
         self.pending = pending
@@ -1220,7 +1221,8 @@ class Loop:
         row = self._open.get(number) if type(number) is int else None
         if row is None or getattr(suggestion, "row", row).point != row.point:
             raise InputDataError(
-                f"suggestion is {shown(suggestion)}, but the open suggestions are: "
+                f"suggestion is {'not given' if suggestion is None else shown(suggestion)}, but "
+                "the open suggestions are: "
                 f"{self._units.listed(self._open) or 'none'}; give the number of an open "
                 "suggestion, ask for a new one, amend an answer, or observe a point that was not "
                 "suggested."

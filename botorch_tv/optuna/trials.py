@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from botorch_tv.loop.log import RECENT
 from botorch_tv.strategies.parameters import Choice, Number, Parameter, Space
-from botorch_tv.validation import require, require_number, shown
+from botorch_tv.validation import require, require_duration, require_number, shown
 
 BEGUN, ENDED = "botorch_tv:begun", "botorch_tv:ended"
 """System attributes with the times at which a trial began and ended, in seconds of UTC. Time stamps
@@ -78,11 +78,7 @@ class TrialClock:
     unit: timedelta
 
     def __post_init__(self) -> None:
-        require(
-            isinstance(self.unit, timedelta) and self.unit > timedelta(0),
-            f"DriftSampler: unit is {shown(self.unit)}, but it must be a positive timedelta; give "
-            "timedelta(hours=1).",
-        )
+        require_duration("DriftSampler: unit", self.unit)
 
     def measured(self, trial: FrozenTrial) -> float | None:
         """The time at which a trial was measured; None if the trial has no time."""
