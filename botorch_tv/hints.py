@@ -12,8 +12,8 @@ OWN = ("self", "cls")
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 INSTEAD = {
-    "constraints outcome_constraints parameter_constraints": "constraints do not exist yet; "
-    "Loop.tell(ok=False) reports a failure, and similar settings are avoided",
+    "constraints failed outcome_constraints parameter_constraints state": "Loop.tell(ok=False) "
+    "reports a failure, and similar settings are avoided; constraints do not exist yet",
     "objective objectives": "Loop.tell(y) takes one number; combine objectives into one",
     "direction directions goal minimize": "Loop(ranges, maximize=False) minimises",
     "batch_size count n num q": "Loop.ask(n=4) makes 4 suggestions at once",
@@ -31,7 +31,6 @@ INSTEAD = {
     "X bounds parameters pbounds point search_space vocs x": "Loop({'x': (20, 80)}) takes the "
     "ranges first, Loop.observe({'x': 55}, y) a point",
     "index number trial_index trial": "Loop.tell(y, suggestion=3) takes the number of a suggestion",
-    "failed state": "Loop.tell(ok=False) reports a failure",
     "initial_points warm_start x0": "Loop.from_table(ranges, X, y) starts from measurements",
     "init_points n_initial_points n_startup_trials": "adaptive_gp_ucb(starts=4) sets their number",
     "now t time timestamp": "Loop.ask(now=) and Loop.tell(y, time=) take the time",

@@ -115,7 +115,7 @@ def add_loop_options(commands: Any) -> None:
     text = "format of the times, as Python's strptime has it, such as '%%d.%%m.%%Y %%H:%%M' "
     text += "(default: numbers, ISO dates, or dates with a day above 12 anywhere in the column)"
     table.add_argument("--date-format", help=text, metavar="FORMAT")
-    text = "what a row with an empty or n/a observation is (default: %(default)s)"
+    text = "rows with an empty or n/a observation are skipped, or failed (default: %(default)s)"
     option(table, "--missing", text, "skipped", choices=("skipped", "failed"))
     discard = step("discard", _discard, "drop a suggestion that will not be measured", OPEN)
     for parser in (tell, discard):
