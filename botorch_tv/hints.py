@@ -12,25 +12,28 @@ OWN = ("self", "cls")
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 INSTEAD = {
-    "constraints outcome_constraints parameter_constraints": "constraints do not exist yet; "
-    "Loop.tell(ok=False) reports a failure, and similar settings are avoided",
+    "constraints failed outcome_constraints parameter_constraints state": "Loop.tell(ok=False) "
+    "reports a failure, and similar settings are avoided; constraints do not exist yet",
     "objective objectives": "Loop.tell(y) takes one number; combine objectives into one",
-    "direction directions minimize": "Loop(ranges, maximize=False) minimises",
-    "batch_size n q": "Loop.ask(n=4) makes 4 suggestions at once",
+    "direction directions goal minimize": "Loop(ranges, maximize=False) minimises",
+    "batch_size count n num q": "Loop.ask(n=4) makes 4 suggestions at once",
     "fixed_features fixed_parameters": "Loop.ask(fixed={'rate': 0.2}) holds parameters",
     "max_travel_distances": "a limit on the distance between suggestions does not exist yet",
     "step step_size": "Float(0, 1, step=0.1) has steps",
     "is_ordered": "a Choice has no order; Integer(1, 8) has one",
-    "n_calls n_iter n_trials total_trials": "call Loop.ask() as often as you measure",
+    "n_calls n_iter n_trials num_trials total_trials": "call Loop.ask() as often as you measure",
     "acq_func acquisition model sampler surrogate": "give a strategy, Loop(gp_ucb(...), ranges)",
     "kernel": "gp_ucb(kernel=, noise=) takes a kernel; the default strategy learns it",
     "pruner": "nothing is pruned here; Optuna's create_study() takes a pruner",
     "kappa xi": "adaptive_gp_ucb(width=Constant(4)) sets the weight of exploration",
-    "random_seed random_state": "Loop(ranges, seed=0) sets the seed",
-    "noise_std sem sigma": "Loop.tell(y, noise=) takes the variance, not the standard deviation",
-    "bounds parameters pbounds search_space": "the ranges come first, Loop({'x': (20, 80)})",
+    "random_seed random_state": "seed=0 sets the seed",
+    "noise_sd noise_std noise_var sem sigma yvar": "Loop.tell(y, noise=) takes the variance",
+    "X bounds parameters pbounds point search_space vocs x": "Loop({'x': (20, 80)}) takes the "
+    "ranges first, Loop.observe({'x': 55}, y) a point",
+    "index number trial_index trial": "Loop.tell(y, suggestion=3) takes the number of a suggestion",
+    "initial_points warm_start x0": "Loop.from_table(ranges, X, y) starts from measurements",
     "init_points n_initial_points n_startup_trials": "adaptive_gp_ucb(starts=4) sets their number",
-    "timestamp": "Loop.tell(y, time=) takes the time",
+    "now t time timestamp": "Loop.ask(now=) and Loop.tell(y, time=) take the time",
 }
 """A sentence for names of arguments in Ax, BoTorch, Optuna, Xopt, scikit-optimize and others."""
 

@@ -6,6 +6,7 @@ import functools
 import math
 import numbers
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,13 @@ def largest(dtype: torch.dtype) -> float:
 def latest(dtype: torch.dtype) -> float:
     """The largest t with t ≠ t + 1: 2^53 in float64, 2^24 in float32."""
     return 2 / torch.finfo(dtype).eps
+
+
+def require_duration(name: str, value: object) -> None:
+    """Raise a ``ValueError`` unless ``value`` is a positive timedelta."""
+    positive = isinstance(value, timedelta) and value > timedelta(0)
+    fix = "give timedelta(hours=1)."
+    require(positive, f"{name} is {shown(value)}, but it must be a positive timedelta; {fix}")
 
 
 def require_trials(

@@ -33,6 +33,7 @@ from botorch.exceptions import InputDataWarning
 from botorch_tv.ax.surrogate import check_now, check_search_space, dropped
 from botorch_tv.gp.mixture.bank import FIRST
 from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.hints import hinted
 from botorch_tv.loop.log import (
     OLDEST,
     Censored,
@@ -45,7 +46,7 @@ from botorch_tv.loop.log import (
 from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.parameters import BoxParameter, Choice, MixedSearch, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
-from botorch_tv.validation import require_integer
+from botorch_tv.validation import require_duration, require_integer
 
 INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 
@@ -137,6 +138,7 @@ def _ordered(parameter: Parameter) -> bool:
     return isinstance(parameter, ChoiceParameter) and bool(parameter.is_ordered)
 
 
+@hinted
 def adaptive_generation_strategy(
     time_parameter: str,
     initialization_trials: int = FIRST,
@@ -182,8 +184,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     they are lost. An early-stopped trial is a bound: its value would have been no better than the
     median of earlier values. Failed trials, and trials completed with NaN or
     infinity, lower the predicted probability of success near them; see
-    :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment, the time of
-    day (by ``lost_after``) and the arguments.
+    :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment, the arguments
+    and, because of ``lost_after``, on the present time.
 
     Args:
         time_parameter: As in :func:`adaptive_generation_strategy`.
@@ -212,6 +214,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             "initialization_trials", initialization_trials, 2, "a standard deviation needs two."
         )
         self.seed = require_integer("seed", seed, 0, "give an integer.")
+        if lost_after is not None:
+            require_duration("lost_after", lost_after)
         self.lost_after = lost_after
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
         self._begun: Experiment | None = None

@@ -35,9 +35,10 @@ from botorch_tv.acquisition.present import (
 )
 from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_model_config
+from botorch_tv.hints import hinted
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.time_varying_gp import Forgetting
-from botorch_tv.validation import require_integer
+from botorch_tv.validation import require_duration, require_integer
 
 # Ax's transforms, except the scaling to the unit cube, because it would round times.
 RANDOM_TRANSFORMS = [transform for transform in Cont_X_trans if transform is not UnitX]
@@ -45,6 +46,7 @@ RANDOM_TRANSFORMS = [transform for transform in Cont_X_trans if transform is not
 OUTCOME_TRANSFORMS = [Derelativize, BilogY, StandardizeY]
 
 
+@hinted
 def time_varying_generation_strategy(
     time_parameter: str,
     forgetting: Forgetting = None,
@@ -89,6 +91,8 @@ def time_varying_generation_strategy(
     initialization_trials = require_integer(
         "initialization_trials", initialization_trials, 1, "the model needs data."
     )
+    if lost_after is not None:
+        require_duration("lost_after", lost_after)
     config = time_varying_model_config(time_parameter, forgetting, learn_forgetting)
     clock = {"Clock": {"time_parameter": time_parameter, "lost_after": lost_after}}
     bayesian: dict[str, Any] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -71,7 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(error, expected):
             raise
         texts = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
-        if isinstance(error, BotorchError) and "hint" in arguments:
+        # Other messages, such as of a value outside its range, need no list of numbers.
+        if "hint" in arguments and re.search(r"suggestions are|measurement -?\d", texts[0]):
             texts.append(arguments.hint.format(file=arguments.file))
         print("botorch-tv: error:", " ".join(" ".join(texts).split()), file=sys.stderr)
         return EXIT_ERROR

@@ -94,10 +94,10 @@ def add_loop_options(commands: Any) -> None:
     option(ask, "--n", "number of suggestions, one per line (default: %(default)s)", 1)
     text = "parameters to hold, such as rate=0.2"
     ask.add_argument("--fixed", nargs="+", metavar="NAME=VALUE", help=text)
-    queue = step("enqueue", _enqueue, "make ask suggest a point of your own next", MEASURED)
+    queue = step("enqueue", _enqueue, "make ask suggest a point of your own next")
     queue.add_argument("values", nargs="+", metavar="NAME=VALUE", help="all parameters")
     tell = step("tell", _tell, "add the observation of a suggestion", OPEN)
-    observe = step("observe", _observe, "add a measurement that was not suggested", MEASURED)
+    observe = step("observe", _observe, "add a measurement that was not suggested")
     tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the observation")
     text = "parameters that were set to other values than suggested, such as temperature=61.3"
     tell.add_argument("--at", nargs="+", metavar="NAME=VALUE", help=text)
@@ -115,7 +115,7 @@ def add_loop_options(commands: Any) -> None:
     text = "format of the times, as Python's strptime has it, such as '%%d.%%m.%%Y %%H:%%M' "
     text += "(default: numbers, ISO dates, or dates with a day above 12 anywhere in the column)"
     table.add_argument("--date-format", help=text, metavar="FORMAT")
-    text = "what a row with an empty or n/a observation is (default: %(default)s)"
+    text = "rows with an empty or n/a observation are skipped, or failed (default: %(default)s)"
     option(table, "--missing", text, "skipped", choices=("skipped", "failed"))
     discard = step("discard", _discard, "drop a suggestion that will not be measured", OPEN)
     for parser in (tell, discard):

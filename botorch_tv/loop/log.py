@@ -45,8 +45,8 @@ LOST = 10
 FAR = 2.5
 """Number of standard deviations from its prediction beyond which a reading is suspect.
 
-On static, drifting and jumping objectives, recommendations that ignored readings this much better
-than predicted until the next reading were as good as others; at 2, they were worse after jumps."""
+Recommendations ignore a reading that is this much better than predicted, until the next reading. On
+static, drifting and jumping objectives this did no harm; at 2, it did after jumps."""
 Place = tuple[float, tuple[float, ...]]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -594,8 +594,8 @@ def oldest_for(late: int) -> int:
 FEW = 3
 """A category with fewer trials is new, unless one of the first ``FILLS`` trials has it."""
 SOON = 4
-"""While a new category is due, it is tried once in this number of trials. It is due after this
-number of trials without it, multiplied by the number of its trials."""
+"""A new category with n trials is due after n times this number of trials without it. While it is
+due, it is tried once in this number of trials."""
 EVERY = 10
 """While another category is due to be tried again, it is tried once in this number of trials."""
 PATIENCE = 30

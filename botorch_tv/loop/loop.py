@@ -187,11 +187,11 @@ class Loop:
             ``"days"`` or ``"weeks"``; rates of forgetting refer to this unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
-        lost_after: Number of answers that may arrive after a suggestion before the suggestion, if
-            still open, is lost. A lost suggestion may still be answered, but no longer counts as
-            open: not for ``pending``, and not in later choices. The default is twice ``pending`` or
-            twice the largest number of answers that arrived between a suggestion and its answer
-            (among the 50 newest measurements), whichever is larger.
+        lost_after: A suggestion is lost if it is still open when more than this number of answers
+            have arrived since. A lost suggestion may still be answered, but no longer counts: not
+            for ``pending``, and not in later choices. The default is twice the larger of
+            ``pending`` and, among the 50 newest measurements, the largest number of answers that
+            arrived between a suggestion and its own answer.
         dtype: Dtype of all computations, float64 or float32.
         device: Device of all computations; the device of the domain by default.
 
@@ -403,6 +403,7 @@ class Loop:
                 f"set pending to {len(waiting) + count}."
             )
         present = self._present(now)
+        holding(self.state, fixed)  # raises for wrong names and values, before anything changes
         self._strategy.warn_of_absence(self.state, stacklevel=4)
         made = [self._suggested(present, context, fixed) for _ in range(count)]
         self.pending = pending
@@ -1212,7 +1213,8 @@ class Loop:
         row = self._open.get(number) if type(number) is int else None
         if row is None or getattr(suggestion, "row", row).point != row.point:
             raise InputDataError(
-                f"suggestion is {shown(suggestion)}, but the open suggestions are: "
+                f"suggestion is {'not given' if suggestion is None else shown(suggestion)}, but "
+                "the open suggestions are: "
                 f"{self._units.listed(self._open) or 'none'}; give the number of an open "
                 "suggestion, ask for a new one, amend an answer, or observe a point that was not "
                 "suggested."

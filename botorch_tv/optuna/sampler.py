@@ -61,7 +61,7 @@ from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended
 from botorch_tv.strategies.parameters import MixedSearch, Number
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.validation import require, require_integer, shown
+from botorch_tv.validation import require, require_duration, require_integer, shown
 
 
 def default_strategy(columns: int) -> Strategy:
@@ -226,11 +226,8 @@ class DriftSampler(BaseSampler):
         self._startup = require_integer("n_startup_trials", n_startup_trials, 1, "8 is usual.")
         if seed is not None:
             seed = require_integer("DriftSampler: seed", seed, 0, "give an integer.")
-        require(
-            lost_after is None or (isinstance(lost_after, timedelta) and lost_after > timedelta(0)),
-            f"DriftSampler: lost_after is {shown(lost_after)}, but it must be a positive timedelta "
-            "or None; give timedelta(hours=1).",
-        )
+        if lost_after is not None:
+            require_duration("DriftSampler: lost_after", lost_after)
         self._lost_after = lost_after
         self._seed = secrets.randbits(62) if seed is None else seed
         self._independent_sampler = independent_sampler
@@ -475,8 +472,8 @@ def best_now(
     space = StudySpace(modelled(trials, sampler._startup))
     require(
         space.columns > 0,
-        "best_now: no parameter with several values is in all complete trials; run trials that "
-        "share a parameter.",
+        "best_now: no trial is complete, or no parameter with several values is in all complete "
+        "trials; run trials that share a parameter.",
     )
     omitted = {name for trial in trials for name in trial.params} - set(space.by_name)
     if omitted:

@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from botorch_tv.loop.log import RECENT, patience
 from botorch_tv.strategies.parameters import Choice, Number, Parameter, Space
-from botorch_tv.validation import require, require_number, shown
+from botorch_tv.validation import require, require_duration, require_number, shown
 
 BEGUN, ENDED = "botorch_tv:begun", "botorch_tv:ended"
 """System attributes with the times at which a trial began and ended, in seconds of UTC. Time stamps
@@ -72,11 +72,7 @@ class TrialClock:
     unit: timedelta
 
     def __post_init__(self) -> None:
-        require(
-            isinstance(self.unit, timedelta) and self.unit > timedelta(0),
-            f"DriftSampler: unit is {shown(self.unit)}, but it must be a positive timedelta; give "
-            "timedelta(hours=1).",
-        )
+        require_duration("DriftSampler: unit", self.unit)
 
     def measured(self, trial: FrozenTrial) -> float | None:
         """The time at which a trial was measured; None if the trial has no time."""
@@ -185,8 +181,8 @@ class StudySpace(Space):
 def modelled(trials: Sequence[FrozenTrial], least: int) -> dict[str, BaseDistribution]:
     """The newest distributions of the parameters that are modelled.
 
-    A parameter is modelled if it has several possible values and all complete trials have it since
-    its first trial. If it was added to a study, this takes ``least`` complete trials.
+    A parameter is modelled if it has several possible values, and if all complete trials since its
+    first trial have it. If it was added to a study, this takes ``least`` complete trials.
 
     Args:
         trials: All trials.
@@ -273,11 +269,11 @@ def by_time(timed: tuple[float, FrozenTrial]) -> tuple[float, int]:
 
 
 def bound(trial: FrozenTrial, earlier: Sequence[FrozenTrial]) -> float:
-    """The value than which a pruned trial would have been no better.
+    """A bound on the value of a pruned trial, which would have been no better.
 
-    The bound is the value whose rank among complete trials is the rank of the pruned trial's last
-    intermediate value among their values at the same step. Without such values, the bound is the
-    median of the complete trials.
+    The last intermediate value of the pruned trial has a rank among the values that the complete
+    trials had at the same step. The bound is the final value with this rank among the complete
+    trials. If none of them has a value at this step, the bound is their median.
 
     Args:
         trial: The pruned trial.

@@ -200,7 +200,7 @@ def run_study(
             else:
                 play_elsewhere(executor, settings, store, tasks, take, threads)
         except KeyboardInterrupt as error:
-            text = "but lost; a study with save_to=FOLDER (--save-to FOLDER) can be resumed."
+            text = "but lost: only a study with save_to=FOLDER (--save-to FOLDER) can be resumed."
             if folder is not None:
                 text = f"and saved in {folder}; run the same study again to resume it."
             count = f"{sum(done)} of {trials} trials are finished, in blocks of {chunk}, "

@@ -97,7 +97,8 @@ class Parameters(Space, Mapping[str, Parameter]):
             given = list(point) if isinstance(point, Mapping) else shown(point)
             raise InputDataError(
                 f"{name} is {given}, but it must have a value for each of the parameters "
-                f"{', '.join(self)}; give {{{', '.join(f'{key!r}: ...' for key in self)}}}."
+                f"{', '.join(self)}, and no other; give "
+                f"{{{', '.join(f'{key!r}: ...' for key in self)}}}."
             )
         values = {key: _value(key, kind, point[key], like.dtype) for key, kind in self.items()}
         return like.new_tensor(self.point(values))
@@ -486,7 +487,7 @@ def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
     space = search.space if isinstance(search, MixedSearch) else getattr(box, "parameters", None)
     if not isinstance(fixed, Mapping) or space is None or not set(fixed) <= set(space.by_name):
         raise InputDataError(
-            f"fixed is {shown(fixed)}, but it must have values of the parameters "
+            f"fixed is {shown(fixed)}, but it may hold only the parameters "
             f"{', '.join(space.by_name)}; correct the names."
             if space is not None
             else f"fixed is {shown(fixed)}, but {box!r} has no named parameters; give "

@@ -516,3 +516,12 @@ def test_open_suggestions_of_a_finite_space_differ(rows):
         client.complete_trial(index, {"y": float(hour // 3)})
     trials = client.get_next_trials(3, fixed_parameters={"hour": 6.0}).values()
     assert sorted(trial["n"] for trial in trials) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("made", [adaptive_generation_strategy, time_varying_generation_strategy])
+def test_unknown_arguments_and_durations(made):
+    for wrong in (3, timedelta(0)):
+        with pytest.raises(ValueError, match=r"lost_after is .*, but .* give timedelta\(hours=1\)"):
+            made("hour", lost_after=wrong)
+    with pytest.raises(TypeError, match="did you mean lost_after"):
+        made("hour", lost_afer=None)

@@ -224,6 +224,7 @@ def test_a_measurement_counts_where_it_was_made(kind):
     index, _ = ask(client, 6.0)
     for values, message in (
         ({"x": "much"}, "x is 'much', which is not a plain number"),
+        ({"t": 1e9}, "'t' is fixed at 1000000000.0, but its bounds are"),
         ({"z": 1.0}, "but search space has parameters: {'[tx]', '[tx]'}"),
     ):
         with pytest.raises((UserInputError, ValueError), match=message):

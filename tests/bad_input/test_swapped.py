@@ -52,7 +52,11 @@ def test_arguments_in_another_place():
 
 
 UNKNOWN = {
-    "constraints": (lambda: Loop(SIDE, constraints=[]), "do not exist yet; Loop.tell(ok=False)"),
+    "constraints": (lambda: Loop(SIDE, constraints=[]), "Loop.tell(ok=False)", "do not exist yet"),
+        lambda: Loop(SIDE, constraints=[]),
+        "Loop.tell(ok=False) reports a failure",
+        "do not exist yet",
+    ),
     "q": (lambda: Loop(SIDE).ask(q=4), "Loop.ask() got", "Loop.ask(n=4)"),
     "sem": (lambda: Loop(SIDE).tell(0.5, sem=0.1), "Loop.tell() got", "'sem'", "the variance"),
     "step": (lambda: Integer(1, 8, step_size=2), "Integer() got", "Float(0, 1, step=0.1)"),
@@ -62,6 +66,9 @@ UNKNOWN = {
     "nearer": (lambda: run_study(WORLD, {}, n_trials=3), "run_study() got", "mean trials?"),
     "nothing near": (lambda: Float(0, 1, foo=2), "'foo'; its arguments are low, high, log, step."),
     "none": (lambda: Loop(SIDE).consult(foo=2), "Loop.consult() got", "its arguments are none"),
+    "point": (lambda: Loop(SIDE).tell(0.5, point={}), "Loop.tell() got", "Loop.observe({"),
+    "number": (lambda: Loop(SIDE).tell(0.5, number=3), "Loop.tell(y, suggestion=3)"),
+    "time": (lambda: Loop(SIDE).ask(time=3), "Loop.ask(now=)"),
     "table": (lambda: Loop.from_table(SIDE, X, Y, foo=2), "'foo'; its arguments are strategy, d"),
     "sampler": (lambda: DriftSampler(foo=2), "DriftSampler() got", "are strategy, time_key"),
     "box": (lambda: Box([(0, 1)], foo=2), "Box() got", "are bounds, context_dim, search"),

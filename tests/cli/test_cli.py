@@ -111,7 +111,7 @@ def test_save_to_goes_on(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "output"),
     [
-        ([], "but lost; a study with save_to=FOLDER (--save-to FOLDER) can be resumed."),
+        ([], "but lost: only a study with save_to=FOLDER (--save-to FOLDER) can be resumed."),
         (["--save-to", "study"], "and saved in study; run the same study again to resume it."),
     ],
 )

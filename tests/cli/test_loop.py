@@ -437,7 +437,10 @@ def test_parameters_are_held_queued_and_set_otherwise(tmp_path, call):
         ("ask", file, "--fixed", "y=1"),
         ("tell", file, "1", "--number", "1", "--at", "y=1"),
     ):
-        assert "'y'" in call(*argv, fails=True)
+        output = call(*argv, fails=True)
+        assert "'y'" in output
+        assert "lists open suggestions" not in output
+    assert "lists open suggestions" in call("tell", file, "1", fails=True)
 
 
 def test_now_is_the_time_of_this_computer(file, tmp_path, call):

@@ -198,7 +198,7 @@ REFUSED = {
     ),
     "column too many": (
         lambda it: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
-        r"X\[0\] is .*'rates'.*, but it must have a value for each of the parameters rate; give",
+        r"X\[0\] is .*'rates'.*, but it must have a value for each of .* rate, and no other; give",
     ),
     "commas": (lambda it: Loop.from_table(*TABLE, ["12", "12,3"]), "(?s)^y is '12', .*In row 0"),
     "no names": (lambda it: it.observe([30, 0.1, 2], 1.0), "must have a value for each"),

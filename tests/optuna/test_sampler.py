@@ -117,7 +117,7 @@ def test_parameters_that_not_all_trials_have_are_sampled_independently(given, lo
         ({"unit": 3600}, "positive timedelta"),
         ({"n_startup_trials": 0}, "n_startup_trials"),
         ({"seed": -1}, "seed"),
-        ({"lost_after": 60}, "lost_after is 60, but it must be a positive timedelta or None"),
+        ({"lost_after": 60}, "lost_after is 60, but it must be a positive timedelta; give"),
         ({"lost_after": timedelta(0)}, "give timedelta"),
     ],
 )
