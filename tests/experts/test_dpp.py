@@ -304,7 +304,7 @@ def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> 
     factor = np.random.default_rng(2).standard_normal((6, columns))
     whole, kernel = torch.from_numpy(factor).expand(NET, 6, columns), factor @ factor.T
     item = torch.ones(NET, dtype=torch.int64)
-    drawn = sample_by_eigenvalues(whole, columns * item, size * item, net(size))
+    drawn = sample_by_eigenvalues(whole, columns * item, size * item, net(size + columns))
     seen = Counter(tuple(row) for row in drawn.tolist())
     orders = list(itertools.permutations(range(6), size))
     assert set(seen) <= set(orders)
