@@ -24,7 +24,7 @@ PAPERS = {
     "Time-Varying Functions",
     "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
-ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged")
+ANSWERS = ("yes", "no", "level", "nothing to test", "not judged: other data, or no paper")
 HEAD = """# Figures and tables of the papers, rerun
 
 `botorch-tv paper ID` reruns a figure. {rule}

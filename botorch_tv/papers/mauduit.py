@@ -23,12 +23,12 @@ from botorch_tv.acquisition import Heteroscedastic, Logarithmic, UpperConfidence
 from botorch_tv.acquisition.exploration import Ties
 from botorch_tv.forgetting.sparq_windows import window_count
 from botorch_tv.papers.claims import (
-    Claim,
     Row,
     also,
     beats,
     below,
     compared,
+    exceeds,
     judge,
     judge_readings,
 )
@@ -170,24 +170,16 @@ def regret_exponents(result: StudyResult, strategy: str) -> np.ndarray:
     """
     total = result.regret.sel(strategy=strategy).transpose("round", "trial").values.cumsum(0)
     late = np.arange(len(total) // 2, len(total))
-    return np.polyfit(np.log(late + 1), np.log(total[late]), 1)[0]
+    return np.asarray(np.polyfit(np.log(late + 1), np.log(total[late]), 1)[0])
 
 
-def _sublinear(case: str, strategy: str) -> Claim:
-    def test(results: Results) -> Row:
-        below_1 = Paired.of(1 - regret_exponents(results[case], strategy))
-        return compared(case, f"slope of ln R_t on ln t of {strategy}", "1", below_1)
-
-    return test
+def _slope_below_1(result: StudyResult, strategy: str) -> np.ndarray:
+    return 1 - regret_exponents(result, strategy)
 
 
-def _fewer_queries(case: str) -> Claim:
-    def test(results: Results) -> Row:
-        every, some = _asked(results[case])
-        fewer = Paired.of((every - some).sum(1))
-        return compared(f"side queries at {case}", EXPERTS[1], EXPERTS[0], fewer)
-
-    return test
+def _fewer_queries(result: StudyResult) -> np.ndarray:
+    every, some = _asked(result)
+    return np.asarray((every - some).sum(1))
 
 
 def _asked(result: StudyResult) -> list[np.ndarray]:
@@ -195,6 +187,7 @@ def _asked(result: StudyResult) -> list[np.ndarray]:
     return [result.data["side_queries"].sel(strategy=label).values for label in EXPERTS]
 
 
+_QUERIES = [f"side queries of {label}" for label in EXPERTS]
 _OTHERS = ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "WGP-UCB", "TV-GP-UCB")
 _PURE = (*_OTHERS, "random")
 _READINGS = {
@@ -207,8 +200,11 @@ _CLAIMS = {
     reading: [
         below(case, EXPERTS[0], EXPERTS[1]),
         *(claim for expert in EXPERTS for claim in beats(case, expert, _PURE)),
-        *(_sublinear(case, expert) for expert in EXPERTS),
-        _fewer_queries(case),
+        *(
+            exceeds(case, f"slope of {expert}", "1", partial(_slope_below_1, strategy=expert))
+            for expert in EXPERTS
+        ),
+        exceeds(case, _QUERIES[1], _QUERIES[0], _fewer_queries),
         below(case, "TV-GP-UCB", "random", ours=True),
     ]
     for reading, case in _READINGS.items()
@@ -231,7 +227,7 @@ def _judge(results: Results) -> Outcome:
     return also(judge_readings(_CLAIMS, results), rows, queries)
 
 
-def _alpha(case: str) -> float:
+def _alpha(case: str) -> Any:
     """The α of W-SparQ-GP-UCB in a case."""
     return cast(Any, _CASES[case].strategies(NOISE)[EXPERTS[1]]).inflation.alpha
 
