@@ -82,11 +82,11 @@ def speed() -> str:
     ms = {row["contender"]: row["ms"] for row in loops["contenders"]}
     many, alone, *rebuilt = list(ms)[:5]
     parameters = loops["parameters"]
-    loop = ", ".join(f"{ms[name]:.1f} ms ({name})" for name in rebuilt)
+    loop = ", ".join(f"{ms[name]:.1f}" for name in rebuilt)
     return _paragraph(
         f"A round of `gp_ucb` on {parameters['arms']:,} arms takes {ms[many]:.3f} ms per trial "
-        f"when {parameters['trials']} trials run together, and {ms[alone]:.1f} ms alone; loops "
-        f"with a `SingleTaskGP` take {loop} ([benchmarks/results](benchmarks/results), "
+        f"when {parameters['trials']} trials run together, and {ms[alone]:.1f} ms alone; three "
+        f"loops with `SingleTaskGP` take {loop} ms ([benchmarks/results](benchmarks/results), "
         f"{loops['device']}).{_doubt(loops)}"
     )
 
@@ -97,11 +97,16 @@ def peers() -> str:
     words = [verdict(gaps) for row in worlds.values() if (gaps := gaps_of(row))]
     ahead, level = (sum(word.startswith(start) for word in words) for start in ("ahead", "level"))
     played = ", ".join(f"{name} {sum(name in row for row in worlds.values())}" for name in DRIFT)
+    timed = sum(
+        bool(set(DRIFT) & set(row))
+        for row in worlds.values()
+        if (gaps := gaps_of(row)) and verdict(gaps) == AHEAD
+    )
     return _paragraph(
         f"On {ahead} of [{len(words)} worlds](benchmarks/PEERS.md), the default loop is ahead of "
-        f"all other optimisers that played there by {REQUIRED:g} standard errors or more, "
-        f"{_timed(worlds)}; on {level} it is level with some, on {len(words) - ahead - level} "
-        f"behind. Packages that model time played few of these worlds: {played}."
+        f"all others by {REQUIRED:g} standard errors, and packages that model time played "
+        f"{timed or 'none'} of these (of all: {played}); on {level} it is level with some, on "
+        f"{len(words) - ahead - level} behind."
     )
 
 
@@ -253,13 +258,6 @@ def _percent(shares: Iterable[float]) -> str:
 
 def _paragraph(text: str) -> str:
     return f"\n{textwrap.fill(text, width=104, break_long_words=False, break_on_hyphens=False)}\n"
-
-
-def _timed(worlds: Mapping[str, Any]) -> str:
-    """On how many of the worlds that the default loop leads a package that models time played."""
-    ahead = [row for row in worlds.values() if (gaps := gaps_of(row)) and verdict(gaps) == AHEAD]
-    played = sum(bool(set(DRIFT) & set(row)) for row in ahead)
-    return f"{played or 'none'} of which a package that models time played"
 
 
 def _doubt(facts: dict[str, Any]) -> str:

@@ -47,7 +47,7 @@ def _case(epsilon: float, kernel: str) -> Drawn:
 def rise_after_resets(result: StudyResult, label: str, period: int) -> np.ndarray:
     """Regret per round just after resets, minus regret per round just before them, `trials`.
 
-    Just before and just after are a quarter of a period each.
+    Just before and just after are an eighth of a period each.
 
     Args:
         result: The study.
@@ -55,7 +55,7 @@ def rise_after_resets(result: StudyResult, label: str, period: int) -> np.ndarra
         period: Number N of rounds between resets.
     """
     regret = result.regret.sel(strategy=label).transpose("round", "trial").values
-    width = max(1, period // 4)
+    width = max(1, period // 8)
     rises = [
         regret[start : start + width].mean(0) - regret[start - width : start].mean(0)
         for start in range(period, len(regret) - width + 1, period)
@@ -70,7 +70,7 @@ def _oscillates(case: str, period: int) -> list[Claim]:
         return rise_after_resets(result, "R-GP-UCB", period)
 
     def steadier(result: StudyResult) -> np.ndarray:
-        return rise(result) - rise_after_resets(result, "TV-GP-UCB", period)
+        return np.subtract(rise(result), rise_after_resets(result, "TV-GP-UCB", period))
 
     return [
         exceeds(case, "R-GP-UCB before a reset", "R-GP-UCB after it", rise),

@@ -397,8 +397,8 @@ STOCKS = Experiment(
     picture=partial(draw_panels, _STOCK_CASES, one_scale=False),
     remark="29 stocks, the paper's record, where the folder has it; a trial starts from each. On "
     "raw prices the prior has variance 1 and the noise variance 300: from the second round on "
-    "IGP-, SW-, WGP- and ET-GP-UCB play the stock of the largest prior variance, whatever they "
-    "forget, so their regrets are equal. BR-GP-UCB begins every block with that stock as well.",
+    "IGP-, BR-, SW-, WGP- and ET-GP-UCB play the stock of the largest prior variance, whatever "
+    "they forget, so their regrets are equal.",
     quick=(3, 200),
 )
 

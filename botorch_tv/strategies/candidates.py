@@ -500,8 +500,8 @@ class BoxCandidates(RoundCandidates):
             first = box.search.first(box, X).expand_as(X)
             with torch.no_grad():
                 least, most = value(torch.stack([first, X], -2), None).unbind(-1)
-            ties = most - least <= TIE_TOLERANCE * unit
-            X = torch.where(without & ties.unsqueeze(-1), first, X)
+            alike = most - least <= TIE_TOLERANCE * unit
+            X = torch.where(without & alike.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
 
     def at(self, choice: Tensor) -> Candidates:

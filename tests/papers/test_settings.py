@@ -622,22 +622,22 @@ def test_verdicts():
 
 
 def test_regret_rises_after_resets():
-    """With N = 8 and T = 20: rounds 9, 10 against 7, 8, and 17, 18 against 15, 16."""
-    regret = np.arange(20.0) ** 2
-    rises = [(regret[t : t + 2] - regret[t - 2 : t]).mean() for t in (8, 16)]
+    """With N = 16 and T = 40: rounds 17, 18 against 15, 16, and 33, 34 against 31, 32."""
+    regret = np.arange(40.0) ** 2
+    rises = [(regret[t : t + 2] - regret[t - 2 : t]).mean() for t in (16, 32)]
     saw = [
         [1, 0, 0, 0, 0, 0, 0, 0] * 3,
         [3, 0, 0, 0, 0, 0, 0, 0] * 3,
         [5] + [0] * 7 + [2] + [0] * 15,
     ]
     found = make_result({"TV-GP-UCB": [regret.tolist()]})
-    assert bogunovic2016.rise_after_resets(found, "TV-GP-UCB", 8) == pytest.approx(np.mean(rises))
-    assert bogunovic2016.rise_after_resets(found, "TV-GP-UCB", 30) == [0.0]
+    assert bogunovic2016.rise_after_resets(found, "TV-GP-UCB", 16) == pytest.approx(np.mean(rises))
+    assert bogunovic2016.rise_after_resets(found, "TV-GP-UCB", 50) == [0.0]
     both = make_result({"R-GP-UCB": saw, "TV-GP-UCB": np.zeros((3, 24)).tolist()})
-    assert bogunovic2016.rise_after_resets(both, "R-GP-UCB", 8).tolist() == [0.5, 1.5, 0.5]
+    assert bogunovic2016.rise_after_resets(both, "R-GP-UCB", 8).tolist() == [1, 3, 1]
     rise, steadier = bogunovic2016._oscillates("case", 8)
     for row in (rise({"case": both}), steadier({"case": both})):
-        assert (row["difference"], row["t_ratio"]) == (pytest.approx(5 / 6), pytest.approx(2.5))
+        assert (row["difference"], row["t_ratio"]) == (pytest.approx(5 / 3), pytest.approx(2.5))
     turned = make_result({"R-GP-UCB": np.zeros((3, 24)).tolist(), "TV-GP-UCB": saw})
     assert steadier({"case": turned})["t_ratio"] == pytest.approx(-2.5)
 
