@@ -70,7 +70,7 @@ def _oscillates(case: str, period: int) -> list[Claim]:
         return rise_after_resets(result, "R-GP-UCB", period)
 
     def steadier(result: StudyResult) -> np.ndarray:
-        return np.subtract(rise(result), rise_after_resets(result, "TV-GP-UCB", period))
+        return np.asarray(rise(result) - rise_after_resets(result, "TV-GP-UCB", period))
 
     return [
         exceeds(case, "R-GP-UCB before a reset", "R-GP-UCB after it", rise),
