@@ -370,7 +370,7 @@ def _sensors(
             _as_printed, {caption: claims(name) for name, (_, caption) in bounds.items()}
         ),
         remark=f"{remark} The paper gives no horizon. It prints B² = fᵀKf (§6), which decides; "
-        "results with a small B are beside it. Standard errors are over rows of one record.",
+        "results with a small B are beside it.",
     )
 
 
