@@ -36,7 +36,7 @@ NOTES = {
     "m": "No experiment: Figures 1 and 5 are illustrations.",
 }
 """What of a paper has no experiment."""
-ANSWERS = ("yes", "no", "level", "nothing to test", "other data: not judged")
+ANSWERS = ("yes", "no", "level", "nothing to test", "not judged (other data, or no paper)")
 HEAD = """# Figures and tables of the papers, rerun
 
 `botorch-tv paper ID` reruns a figure. {rule}
@@ -162,16 +162,17 @@ def _failed(claims: pd.DataFrame) -> list[str]:
         return []
     lines = ["| claim | case | found | holds |", "|---|---|---|---|"]
     for _, row in failed.iterrows():
+        claim, found = row.get("claim"), ""
         if pd.notna(row["t_ratio"]):
-            claim = row.get("claim")
             claim = claim if isinstance(claim, str) else f"{row['lower']} < {row['higher']}"
             found = f"{row['t_ratio']:.1f} s.e."
             if abs(row["t_ratio"]) == float("inf"):
                 found = f"{row['difference']:.3g} in every trial"
-        else:
+        elif not isinstance(claim, str):
             claim, found = row["figure"], f"{row['found']:.3g}; required ≥ {row['least']:.3g}"
             found += f", ≤ {row['most']:.3g}" if pd.notna(row["most"]) else ""
-        lines.append(f"| {claim} | {row['case']} | {found} | {row['answer']} |")
+        case = row["case"] if isinstance(row["case"], str) else "all cases"
+        lines.append(f"| {claim} | {case} | {found} | {row['answer']} |")
     return list(dict.fromkeys(lines))
 
 

@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from botorch_tv.papers.claims import REQUIRED
+
 Row = Mapping[str, Any]
 Worlds = Mapping[str, Mapping[str, Row]]
 ADAPTIVE = "adaptive"
 OURS = (ADAPTIVE, "learning")
 DRIFT = ("w-dbo", "xopt", "pb2", "ax-time")
 """Packages that model time."""
-LEVEL, CLEAR = 2.0, 3.0
-"""Standard errors of a difference that is judged, and of a difference that is clear."""
 FEW = 3
 """Seeds from which a difference is judged."""
-CLEARLY, AHEAD, EVEN, BEHIND = "ahead (≥ 3)", "ahead (≥ 2)", "level with", "**behind**"
+AHEAD, EVEN, BEHIND = "ahead", "level with", "**behind**"
 HELD = "regret_per_unit_of_time"
 
 
@@ -64,11 +64,11 @@ def gaps_of(peers: Mapping[str, Row]) -> dict[str, Gap]:
 def verdict(gaps: Mapping[str, Gap]) -> str:
     """Whether ours is ahead of all peers, or the peers that are level or ahead."""
     ratios = {name: _ratio(gap) for name, gap in gaps.items()}
-    for word, least in ((BEHIND, -LEVEL), (EVEN, LEVEL), (AHEAD, CLEAR)):
+    for word, least in ((BEHIND, -REQUIRED), (EVEN, REQUIRED)):
         below = [f"`{name}`" for name, ratio in ratios.items() if ratio < least]
         if below:
-            return word if word == AHEAD else f"{word} {', '.join(below)}"
-    return CLEARLY
+            return f"{word} {', '.join(below)}"
+    return AHEAD
 
 
 def _ratio(gap: Gap) -> float:
@@ -90,13 +90,12 @@ def leaders(worlds: Worlds, order: list[str]) -> list[str]:
             ours, theirs = (worlds[world][name][HELD] for name in (ADAPTIVE, best))
             cells = [world, f"{ours:.2f}", f"`{best}`", f"{theirs:.2f}", gaps[best], judged[world]]
             lines.append(f"| {' | '.join(map(str, cells))} |")
-    ahead = [world for world, word in judged.items() if word in (AHEAD, CLEARLY)]
+    ahead = [world for world, word in judged.items() if word == AHEAD]
     level = sum(word.startswith(EVEN) for word in judged.values())
-    clear = list(judged.values()).count(CLEARLY)
     return [
-        f"On {len(ahead)} of {len(judged)} worlds ours is ahead of all peers by {LEVEL:g} standard "
-        f"errors or more (by {CLEAR:g} or more on {clear}), on {level} it is level with a peer or "
-        f"several, on {len(judged) - len(ahead) - level} it is behind. {_drift(worlds, ahead)}",
+        f"On {len(ahead)} of {len(judged)} worlds ours is ahead of all peers by {REQUIRED:g} "
+        f"standard errors or more, on {level} it is level with a peer or several, on "
+        f"{len(judged) - len(ahead) - level} it is behind. {_drift(worlds, ahead)}",
         "",
         *lines,
     ]

@@ -4,15 +4,15 @@ With covariance matrix K, a subset Z of Q points has the probability
 P(Z) = det K_ZZ / Σ_{|Z'| = Q} det K_Z'Z', [M] Definition 3.1. The subsets of all trials of a batch
 are drawn at once; each trial has its own points and its own Q. There are two samplers.
 
-The exact sampler draws one point at a time. When k points are still to be drawn, the probability
-that a point is among them is Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ). Here λ_l are the
-eigenvalues of K, v_l is the entry of the point in the l-th eigenvector, and e_k is the elementary
-symmetric polynomial of degree k (Kulesza and Taskar 2012, section 5.2). Given one point, the other
-points form a (k - 1)-DPP of K conditioned on that point. If eigenvalues are equal, their
-eigenvectors are not unique. The probability of drawing a point does not depend on the choice of
-eigenvectors, so all processors draw the same subset. Algorithm 1 of Kulesza and Taskar (2011) is
-cheaper, but its draws depend on the choice of eigenvectors. If K = L Lᵀ and L has r columns, the
-cost is O(k (n r² + r³)). For smooth kernels r is far smaller than n.
+The exact sampler is Algorithm 1 of Kulesza and Taskar (2011), which decomposes K once per subset.
+It first draws Q eigenvectors, from the smallest eigenvalue to the largest. If k eigenvectors are
+still to be drawn, it draws the l-th with probability λ_l e_{k-1}(λ_1..λ_{l-1}) / e_k(λ_1..λ_l),
+where e_k is the elementary symmetric polynomial of degree k. It then draws one point at a time,
+with probability proportional to the squared norm of the point's row of the eigenvectors, after
+these rows are projected off the rows of the points drawn before. If eigenvalues are equal, their
+eigenvectors are not unique, and processors would draw different subsets. Therefore rows of L with
+K = L Lᵀ are scaled by fixed factors that differ by at most :data:`SEPARATION`, so that eigenvalues
+differ. If L has r columns, the cost is O(n r² + n Q²).
 
 The swap chain of Burt, Rasmussen and van der Wilk (2020) proposes to replace a uniformly chosen
 point of the subset Z by a uniformly chosen point x outside it. The chain accepts the new subset Z'
@@ -48,6 +48,8 @@ from botorch_tv.validation import require_integer, require_trials
 
 KEY_PARTS = 4
 """Number of uniform numbers drawn per key; each supplies 16 bits, which float32 holds exactly."""
+SEPARATION = 1e-8
+"""Largest relative change of a point's feature that separates equal eigenvalues."""
 _BITS = 16
 _MANTISSA = 52
 
@@ -86,56 +88,49 @@ def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: T
             for absent points.
         rank: Number of non-zero columns of L, `N`; these columns are linearly independent.
         size: Number of points to draw for each subset, at most the rank, `N`.
-        uniform: Random number for each draw, `N x most`, where ``most`` is the largest ``size``.
+        uniform: Random numbers, `N x (most + r)`, where ``most`` is the largest ``size``: one for
+            each point drawn, then one for each eigenvector, in descending order of eigenvalues.
 
     Returns:
-        Indices of the points drawn, `N x most`, where ``most`` is the largest ``size``. Each subset
-        consists of the first ``size`` points of its row.
+        Indices of the points drawn, `N x most`. Each subset consists of the first ``size`` points
+        of its row.
     """
-    smallest = torch.finfo(factor.dtype).tiny
-    orthogonal, remaining = torch.linalg.qr(factor)
-    free = torch.ones_like(factor[..., 0], dtype=torch.bool)
-    most, drawn = uniform.shape[-1], []
+    smallest, columns = torch.finfo(factor.dtype).tiny, factor.shape[-1]
+    most = uniform.shape[-1] - columns
+    row = torch.arange(1, factor.shape[-2] + 1, dtype=factor.dtype, device=factor.device)
+    scale = 1 + SEPARATION * (row.sqrt() % 1)
+    # Singular values of L are more precise than eigenvalues of K, and in descending order.
+    vectors, roots, _ = torch.linalg.svd(scale.unsqueeze(-1) * factor, full_matrices=False)
+    valid = torch.arange(roots.shape[-1], device=roots.device) < rank.unsqueeze(-1)
+    # Only ratios of eigenvalues matter, so the largest eigenvalue is scaled to 1.
+    log_values = 2 * (roots / roots[..., :1].clamp_min(smallest)).clamp_min(smallest).log()
+    log_values = torch.where(valid, log_values, -torch.inf)
+    # The chance of the l-th eigenvector, where k are still to be drawn: `N x r x most`.
+    sums = log_elementary_polynomials(log_values, most)
+    chance = (log_values.unsqueeze(-1) + sums[..., :-1, :-1] - sums[..., 1:, 1:]).exp()
+    wanted = torch.nn.functional.pad(uniform[..., most:].unsqueeze(-1) < chance, (1, 0)).long()
+    left, chosen = size.unsqueeze(-1), []
+    for each in wanted.flip(-2).unbind(-2):
+        chosen.append(each.gather(-1, left))
+        left = left - chosen[-1]
+    taken = torch.cat(chosen[::-1], -1)
+    order = taken.argsort(dim=-1, descending=True, stable=True)[..., :most]
+    basis = (vectors * taken.unsqueeze(-2)).take_along_dim(order.unsqueeze(-2), -1)
+    chance, drawn = basis.square().sum(-1), list[Tensor]()
+    directions = torch.zeros_like(basis[..., :most, :])
     for number in range(most):
-        # Singular values of L are more precise than eigenvalues of K. Singular values are in
-        # descending order, and each drawn point reduces the rank by 1.
-        rotation, roots, _ = torch.linalg.svd(remaining, full_matrices=False)
-        valid = torch.arange(roots.shape[-1], device=roots.device) < (rank - number).unsqueeze(-1)
-        # Only ratios of eigenvalues matter, so the largest eigenvalue is scaled to 1.
-        log_values = 2 * (roots / roots[..., :1].clamp_min(smallest)).clamp_min(smallest).log()
-        log_values = torch.where(valid, log_values, -torch.inf)
-        weight = log_values + log_polynomials_without_each(log_values, size - number - 1, most)
-        weight = (weight - weight.amax(-1, keepdim=True)).exp().nan_to_num(nan=0.0)
-        chance = ((orthogonal @ rotation).square() @ weight.unsqueeze(-1)).squeeze(-1)
-        upto = (chance * free).cumsum(-1)
+        upto = chance.cumsum(-1)
         target = uniform[..., number : number + 1] * upto[..., -1:]
         place = torch.searchsorted(upto, target, right=True).clamp_max(upto.shape[-1] - 1)
-        drawn.append(place.squeeze(-1))
-        free = free.scatter(-1, place, False)
-        row = orthogonal.take_along_dim(place.unsqueeze(-1), -2) @ remaining
-        direction = row / row.norm(dim=-1, keepdim=True).clamp_min(smallest)
-        remaining = remaining - (remaining @ direction.mT) @ direction
-    return torch.stack(drawn, -1)
-
-
-def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) -> Tensor:
-    """Logarithms of e_k(λ without λ_l) for each l, `N x n`.
-
-    e_k(λ without λ_l) = Σ_m e_m(λ_1..λ_{l-1}) e_{k-m}(λ_{l+1}..λ_n); no digits are lost by
-    cancellation, because no term is negative.
-
-    Args:
-        log_values: ln λ, `N x n`; -inf for 0.
-        degree: Degree k of the polynomial, `N`; negative values count as 0.
-        most: A number larger than every entry of ``degree``.
-    """
-    degree = degree.clamp_min(0).unsqueeze(-1)
-    before = log_elementary_polynomials(log_values, most - 1)[..., :-1, :]
-    after = log_elementary_polynomials(log_values.flip(-1), most - 1).flip(-2)[..., 1:, :]
-    rest = degree - torch.arange(most, device=degree.device)
-    matching = after.take_along_dim(rest.clamp_min(0).unsqueeze(-2), -1)
-    terms = torch.where((rest >= 0).unsqueeze(-2), before + matching, -torch.inf)
-    return terms.logsumexp(-1)
+        drawn.append(place)
+        own = basis.take_along_dim(place.unsqueeze(-1), -2)
+        for _ in range(2):  # the second time removes the rounding errors of the first
+            own = own - (own @ directions.mT) @ directions
+        direction = own / own.norm(dim=-1, keepdim=True).clamp_min(smallest)
+        directions[..., number : number + 1, :] = direction
+        chance = (chance - (basis @ direction.mT).squeeze(-1).square()).clamp_min(0)
+        chance = chance.scatter(-1, place, 0.0)
+    return torch.cat(drawn, -1)
 
 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
@@ -477,7 +472,11 @@ def k_dpp(
     numbers = draws_for(draws, shape, K)
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
-        uniform = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
+        # Even counters for points, odd for eigenvectors, whatever the numbers of both.
+        points_at, vectors_at = (
+            2 * torch.arange(size, device=key.device) for size in (most, count)
+        )
+        uniform = uniforms(key.unsqueeze(-1), torch.cat([points_at, vectors_at + 1]))
         # Columns whose pivots are below the tolerance contain only rounding errors.
         factor = columns.masked_fill(settled.unsqueeze(-2), 0.0)
         index = sample_by_eigenvalues(factor, full_rank, rank, uniform)

@@ -20,7 +20,7 @@ of the function's range. For the sensors of Figure 4, γ_t = 1 as in the paper, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -33,7 +33,14 @@ from torch import Tensor
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
 from botorch_tv.acquisition.widths import ClosedForm, Fixed, InformationGain
 from botorch_tv.papers.claims import Claim, beats, below, judge, judge_readings, similar
-from botorch_tv.papers.experiment import Drawn, Experiment, Recorded, draw_panels
+from botorch_tv.papers.experiment import (
+    Drawn,
+    Experiment,
+    Outcome,
+    Recorded,
+    Results,
+    draw_panels,
+)
 from botorch_tv.papers.recordings import LIGHT, Recordings
 from botorch_tv.papers.sensors import STEPS_PER_DAY, cells
 from botorch_tv.papers.worlds import drawn_values, mean_range
@@ -155,7 +162,7 @@ _IMPROVING = ("GP-EI", "GP-PI")
 _CLAIMS = [
     *(below(name, *pair) for name in _CASES for pair in _ORDER),
     *(similar(name, "GP-PI", "GP-EI") for name in _CASES),
-    *(below(name, "GP-TS", other, ours=True) for name in _CASES for other in _IMPROVING),
+    *(below(name, "GP-TS", other) for name in _CASES for other in _IMPROVING),
 ]
 
 SYNTHETIC = Experiment(
@@ -335,7 +342,7 @@ def _sensors(
     record: str | None = None,
     trials: int = TRIALS,
 ) -> Experiment:
-    """Half of Figure 4, under two interpretations of the bound B.
+    """Half of Figure 4, with the printed bound B and with a small B.
 
     Args:
         id: Name on the command line.
@@ -360,11 +367,17 @@ def _sensors(
             for name, (B, caption) in bounds.items()
         },
         score=partial(
-            judge_readings, {caption: claims(name) for name, (_, caption) in bounds.items()}
+            _as_printed, {caption: claims(name) for name, (_, caption) in bounds.items()}
         ),
-        remark=f"{remark} The paper gives no horizon. It prints B² = fᵀKf (§6); a small B is a "
-        "second reading.",
+        remark=f"{remark} The paper gives no horizon. It prints B² = fᵀKf (§6), which decides; "
+        "results with a small B are beside it.",
     )
+
+
+def _as_printed(readings: Mapping[str, Sequence[Claim]], results: Results) -> Outcome:
+    """Test the claims of all interpretations; the first, which the paper prints, decides."""
+    printed = judge(next(iter(readings.values())), results)
+    return judge_readings(readings, results)._replace(holds=printed.holds)
 
 
 TEMPERATURE = _sensors(

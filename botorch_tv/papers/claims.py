@@ -55,6 +55,18 @@ def below(
     return test
 
 
+def exceeds(case: str, lower: str, higher: str, gap: Callable[[StudyResult], np.ndarray]) -> Claim:
+    """The claim that one quantity exceeds another, in the mean over the trials of a case.
+
+    Args:
+        case: Name of the study.
+        lower: Description of the smaller quantity.
+        higher: Description of the larger quantity.
+        gap: Function that computes, from the study, `higher` minus `lower` in each trial.
+    """
+    return lambda results: compared(case, lower, higher, Paired.of(gap(results[case])))
+
+
 def compared(
     case: str,
     lower: str,

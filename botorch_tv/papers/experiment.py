@@ -253,10 +253,10 @@ class Experiment:
     @property
     def errors(self) -> str:
         """For cases whose trials share objectives: a text that states how the trials differ."""
-        over: dict[str, list[str]] = {"first arms": [], "noise": []}
+        over: dict[str, list[str]] = {"first arms": [], "rows of one record": [], "noise": []}
         for name, case in self.cases.items():
-            if isinstance(case, Recorded) and case.trials is None:
-                over["first arms"].append(name)
+            if isinstance(case, Recorded):
+                over["first arms" if case.trials is None else "rows of one record"].append(name)
             elif isinstance(case, Drawn) and case.fixed:
                 over["noise"].append(name)
         every = len(self.cases)

@@ -2,7 +2,8 @@
 
 Objectives follow the Markov model on 20 x 20 arms. The confidence width is √β posterior standard
 deviations. Over 10,000 rounds of a changing objective, many constant values of β have less regret
-than a β that grows with the logarithm of the round.
+than a β that grows with the logarithm of the round. The paper was not available, so the figures
+ascribed to it could not be checked, and the experiment has no verdict.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from botorch_tv.acquisition import Constant, Logarithmic
 from botorch_tv.papers.claims import Claim, below, judge, within
-from botorch_tv.papers.experiment import Drawn, Experiment, Results, draw_totals
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results, draw_totals
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Strategy, tv_gp_ucb
@@ -77,6 +78,16 @@ def _claims(epsilon: float, best: float) -> list[Claim]:
     ]
 
 
+UNSEEN = "The paper was not available, so its figures are not judged."
+
+
+def _compare(results: Results) -> Outcome:
+    """Compare with figures that could not be checked against the paper, without a verdict."""
+    claims = [claim for rate, best in BEST.items() for claim in _claims(rate, best)]
+    outcome = judge(claims, results)
+    return outcome._replace(verdict=f"{UNSEEN} {outcome.verdict}", holds=None, judged=False)
+
+
 def _draw(results: Results, path: Path) -> Figure:
     """Draw total regret against β, one panel per rate of change."""
     from botorch_tv.drawing import COLORS, canvas, written
@@ -99,13 +110,13 @@ def _draw(results: Results, path: Path) -> Figure:
 FIGURE_1 = Experiment(
     id="mk-fig1",
     title="TV-GP-UCB with a constant β and with a growing β",
-    paper="Regret is least at β = 6.36, 4.34 and 2.12 where ε = 0.001, 0.01 and 0.1, and a broad "
-    "range of constants has less regret than β = 0.8 ln(4t) (48 hours on eight cores in the "
-    "paper).",
+    paper="As reported elsewhere: regret is least at β = 6.36, 4.34 and 2.12 where ε = 0.001, 0.01 "
+    "and 0.1, and a broad range of constants has less regret than β = 0.8 ln(4t) (48 hours on "
+    "eight cores).",
     horizon=10_000,
     trials=100,
     cases=_CASES,
-    score=partial(judge, [claim for rate, best in BEST.items() for claim in _claims(rate, best)]),
+    score=_compare,
     picture=_draw,
     quick=(2, 200),
 )

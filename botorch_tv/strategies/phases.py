@@ -68,7 +68,7 @@ class RandomOrder(Plain):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PhasedElimination(KernelStrategy):
-    """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
+    """R-PERP, Iwazaki, Takeno (arXiv:2410.16052), without the constants of the paper.
 
     This is phased elimination in random order, restarted every H rounds. At a restart, everything
     is forgotten and all arms become alive. A period of H rounds consists of phases. A phase has a

@@ -14,8 +14,8 @@ UI-GP-UCB and the two presets with an expert, SparQ-GP-UCB and W-SparQ-GP-UCB, h
 width ``Heteroscedastic``. Regret depends on both width and forgetting; pass the same ``width`` to
 all presets to compare their forgetting.
 
-A paper's guarantees hold for the paper's constants. Constants that were not available are arguments
-without a default, and the docstring of the preset says so.
+A paper's guarantees hold for the paper's constants. Constants that are not implemented are
+arguments without a default, and the docstring of the preset says so.
 """
 
 from __future__ import annotations
@@ -290,10 +290,10 @@ def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> GPStrategy:
 @preset(
     "BR-GP-UCB, BR",
     "orange dashed",
-    "none | σ² | since the last periodic reset | information gain | [W22] §7",
+    "none | σ² | since the last periodic reset | information gain | Zhou, Shroff 2021",
 )
 def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> GPStrategy:
-    """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted at regular intervals.
+    """BR-GP-UCB, Zhou and Shroff (2021), quoted in [W22] §7: IGP-UCB restarted periodically.
 
     Args:
         period: Number H of rounds between restarts, derived from a variation budget.
@@ -301,9 +301,13 @@ def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     return GPStrategy(retention=PeriodicReset(period), **with_width(common, igp_width(common)))
 
 
-@preset("SW-GP-UCB, SW", "sky solid", "none | σ² | the newest W | information gain | [W22] §7")
+@preset(
+    "SW-GP-UCB, SW",
+    "sky solid",
+    "none | σ² | the newest W | information gain | Zhou, Shroff 2021",
+)
 def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
-    """SW-GP-UCB, [W22] §7 and [ET] Appendix A: retains the newest rounds.
+    """SW-GP-UCB, Zhou and Shroff (2021), quoted in [W22] §7: retains the newest rounds.
 
     Args:
         window: Number W of newest rounds to retain.
@@ -382,10 +386,12 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> G
 
 
 @preset(
-    "UI-TVBO", "purple dashdot", "random walk, 1 + σ_w² min(t, t′) | σ² | all | logarithmic | [ET]"
+    "UI-TVBO",
+    "purple dashdot",
+    "random walk, 1 + σ_w² min(t, t′) | σ² | all | logarithmic | Brunzema et al. 2022",
 )
 def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> GPStrategy:
-    """UI-TVBO, a baseline in [ET]: the objective is a random walk.
+    """UI-TVBO, Brunzema et al. (2022), a baseline in [ET]: the objective is a random walk.
 
     Args:
         sigma_w2: Variance σ_w² that the objective gains per unit of time, as a share of the
@@ -472,7 +478,7 @@ def glr_gp_ucb(
 
     This preset follows Gerogiannis, Huang, Bose, Veeravalli (arXiv:2501.19401);
     :class:`~botorch_tv.forgetting.GLRTrigger` describes the differences. The paper's rule for
-    ``chance`` was not available.
+    ``chance`` is not implemented.
 
     Args:
         chance: Fraction of rounds with a uniformly random choice; such choices can detect a change
@@ -547,12 +553,12 @@ def bob_gp_ucb(
     "phased elimination in random order | Iwazaki, Takeno 2025",
 )
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
-    """R-PERP, Iwazaki, Takeno (AISTATS 2025); the constants of the paper were not available.
+    """R-PERP, Iwazaki, Takeno (arXiv:2410.16052), without the constants of the paper.
 
     After each phase, arms that cannot be the best are eliminated; every ``period`` rounds all arms
     return. :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from the
-    paper. This preset is only for grids. The paper's rules for ``period`` and ``beta`` were not
-    available.
+    paper. This preset is only for grids. The paper's rules for ``period`` and ``beta`` are not
+    implemented.
 
     Args:
         period: Number H of rounds between restarts.

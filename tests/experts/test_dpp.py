@@ -304,7 +304,7 @@ def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> 
     factor = np.random.default_rng(2).standard_normal((6, columns))
     whole, kernel = torch.from_numpy(factor).expand(NET, 6, columns), factor @ factor.T
     item = torch.ones(NET, dtype=torch.int64)
-    drawn = sample_by_eigenvalues(whole, columns * item, size * item, net(size))
+    drawn = sample_by_eigenvalues(whole, columns * item, size * item, net(size + columns))
     seen = Counter(tuple(row) for row in drawn.tolist())
     orders = list(itertools.permutations(range(6), size))
     assert set(seen) <= set(orders)
@@ -320,3 +320,18 @@ def test_numbers_lie_inside_0_and_1_and_as_far_from_both(monkeypatch):
     numbers = counter.uniforms(torch.zeros(6, dtype=torch.int64), torch.arange(6))
     assert numbers[:2].tolist() == [2.0**-53, 1 - 2.0**-53]
     assert torch.equal(numbers[::2] + numbers[1::2], torch.ones(3, dtype=torch.float64))
+
+
+def test_equal_eigenvalues_do_not_leave_draws_to_the_processor() -> None:
+    """Factors L and L Q of the same K, with eigenvalues that are equal in pairs."""
+    ring = torch.arange(12) - torch.arange(12).unsqueeze(-1)
+    K = torch.exp(torch.cos(2 * math.pi * ring.double() / 12))
+    factor = torch.linalg.cholesky(K)
+    rotation = torch.linalg.qr(torch.from_numpy(np.random.default_rng(6).random((12, 12)))).Q
+    most, item = 5, torch.ones(40, dtype=torch.int64)
+    uniform = torch.from_numpy(np.random.default_rng(7).random((40, most + 12)))
+    drawn = [
+        sample_by_eigenvalues(each.expand(40, 12, 12), 12 * item, most * item, uniform)
+        for each in (factor, factor @ rotation)
+    ]
+    assert torch.equal(drawn[0], drawn[1])

@@ -69,8 +69,8 @@ def test_prior_of_the_paper() -> None:
 
 def test_recovery_counts_all_rounds_and_the_last_hundred() -> None:
     numbers = np.random.default_rng(0)
-    regret = {label: 1 + 0.1 * numbers.random((20, 300)) for label in cart_pole._RIVALS}
-    regret["ET-GP-UCB"] = 0.5 + 0.1 * numbers.random((20, 300))
+    regret = {label: 0.1 + 0.01 * numbers.random((20, 300)) for label in cart_pole._RIVALS}
+    regret["ET-GP-UCB"] = 0.05 + 0.01 * numbers.random((20, 300))
     assert cart_pole.recovery({"friction": make_result(regret)}).holds is True
     regret["ET-GP-UCB"][:, :200] = 9.0  # far more at first, and less at the end
     outcome = cart_pole.recovery({"friction": make_result(regret)})

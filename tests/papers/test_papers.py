@@ -93,7 +93,8 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     summary = json.loads((tmp_path / f"{name}.json").read_text())
     assert (summary["title"], summary["paper"]) == (small.title, small.paper)
     recorded = any(case.noise is None for case in small.cases.values())
-    assert summary["judged"] is not recorded  # nothing is judged on a synthetic record
+    # Nothing is judged on a synthetic record, nor without the paper.
+    assert summary["judged"] is not (recorded or name == "mk-fig1")
     assert (summary["verdict"] == STAND_IN) is recorded
     assert summary["holds"] is None or not recorded
     table = pd.read_csv(tmp_path / f"{name}-summary.csv")
@@ -164,7 +165,8 @@ def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
             "At stocks standard errors are over first arms alone. At abrupt-fixed, slow-fixed "
             "standard errors are over noise alone.",
         ),
-        *(("c17-light", ""), ("et-fig2", "")),
+        ("c17-light", "Within a case standard errors are over rows of one record alone."),
+        ("et-fig2", ""),
     ],
 )
 def test_errors_over_first_arms_or_noise_alone_are_named(
