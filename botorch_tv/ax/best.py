@@ -248,7 +248,7 @@ def complete_trial_at(
     search.check_membership(measured, raise_error=True, check_range_bounds=False)
     if fixed_parameters is not None:
         measured |= _time(client, fixed_parameters, name)
-    elif name in actual:
+    elif name is not None and name in actual:
         measured |= _time(client, {name: actual[name]}, name)
     if measured == suggested:
         client.complete_trial(trial_index=trial_index, raw_data=raw_data)

@@ -53,10 +53,6 @@ def test_arguments_in_another_place():
 
 UNKNOWN = {
     "constraints": (lambda: Loop(SIDE, constraints=[]), "Loop.tell(ok=False)", "do not exist yet"),
-        lambda: Loop(SIDE, constraints=[]),
-        "Loop.tell(ok=False) reports a failure",
-        "do not exist yet",
-    ),
     "q": (lambda: Loop(SIDE).ask(q=4), "Loop.ask() got", "Loop.ask(n=4)"),
     "sem": (lambda: Loop(SIDE).tell(0.5, sem=0.1), "Loop.tell() got", "'sem'", "the variance"),
     "step": (lambda: Integer(1, 8, step_size=2), "Integer() got", "Float(0, 1, step=0.1)"),
