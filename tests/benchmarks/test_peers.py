@@ -112,11 +112,12 @@ def test_pairs_with_an_earlier_version_do_not_count():
 @pytest.mark.parametrize(
     ("gaps", "expected"),
     [
-        ({"a": (1.0, 0.3), "b": (9.0, 0.5)}, "ahead (≥ 3)"),
-        ({"a": (1.0, 0.4), "b": (9.0, 0.5)}, "ahead (≥ 2)"),
+        ({"a": (1.0, 0.3), "b": (9.0, 0.5)}, "ahead"),
+        ({"a": (1.0, 0.4), "b": (9.0, 0.5)}, "level with `a`"),
         ({"a": (1.0, 0.1), "b": (2.0, 1.5)}, "level with `b`"),
         ({"a": (-1.0, 0.6), "b": (2.0, 1.5), "c": (9.0, 1.0)}, "level with `a`, `b`"),
-        ({"a": (-1.0, 0.4), "b": (2.0, 1.5)}, "**behind** `a`"),
+        ({"a": (-1.0, 0.4), "b": (2.0, 1.5)}, "level with `a`, `b`"),
+        ({"a": (-1.0, 0.3), "b": (2.0, 1.5)}, "**behind** `a`"),
     ],
 )
 def test_ours_is_ahead_where_it_is_ahead_of_all(gaps, expected):
