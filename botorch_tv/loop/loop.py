@@ -808,12 +808,14 @@ class Loop:
         clock, strategy, state = self._units.clock, self._strategy, self.state
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
         process, unit = strategy.process, clock.unit or ""
+        lost = [number for number in self._open if number not in self._waiting]
         lines = [
             strategy.describe(state, format_time=self._format_time, unit=unit),
             self._suspect_text(now, context),
             forgetting_text(learned or process.decay, process.inflation, unit),
             measured_text(self._log, [row.became for row in self._superseded], clock)
-            + (f"; open: {self._units.listed(self._open)}." if self._open else "."),
+            + (f"; open: {self._units.listed(self._open)}" if self._open else "")
+            + (f"; lost: {', '.join(map(str, lost))}." if lost else "."),
         ]
         if self._log.answers and self._has_best(context):
             present = self._present(now)

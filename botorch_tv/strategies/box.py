@@ -200,6 +200,8 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
         fix = "change it, drop the point, or widen the bounds."
         if axis.log and number <= 0:
             fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
+        elif step is not None and axis.low <= number <= axis.high:
+            fix = f"give {nearest:g}, or a Float without step, which takes every value."
         steps = f" in steps of {step:g}" if step not in (None, 1) else ""
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be a {'whole ' * (step == 1)}number from "

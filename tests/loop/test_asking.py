@@ -197,6 +197,7 @@ def test_a_lost_suggestion_no_longer_counts_but_may_be_answered(tmp_path):
     loop.discard(loop.open[-1])
     loop.tell(0.5)  # the only suggestion that is not lost
     assert [item.number for item in loop.open] == [lost.number]
+    assert f"; lost: {lost.number}." in loop.describe()
     loop.tell(0.4)
     assert (loop.open, loop.last.number) == ([], lost.number)
 
