@@ -28,6 +28,7 @@ from botorch_tv.strategies.outcomes import (
     as_if_measured,
     avoiding,
     elsewhere,
+    recommended,
     success,
 )
 from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
@@ -401,6 +402,21 @@ class MeasurementLog(NamedTuple):
         return self.strategy.absorb(
             state, asked, y, ok=ok if None in reply.y else None, check=False
         )
+
+    def recommendations(self, context: Tensor | None, most: int) -> Iterator[Place]:
+        """Replay the log, and recommend a point after every k-th answer, at its time.
+
+        Args:
+            context: The context, `c`.
+            most: Largest number of recommendations, which determines k.
+        """
+        every = -(-len(self.answers) // most)
+        for count, (state, _) in enumerate(self._steps(self.start, self.answers), 1):
+            if count % every == 0 and bool(self.strategy.predicts(state)):
+                time, then = float(state.time), self._replace(states=(state,))
+                chance = then._replace(answers=self.answers[:count]).success(time)
+                X = recommended(self.strategy, state, time, context, chance)
+                yield time, tuple(X.tolist())
 
     # ---------------------------------------------------------------- choosing
 

@@ -54,6 +54,7 @@ from botorch_tv.loop.input import (
 from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
+    Place,
     Question,
     like,
     oldest_for,
@@ -92,6 +93,8 @@ if TYPE_CHECKING:
 
 RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
+MOST_ADVISED = 50
+"""Largest number of past recommendations in a plot."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
 NAMED = 3.0
@@ -840,6 +843,7 @@ class Loop:
         now: Time | None = None,
         context: Numbers | None = None,
         ylabel: str = "y",
+        replay: bool = False,
     ) -> Figure:
         """Plot observations and choices over time, and slices of the posterior at the present time.
 
@@ -856,6 +860,8 @@ class Loop:
             context: As in :meth:`ask`. If the domain has a context and no context is given, the
                 figure has no slices.
             ylabel: Name of the observations.
+            replay: Whether to replay all answers, and to draw what was recommended after them; this
+                takes as long as to load the loop.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -868,15 +874,18 @@ class Loop:
             )
         from botorch_tv.loop.plots import draw_loop
 
-        best, predict = None, None
+        best, predict, advised = None, None, list[Place]()
         if ax is None and self._has_best(context):
             present = self._present(now)
             best, _ = self._best(present, context)
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
+            if replay:
+                row = context_row(self.state, context)
+                advised += self._log.recommendations(row, MOST_ADVISED)
         open_rows, usual = list(self._open.values()), self._strategy.usual_noise
         waiting = data_frame(open_rows, [False] * len(open_rows), self.domain, usual, self._units)
-        domain, units = self.domain, self._units
-        return draw_loop(self.table(), waiting, domain, units, best, predict, path, ax, ylabel)
+        shown = self.table(), waiting, self.domain, self._units
+        return draw_loop(*shown, best, predict, advised, path, ax, ylabel)
 
     @property
     @locked

@@ -25,6 +25,7 @@ from botorch_tv.drawing import (
     written,
 )
 from botorch_tv.loop.clock import SPANS, Units
+from botorch_tv.loop.log import Place
 from botorch_tv.loop.table import names_of
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
@@ -70,6 +71,7 @@ def draw_loop(
     units: Units,
     best: Tensor | None,
     predict: Callable[[Tensor], Posterior] | None,
+    advised: Sequence[Place],
     path: str | os.PathLike[str] | None,
     ax: Axes | None,
     ylabel: str,
@@ -83,6 +85,7 @@ def draw_loop(
         units: The names and units of the parameters.
         best: The best point, `d + c`, through which slices go; None for no slices.
         predict: Function that returns the posterior at points.
+        advised: Times and points of past recommendations.
         path: The file; None to write none.
         ax: Axes for the observations alone; None to draw all panels.
         ylabel: Name of the observations.
@@ -121,10 +124,15 @@ def draw_loop(
         settle(chosen)
         if row == 0:
             dotted = "" if best is None else ", dotted: recommended now"
+            dotted += ", line: recommended then" if advised else ""
             chosen.set_title(f"Settings{dotted}", loc="left")
         if best is not None and predict is not None:
             (now,) = _places(domain, units, best.unsqueeze(0), row, kind)
             chosen.axhline(now, color=BEST, linestyle="dotted")
+            if advised:
+                then = _places(domain, units, best.new_tensor([x for _, x in advised]), row, kind)
+                when = [units.clock.shown(time) for time, _ in advised]
+                chosen.plot(when, then, color=BEST, linewidth=1)  # type: ignore[arg-type]
             axes = figure.add_subplot(grid[1 + row, 1])
             X = _along(domain, best, row)
             _draw_slice(axes, predict(X), _places(domain, units, X, row, kind), kind)

@@ -28,8 +28,9 @@ from botorch_tv.drawing import GREEN
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
 from botorch_tv.loop import Loop, clock
 from botorch_tv.loop.table import forgetting_text
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, Float, Integer
-from botorch_tv.strategies.presets import sparq_gp_ucb
+from botorch_tv.strategies.presets import sparq_gp_ucb, tv_gp_ucb
 
 MACHINE = {"temperature": (20, 80), "rate": Float(1e-4, 1.0, log=True), "layers": Integer(1, 6)}
 START = datetime(2026, 3, 28, 20, 0, tzinfo=UTC)
@@ -404,6 +405,23 @@ def test_the_picture_marks_the_recommended_setting_everywhere():
         dotted = [line for axes in (chosen, posterior) for line in axes.lines if is_dotted(line)]
         assert [line.get_color() for line in dotted] == [GREEN] * 2
         assert [*dotted[0].get_ydata(), *dotted[1].get_xdata()] == [value] * 4
+
+
+def test_a_replay_shows_what_was_recommended_after_each_measurement():
+    strategy = tv_gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.01, epsilon=0.05)
+    loop, growing = (Loop(strategy, {"x": (0.0, 4.0)}) for _ in range(2))
+    times, wanted = [0.0, 1.0, 2.5, 3.0, 7.0], []
+    for time, x in zip(times, (0.5, 3.0, 1.0, 1.1, 3.5)):
+        for each in (loop, growing):
+            each.observe({"x": x}, math.sin(x), time=time, ok=x != 1.0)
+        wanted.append(growing.recommend(now=time)["x"])
+    (line,) = (
+        line
+        for line in loop.plot(now=9.0, replay=True).axes[1].lines
+        if line.get_color() == GREEN and not is_dotted(line)
+    )
+    assert line.get_xdata().tolist() == times
+    assert line.get_ydata().tolist() == pytest.approx(wanted, abs=1e-6)
 
 
 def is_dotted(line):
