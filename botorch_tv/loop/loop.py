@@ -811,7 +811,7 @@ class Loop:
         clock, strategy, state = self._units.clock, self._strategy, self.state
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
         process, unit = strategy.process, clock.unit or ""
-        lost = [number for number in self._open if number not in self._waiting]
+        lost = sorted(self._open.keys() - self._waiting.keys())
         lines = [
             strategy.describe(state, format_time=self._format_time, unit=unit),
             self._suspect_text(now, context),
