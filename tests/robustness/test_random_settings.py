@@ -84,7 +84,8 @@ def kernels(draw: st.DrawFn) -> NDArray[np.float64]:
     if kind == "equal arms":
         K = K[np.ix_(np.arange(arms) // 2, np.arange(arms) // 2)]
     if kind == "uneven":
-        spread = 10.0 ** np.linspace(-6.0, 0.0, arms)
+        # The last arm has variance 1, also if it is the only arm: float32 refuses 1e-16.
+        spread = 10.0 ** -np.linspace(0.0, 6.0, arms)[::-1]
         K = K * np.outer(spread, spread)
     return scale * (K + K.T) / 2.0
 
