@@ -117,7 +117,7 @@ def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
     return place.contiguous(), least.amax(-1)
 
 
-Score = Callable[[Tensor, Tensor | None], Tensor]
+PointScore = Callable[[Tensor, Tensor | None], Tensor]
 """A function that maps points, `trials x q x d`, to their scores, `trials x q`. Its second argument
 contains the numbers of the trials that the points belong to, None for all trials. If gradients are
 recorded, the scores are differentiable. Otherwise points are processed in blocks, and points that
@@ -125,15 +125,15 @@ all trials share are evaluated only once if possible."""
 
 
 Climbed = Callable[[Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
-"""A function whose arguments are those of a :data:`Score`, followed by a factor. It returns the
-score times the factor, `trials x q`, and the gradient of this product with respect to the points,
-`trials x q x d`."""
+"""A function whose arguments are those of a :data:`PointScore`, followed by a factor. It returns
+the score times the factor, `trials x q`, and the gradient of this product with respect to the
+points, `trials x q x d`."""
 
 
 class Sought(NamedTuple):
     """The problem of a search: to find the point with the highest score in every trial."""
 
-    score: Score
+    score: PointScore
     observed: Tensor
     """Measured points from which a search may start, `trials x n x d`."""
     live: Tensor

@@ -37,9 +37,9 @@ from botorch_tv.strategies.state import (
     Consultation,
     ExpertData,
     ExpertWarning,
+    Now,
     State,
     Suggestion,
-    Time,
     draws_from,
 )
 from botorch_tv.validation import of_trial, settle_number
@@ -326,7 +326,7 @@ class SparQ(KernelStrategy):
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
 
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         self.warn_of_absence(state, stacklevel=6)
         return super()._ask(state, now, context, draws)
 
