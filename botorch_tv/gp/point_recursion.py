@@ -14,7 +14,7 @@ from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior, PointBasis, point_basis
 from botorch_tv.gp.cholesky import GrowingFactor
 from botorch_tv.gp.data import Change, Data, Present
-from botorch_tv.gp.filter import Filter
+from botorch_tv.gp.feature_filter import Filter
 from botorch_tv.gp.point_kernel import Covariance
 from botorch_tv.gp.points import (
     FAMILIAR,

@@ -16,7 +16,7 @@ from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Parameter
 from botorch_tv.forgetting.base import with_values
-from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.forgetting.formulas import require_learnable
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.validation import require
 

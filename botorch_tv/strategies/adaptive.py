@@ -40,7 +40,7 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
 from botorch_tv.strategies.checks import fingerprinted
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.rounds import ProcessStrategy
+from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_text
 
