@@ -295,9 +295,9 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
 
 def _get(module: Declared, *, name: str, chosen: bool) -> Tensor:
     value = module.value(name) if chosen else module.learned()[name]
-    return module._declared[name].presumed(value)
+    return module._declared[name].prior_quantity(value)
 
 
 def _put(module: Declared, value: Tensor | float, *, name: str, chosen: bool) -> None:
-    presumed = module._declared[name].presumed(like(value, module.unit))
-    (module.set_value if chosen else module._put)(name, presumed)
+    quantity = module._declared[name].prior_quantity(like(value, module.unit))
+    (module.set_value if chosen else module._put)(name, quantity)

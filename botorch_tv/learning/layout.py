@@ -273,7 +273,7 @@ class ParameterLayout:
                 factor = declared.stretch(1 / unit, {}).unsqueeze(-1)
                 value, by_entry = value * factor, by_entry * factor
             if declared is not None and declared.share is not None:
-                value = declared.presumed(declared.value(value))
+                value = declared.prior_quantity(declared.value(value))
                 by_entry = by_entry * (1 - value)
             density, by_value = log_density(prior, value)
             log += density

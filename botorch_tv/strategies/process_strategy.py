@@ -254,8 +254,8 @@ class ProcessStrategy(Strategy):
         domain, search = state.domain, 0
         inference = self.inference_for(domain, state.basis)
         if isinstance(domain, Box) and type(self.exploration) is not UniformChoice:
-            looks = inference.looks(state.data, horizon)
-            search = -(-domain.search.numbers(domain.dim, looks, trials) // trials)
+            sizes = inference.search_sizes(state.data, horizon)
+            search = -(-domain.search.numbers(domain.dim, sizes, trials) // trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
 
 
