@@ -36,9 +36,9 @@ from botorch_tv.gp.mixture.posterior import (
 )
 from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
+from botorch_tv.strategies.arguments import fingerprinted
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
-from botorch_tv.strategies.checks import fingerprinted
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.state import State, Suggestion

@@ -26,8 +26,8 @@ from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, SearchProblem
 from botorch_tv.gp.tensors import Scratch
+from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_number, require_trials

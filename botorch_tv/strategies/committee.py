@@ -18,7 +18,7 @@ from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.strategies.checks import Measured
+from botorch_tv.strategies.arguments import Measured
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion

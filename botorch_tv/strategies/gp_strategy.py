@@ -39,8 +39,8 @@ from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import ParameterLayout
 from botorch_tv.learning.refit import Refit
+from botorch_tv.strategies.arguments import NEARLY_EXACT, Measured, fingerprinted, least_noise
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import NEARLY_EXACT, Measured, fingerprinted, least_noise
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.misspecification import (
     warn_of_clock,

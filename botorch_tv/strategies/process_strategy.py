@@ -18,9 +18,9 @@ from botorch_tv.gp.data import Data, Present, Prior, checked
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
+from botorch_tv.strategies.arguments import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, model_noise
-from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion, draws_from

@@ -18,7 +18,7 @@ from botorch_tv.gp.data import Prior
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.gp.tensors import outside_inference_mode, repeated, without_gradients
-from botorch_tv.strategies.checks import (
+from botorch_tv.strategies.arguments import (
     NEARLY_EXACT,
     Measured,
     as_context,

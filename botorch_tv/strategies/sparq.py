@@ -29,8 +29,8 @@ from botorch_tv.gp.points import PointRegression
 from botorch_tv.gp.process import Inference
 from botorch_tv.gp.random import Draws, Generators, mixed
 from botorch_tv.gp.tensors import Rows, without_gradients
+from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import (
