@@ -9,7 +9,7 @@ and in recorded CUDA graphs.
 Let D be the prior covariance minus the posterior covariance. The passage of time multiplies D by
 a², where a is the factor by which covariances fall. An observation adds to D the outer product of a
 vector, called the step, with itself. In this file the played arms represent D; in
-:mod:`botorch_tv.gp.filter` features represent D.
+:mod:`botorch_tv.gp.feature_filter` features represent D.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from torch import Size, Tensor
 from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
 from botorch_tv.gp.basis import Basis, FeatureBasis
 from botorch_tv.gp.data import Change, Data, Present, Prior
-from botorch_tv.gp.filter import Filter, RootFilter
+from botorch_tv.gp.feature_filter import Filter, RootFilter
 from botorch_tv.gp.linalg import scaled
 from botorch_tv.gp.process import Inference, Joint, Process, basis_of
 from botorch_tv.gp.regression import (

@@ -28,8 +28,8 @@ from botorch_tv.gp.points import PointRegression
 from botorch_tv.gp.process import Inference
 from botorch_tv.gp.random import Draws, Generators, mixed
 from botorch_tv.gp.tensors import Rows, without_gradients
+from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.dpp import Steps, k_dpp, require_steps
 from botorch_tv.strategies.gp_strategy import KernelStrategy
@@ -37,9 +37,9 @@ from botorch_tv.strategies.state import (
     Consultation,
     ExpertData,
     ExpertWarning,
+    Now,
     State,
     Suggestion,
-    Time,
     draws_from,
 )
 from botorch_tv.validation import of_trial, settle_number
@@ -326,7 +326,7 @@ class SparQ(KernelStrategy):
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
 
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         self.warn_of_absence(state, stacklevel=6)
         return super()._ask(state, now, context, draws)
 

@@ -9,7 +9,7 @@ from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
 from botorch_tv.gp.arms import LEAST_NOISE, amplifies
 from botorch_tv.gp.basis import ArmBasis
 from botorch_tv.gp.covariance import factor
-from botorch_tv.gp.filter import Filter, RootFilter
+from botorch_tv.gp.feature_filter import Filter, RootFilter
 from botorch_tv.strategies import Grid
 
 D = torch.float64

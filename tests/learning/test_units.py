@@ -23,7 +23,7 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
-from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.forgetting.formulas import require_learnable
 from botorch_tv.kernels import MarkovKernel
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit, learn
