@@ -199,17 +199,17 @@ class Recursion(Inference):
         return self._prior(prior, batch_shape, self._variance(prior))
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        (leaving, cleared, any_rows), running = change, before.running
+        leaving, cleared, running = change.leaving, change.cleared, before.running
         process, basis = self.process, basis_of(after)
         if after.dropped == after.rounds:
             return self._emptied(after)
-        anew = any_rows or (leaving and (process.moves or after.rounds % REFRESH_ROUNDS == 0))
-        if anew or (leaving and amplifies(after.least_noise, basis)):
+        rough = amplifies(after.least_noise, basis)
+        anew = rough or process.moves or after.rounds % REFRESH_ROUNDS == 0
+        # A filter replaces the inverse as soon as the noise of an observation is too small.
+        replaced = isinstance(running, PlayedArms) and after.least_noise < before.least_noise
+        if change.others or (leaving and anew) or (rough and replaced):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
-        exacter = after.least_noise < before.least_noise
-        if exacter and isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
-            return self._anew(after)  # for noise this small, a filter replaces the inverse
         if not consume:
             running = running.copied()
         prior = None
@@ -223,24 +223,22 @@ class Recursion(Inference):
             running.reserve(basis.size)
             if running.used > basis.size:
                 running = Filter.of_arms(basis, running)
-        if leaving:
-            retained = before.mask
+        for number in leaving:
+            among = None if before.mask is None else before.mask[..., number - before.dropped]
             if cleared is not None:
-                retained = before.retained & ~cleared.unsqueeze(-1)
-            for number in leaving:
-                among = None if retained is None else retained[..., number - before.dropped]
-                self._take(running, basis, after, number, prior, among=among, remove=True)
-            if after.empty is not None:
-                # Without data, the sums of a window contain only rounding errors, and the ratios of
-                # these sums are arbitrary.
-                running.clear(basis.variance, after.empty)
+                among = ~cleared if among is None else among & ~cleared
+            self._take(running, basis, after, number, prior, among=among, remove=True)
+        if leaving and after.empty is not None:
+            # Without data, the sums of a window contain only rounding errors, and the ratios of
+            # these sums are arbitrary.
+            running.clear(basis.variance, after.empty)
         return after._replace(running=running)
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
             return self._emptied(after)
-        leaving, cleared, any_rows = change
-        return self._anew(after) if leaving or any_rows or cleared is not None else after
+        changes = change.leaving or change.others or change.cleared is not None
+        return self._anew(after) if changes else after
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain

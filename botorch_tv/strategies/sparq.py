@@ -424,7 +424,8 @@ class SparQ(KernelStrategy):
             expert = retained_where(~any_answer, state.expert, expert)
         newer = state.rounds - consultation.round
         where = None if all_trials else any_answer
-        data, *_ = state.data.keep([Retained(newest=newer, where=where)])
+        change = state.data.change([Retained(newest=newer, where=where)])
+        data = state.data.keep(change)
         origin = torch.minimum(data.origin, consultation.time)
         data = data._replace(origin=torch.where(any_answer, origin, data.origin))
         return state._replace(expert=expert, data=data)
