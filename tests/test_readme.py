@@ -47,7 +47,7 @@ def test_figures_come_from_stored_results(path: Path) -> None:
 
 
 @pytest.mark.few("first")
-@pytest.mark.parametrize("most", [2, None], ids=["first", "all"])
+@pytest.mark.parametrize("most", [1, None], ids=["first", "all"])
 def test_every_python_block_runs(
     most: int | None,
     tmp_path: Path,
@@ -67,7 +67,7 @@ def test_every_python_block_runs(
         torch.set_default_dtype(before)
     printed = capsys.readouterr().out
     pictures = {path.name for path in tmp_path.glob("*.png")}
-    assert pictures == ({"regret.png", "night.png"} if most is None else {"night.png"})
+    assert pictures == ({"regret.png", "night.png"} if most is None else set())
     if most is None:
         assert "all earlier observations dropped" in printed  # the peak jumps at round 30
     (shown,) = blocks(README.read_text(), "text")
