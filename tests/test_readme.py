@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from lasting import players
+from helpers.child_study import players
 from simulation.strange_executors import PlainWorld, Queue
 
 from botorch_tv.acquisition import Candidates, WidthContext

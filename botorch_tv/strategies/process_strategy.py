@@ -14,7 +14,8 @@ from botorch_tv.acquisition import Exploration, UniformChoice, Width
 from botorch_tv.acquisition.exploration import BestMean, draws_numbers
 from botorch_tv.forgetting import Decay, Inflation, Log, Observation, Retained
 from botorch_tv.forgetting.base import Part, as_memory
-from botorch_tv.gp.data import Data, Present, Prior, checked
+from botorch_tv.forgetting.retention import checked
+from botorch_tv.gp.data import Data, Present, Prior
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
@@ -95,12 +96,13 @@ class ProcessStrategy(Strategy):
         answers: list[Retained] = []
         if self.process.retention:
             answers = self._answers(state, grown, grown.time, before.since, newest)
-        after, change, cleared = grown.keep(answers, all_good=all_good)
+        change = grown.change(answers)
+        after = grown.keep(change, all_good=all_good)
         consume = consume and before.running is state.data.running
         advanced = state._replace(data=inference.observe(before, after, change, consume=consume))
         shape, device = measured.time.shape, measured.time.device
         reset = repeated(False, shape, torch.bool, device)
-        for resets in (expired, cleared):
+        for resets in (expired, change.reset):
             reset = reset if resets is None else reset | resets
         if self._remembers:
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
@@ -130,9 +132,9 @@ class ProcessStrategy(Strategy):
         data = state.data
         if self._timeless or data.rounds == data.dropped:
             return data, None
-        after, change, reset = data.keep(self._answers(state, data, now, data.since))
+        change = data.change(self._answers(state, data, now, data.since), before_choice=True)
         inference = self.inference_for(state.domain, data.prior)
-        return inference.keep(data, after, change), reset
+        return inference.keep(data, data.keep(change), change), change.reset
 
     def _answers(
         self,
