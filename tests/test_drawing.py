@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from absent import not_installed
+from helpers.missing_packages import not_installed
 from matplotlib import rc_context
 
 from botorch_tv.drawing import canvas, written

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
 from botorch_tv.gp.basis import Basis, FeatureBasis
 from botorch_tv.gp.data import Change, Data, Present, Prior
-from botorch_tv.gp.filter import Filter, RootFilter
+from botorch_tv.gp.feature_filter import Filter, RootFilter
 from botorch_tv.gp.linalg import scaled
 from botorch_tv.gp.process import Inference, Joint, Process, basis_of
 from botorch_tv.gp.regression import (
@@ -256,8 +256,8 @@ class Recursion(Inference):
         observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
         observations = observations._replace(choice=self._located(basis, observations.choice))
         form, exact = self._form(basis), not amplifies(data.least_noise, basis)
-        if form is PlayedArms and exact and observations.y.shape[-1] <= basis.size:
-            return data._replace(running=PlayedArms.of_observations(basis, observations))
+        if issubclass(form, PlayedArms) and exact and observations.y.shape[-1] <= basis.size:
+            return data._replace(running=form.of_observations(basis, observations))
         running = Filter.of_observations(basis, observations)
         if form is RootFilter and exact:
             # The root is computed once here; otherwise every sample would compute it again.
@@ -391,13 +391,13 @@ class ArmRecursion(Recursion, ArmInference):
         basis, process = basis_of(data), self.process
         form, retained = self._form(basis), process.most_retained(horizon)
         rows = retained
-        if process.slides and form is PlayedArms:  # slots are freed only at the next regression
+        if form is SlidingArms:  # slots are freed only at the next regression
             since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
             rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
         elif process.slides:  # each observation and each removal adds a row
             rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
         numbers = form.numbers(basis, rows)
-        if form is PlayedArms and rows > basis.size:
+        if issubclass(form, PlayedArms) and rows > basis.size:
             later = Filter.numbers(basis, rows - basis.size)
             numbers = max(numbers, numbers // 2 + (3 * basis.size + 2) * basis.size, later)
         often = horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
@@ -415,7 +415,9 @@ class ArmRecursion(Recursion, ArmInference):
         # The inverse amplifies rounding too much in two cases: in single precision, and for a prior
         # that grows without bound, because the noise becomes small relative to the prior.
         grows = process.moves and not process.decay.stationary
-        return Filter if grows or amplifies(process.noise, basis) else PlayedArms
+        if grows or amplifies(process.noise, basis):
+            return Filter
+        return SlidingArms if process.slides else PlayedArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

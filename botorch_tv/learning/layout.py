@@ -24,17 +24,17 @@ from typing import Any
 import torch
 from botorch.utils.types import DEFAULT
 from torch import Tensor
-from torch.distributions import HalfNormal, LogNormal
+from torch.distributions import Distribution, HalfNormal, LogNormal
 
 from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.base import Parameter
 from botorch_tv.forgetting.decay import ENDLESS
 from botorch_tv.kernels.stationary import LearnableKernel
-from botorch_tv.learning.refit import Free, Prior, Refit
+from botorch_tv.learning.refit import Free, Refit
 from botorch_tv.validation import require
 
 
-def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
+def log_density(prior: Distribution, value: Tensor) -> tuple[Tensor, Tensor]:
     """The log density of a prior, `m`, and its derivatives with respect to ``value``, `m x k`.
 
     Args:
@@ -134,7 +134,7 @@ class ParameterLayout:
         self._declared = {name: decay.parameters[name] for name in of_decay}
         self.learns_decay = any(of_decay.values())
         # For each hyperparameter: how it is learned, initial value, default bounds, default prior.
-        rows: dict[str, tuple[Free | None, tuple[Tensor, ...], Prior | None]] = {
+        rows: dict[str, tuple[Free | None, tuple[Tensor, ...], Distribution | None]] = {
             "lengthscale": (
                 refit.lengthscale,
                 (lengthscale, shortest, longest),
@@ -158,7 +158,7 @@ class ParameterLayout:
             most = math.inf if parameter.share is None else 1.0
             ends = _numbers(getattr(decay, name), least, most)
             rows[name] = (of_decay[name], ends, parameter.prior)
-        self._priors: list[tuple[slice, Parameter | None, bool, Prior]] = []
+        self._priors: list[tuple[slice, Parameter | None, bool, Distribution]] = []
         natural, first, device = [], 0, device or torch.device("cpu")
         for name, (free, (start, low, high), prior) in rows.items():
             declared, lower, upper = self._declared.get(name), None, None
@@ -273,7 +273,7 @@ class ParameterLayout:
                 factor = declared.stretch(1 / unit, {}).unsqueeze(-1)
                 value, by_entry = value * factor, by_entry * factor
             if declared is not None and declared.share is not None:
-                value = declared.presumed(declared.value(value))
+                value = declared.prior_quantity(declared.value(value))
                 by_entry = by_entry * (1 - value)
             density, by_value = log_density(prior, value)
             log += density

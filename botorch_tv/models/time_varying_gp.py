@@ -39,7 +39,8 @@ from botorch_tv.kernels.declared import Declared
 from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
 from botorch_tv.likelihoods.age_noise import SMALLEST_LEARNED_NOISE
 from botorch_tv.models.aging_gp import AgingGP
-from botorch_tv.models.checks import (
+from botorch_tv.models.growing_gp import check_honoured
+from botorch_tv.models.training_data import (
     check_data,
     check_inputs,
     check_now,
@@ -49,7 +50,6 @@ from botorch_tv.models.checks import (
     warn_of_no_time,
     warn_of_small_outputs,
 )
-from botorch_tv.models.growing_gp import check_honoured
 from botorch_tv.validation import require
 
 SCALE_MODE, SCALE_SPREAD = 3.5, 0.7

@@ -18,7 +18,7 @@ from botorch_tv.gp.data import Prior
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.gp.tensors import outside_inference_mode, without_gradients
-from botorch_tv.strategies.checks import (
+from botorch_tv.strategies.arguments import (
     Measured,
     as_context,
     as_noise,
@@ -30,7 +30,7 @@ from botorch_tv.strategies.checks import (
     require_tensors,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.state import Consultation, Info, State, Suggestion, Time
+from botorch_tv.strategies.state import Consultation, Info, Now, State, Suggestion
 from botorch_tv.validation import (
     largest,
     real_tensor,
@@ -106,11 +106,11 @@ class Strategy(ABC):
         """
 
     @abstractmethod
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         """The choice of every trial; arguments have been checked."""
 
     @abstractmethod
-    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         """As :meth:`suggestion_at`, for choices in the form that the log stores."""
 
     @abstractmethod
@@ -118,11 +118,11 @@ class Strategy(ABC):
         """The state after a checked observation, and a report."""
 
     @abstractmethod
-    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
+    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
         """The choice with the best mean after a penalty of ``caution`` standard deviations."""
 
     @abstractmethod
-    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         """The joint posterior of f_now within groups of arms or points."""
 
     @abstractmethod
@@ -342,7 +342,7 @@ class Strategy(ABC):
         return self._ask(state, now, as_context(state, context), draws)
 
     @without_gradients
-    def suggestion_at(self, state: State, X: Tensor, *, now: Time = None) -> Suggestion:
+    def suggestion_at(self, state: State, X: Tensor, *, now: Now = None) -> Suggestion:
         """A suggestion at given points, such as historical data or choices made elsewhere.
 
         Args:

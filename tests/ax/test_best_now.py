@@ -8,7 +8,7 @@ import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UnsupportedError, UserInputError
-from ax_experiment import ask, dense_prediction, experiment, model_of, tell
+from helpers.ax_experiment import ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv.acquisition import Constant
 from botorch_tv.ax import adaptive_generation_strategy as adaptive

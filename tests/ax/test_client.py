@@ -16,7 +16,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
-from ax_experiment import acquisition_of, ask, dense_prediction, experiment, model_of, tell
+from helpers.ax_experiment import acquisition_of, ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv import acquisition as a
 from botorch_tv import forgetting as f

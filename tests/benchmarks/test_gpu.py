@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from lasting import Child, play_without_netcdf
+from helpers.child_study import Child, play_without_netcdf
 
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import choices, loops, rounds, session

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from gpytorch.kernels import RBFKernel
-from lasting import Child, ask_and_tell
+from helpers.child_study import Child, ask_and_tell
 
 from botorch_tv import Choice, Loop, adaptive_gp_ucb
 from botorch_tv.cli import command as cli

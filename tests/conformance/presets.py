@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from conformance import strangers as own
-from conformance.attended import Attended
+from conformance import user_parts as own
+from conformance.sparq_with_expert import Attended
 from experts.by_the_book import window_starts
 from gpytorch.kernels import Kernel
 from oracles.expert import Consultant

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conformance.combinations import check, pick
 from conformance.presets import WINDOWS
-from conformance.strangers import Thinned
+from conformance.user_parts import Thinned
 from oracles.expert import Consultant
 
 from botorch_tv.experts import Refresh, Windows

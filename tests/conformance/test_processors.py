@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-SCRIPT = Path(__file__).with_name("elsewhere.py")
+SCRIPT = Path(__file__).with_name("processor_studies.py")
 SETTINGS = [
     {},
     {"MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"},

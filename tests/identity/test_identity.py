@@ -19,7 +19,7 @@ import pytest
 import torch
 from gpytorch.kernels import MaternKernel, PolynomialKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
-from lasting import study
+from helpers.child_study import study
 
 import botorch_tv
 from botorch_tv.acquisition import Logarithmic

@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
+from loop.damaged_json import survivors
 from loop.loops import BOX, FEW, GRID, NOISE, STRATEGIES, choices, kernel, measured
-from mutations import survivors
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.loop import Loop

@@ -11,7 +11,7 @@ from botorch.models import SingleTaskGP
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
 from botorch.sampling.pathwise.features import gen_kernel_features
-from conformance.strangers import HalfLife, Seasonal, Settling
+from conformance.user_parts import HalfLife, Seasonal, Settling
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present

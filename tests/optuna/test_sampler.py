@@ -12,13 +12,13 @@ from itertools import pairwise
 
 import optuna
 import torch
-from absent import not_installed
 from gpytorch.kernels import RBFKernel
-from lasting import Child
+from helpers.child_study import Child
+from helpers.missing_packages import not_installed
+from helpers.optuna_worker import choose, objective, sampler, work
 from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.testing import pytest_samplers
 from optuna.trial import TrialState, create_trial
-from optuna_worker import choose, objective, sampler, work
 
 from botorch_tv import et_gp_ucb, gp_ei, gp_ts, random_search, sparq_gp_ucb
 from botorch_tv.optuna import DriftSampler, best_now

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from helpers.synthetic_results import make_result
 from matplotlib.figure import Figure
-from synthetic_results import make_result
 
 from benchmarks.paper.page import write_page
 from botorch_tv.cli import command as cli

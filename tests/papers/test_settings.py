@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers.synthetic_results import make_result
 from oracles.panels import dense_log_likelihood
 from scipy.io import savemat
-from synthetic_results import make_result
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Fixed, Logarithmic
 from botorch_tv.papers import (

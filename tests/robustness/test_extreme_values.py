@@ -12,7 +12,7 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from botorch_tv.learning import Refit
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, Grid, gp_ucb, tv_gp_ucb, ui_tvbo
-from botorch_tv.strategies.checks import least_noise
+from botorch_tv.strategies.arguments import least_noise
 from botorch_tv.validation import largest, latest
 
 # Extremes are the point here.

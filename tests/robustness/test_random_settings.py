@@ -33,7 +33,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.gp.arms import LEAST_NOISE
 from botorch_tv.strategies import GPStrategy, Grid, Strategy
-from botorch_tv.strategies.checks import least_noise
+from botorch_tv.strategies.arguments import least_noise
 
 BATCHES = [(), (1,), (3,), (2, 3), (0,), (2, 0)]
 

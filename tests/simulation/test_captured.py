@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from kinds import KINDS, NOISE, SCATTERED, beside_the_recursion, rough, smooth, ucb
+from helpers.compiled_strategies import (
+    KINDS,
+    NOISE,
+    SCATTERED,
+    beside_the_recursion,
+    rough,
+    smooth,
+    ucb,
+)
 from simulation.tape import Tape, taped
 
 from botorch_tv.acquisition.exploration import Thompson

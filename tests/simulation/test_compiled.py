@@ -5,7 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from kinds import KINDS, NOISE, SCATTERED, beside_the_recursion, rough, smooth, ucb
+from helpers.compiled_strategies import (
+    KINDS,
+    NOISE,
+    SCATTERED,
+    beside_the_recursion,
+    rough,
+    smooth,
+    ucb,
+)
 from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB, Greedy, Realized, UpperConfidence

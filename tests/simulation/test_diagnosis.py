@@ -5,7 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
+from helpers.synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv.cli import command as cli
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study

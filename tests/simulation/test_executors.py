@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from lasting import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
+from helpers.child_study import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
 from simulation.strange_executors import (
     DeadlyWorld,
     Interrupted,

@@ -13,8 +13,8 @@ import pytest
 import torch
 import xarray as xr
 from botorch.exceptions import InputDataError
-from lasting import players, same
-from lasting import study as usual_study
+from helpers.child_study import players, same
+from helpers.child_study import study as usual_study
 from matplotlib.figure import Figure
 from simulation.strange_executors import Remote
 

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from helpers.pictures import assert_bands, assert_curves, assert_written, named_curves
+from helpers.synthetic_results import drawn_diagnosis, make_result, random_result
 from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.figure import Figure
-from pictures import assert_bands, assert_curves, assert_written, named_curves
-from synthetic_results import drawn_diagnosis, make_result, random_result
 
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, Weights, run_study

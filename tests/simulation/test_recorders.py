@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from lasting import CHUNK, same
+from helpers.child_study import CHUNK, same
 from oracles.dense import squared_exponential
 from torch import Tensor
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import lasting
 import numpy as np
 import pytest
 import torch
 import xarray as xr
-from absent import not_installed
-from lasting import KERNEL
-from synthetic_results import make_result
+from helpers import child_study
+from helpers.child_study import KERNEL
+from helpers.missing_packages import not_installed
+from helpers.synthetic_results import make_result
 
 from botorch_tv.simulation import (
     Diagnosis,
@@ -144,7 +144,7 @@ def test_verdicts():
 
 
 GRID = Grid.regular(4, 2)
-PLAYERS = lasting.players()
+PLAYERS = child_study.players()
 TRIALS, CHUNK = 5, 2
 
 
@@ -152,7 +152,7 @@ def study(*labels: str, epsilon: float = 0.05, **changes: Any) -> StudyResult:
     world = MarkovWorld(GRID, kernel=KERNEL, epsilon=epsilon, noise=0.02)
     players = {label: PLAYERS[label] for label in labels}
     few = {"trials": TRIALS, "horizon": 6, "chunk": CHUNK, "seed": 3, **changes}
-    return lasting.study(world=world, strategies=players, **few)
+    return child_study.study(world=world, strategies=players, **few)
 
 
 @pytest.fixture

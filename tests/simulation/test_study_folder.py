@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
-from lasting import (
+from helpers.child_study import (
     CHUNK,
     CHUNKS,
     FILES,

@@ -12,8 +12,8 @@ import torch
 from botorch.exceptions import InputDataError
 from conformance.presets import BY_NAME
 from gpytorch.kernels import RBFKernel
-from live_numbers import LiveNumbers
 from loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
+from strategies.live_numbers import LiveNumbers
 
 import botorch_tv
 from botorch_tv import strategies

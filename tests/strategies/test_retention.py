@@ -16,7 +16,7 @@ from botorch_tv import Loop, et_gp_ucb, run_study
 from botorch_tv.forgetting import ConfirmedTrigger, EventTrigger, KeepAll, PeriodicReset, Wiener
 from botorch_tv.gp.arm_engine import PlayedArms
 from botorch_tv.gp.arms import LEAST_NOISE
-from botorch_tv.gp.filter import Filter
+from botorch_tv.gp.feature_filter import Filter
 from botorch_tv.simulation import AbruptWorld
 from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import (

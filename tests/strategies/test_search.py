@@ -19,7 +19,7 @@ from botorch_tv.acquisition import (
 )
 from botorch_tv.forgetting import Markov
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.gp.search import Sought, _climb, nearest, peaks_of, raw_points, spread
+from botorch_tv.gp.search import SearchProblem, _climb, nearest, peaks_of, raw_points, spread
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, Float, GPStrategy, Integer, MultiStart, adaptive_gp_ucb
 from botorch_tv.strategies.state import draws_from
@@ -81,7 +81,7 @@ def test_a_third_of_the_starts_are_the_best_observations():
     seen = torch.rand(2, 5, 2, dtype=D, generator=torch.Generator().manual_seed(1))
     live = torch.tensor([[True, True, False, True, True], [False, False, True, False, False]])
     heights = two_hills(seen, None).masked_fill(~live, -torch.inf)
-    start = search._starts(UNIT, Sought(two_hills, seen, live, 0, 1.0))
+    start = search._starts(UNIT, SearchProblem(two_hills, seen, live, 0, 1.0))
     assert start.shape == (2, 6, 2)
     for trial, number in enumerate((2, 1)):
         wanted = seen[trial, heights[trial].topk(number).indices]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from helpers.pictures import assert_curves, assert_written
+from helpers.synthetic_results import make_result, random_result
 from numpy.testing import assert_allclose
-from pictures import assert_curves, assert_written
-from synthetic_results import make_result, random_result
 
 from botorch_tv.theory.plots import plot_bounds, plot_mismatch, plot_orders
 

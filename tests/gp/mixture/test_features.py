@@ -11,7 +11,7 @@ from botorch_tv.gp.mixture.bank import Bank, with_constant
 from botorch_tv.gp.mixture.features import (
     LEAST,
     WALLS,
-    Features,
+    CubeFeatures,
     Products,
     axis_features,
     features,
@@ -113,7 +113,9 @@ D = torch.float64
 TRIALS = 3
 
 
-def some_moments(own: tuple[Features, ...], weight: Tensor, generator: torch.Generator) -> Moments:
+def some_moments(
+    own: tuple[CubeFeatures, ...], weight: Tensor, generator: torch.Generator
+) -> Moments:
     sizes = [item.size + 1 for item in own]
     roots = [
         torch.randn(TRIALS, size, size, dtype=D, generator=generator) / size**0.5 for size in sizes
@@ -126,12 +128,12 @@ def some_moments(own: tuple[Features, ...], weight: Tensor, generator: torch.Gen
     )
 
 
-def recorded(U: Tensor, own: tuple[Features, ...], parts: Moments) -> tuple[Tensor, Tensor]:
+def recorded(U: Tensor, own: tuple[CubeFeatures, ...], parts: Moments) -> tuple[Tensor, Tensor]:
     mean, variance = parts.at([with_constant(item.at(U)) for item in own])
     return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
 
-def products(columns: int) -> tuple[Features, ...]:
+def products(columns: int) -> tuple[CubeFeatures, ...]:
     """Too few, enough, and such that at some points more than all of a variance is theirs."""
     like = torch.zeros((), dtype=D)
     few = features(0.4, columns, 1e-2, 3, like)
@@ -141,7 +143,7 @@ def products(columns: int) -> tuple[Features, ...]:
     return few, enough, wide
 
 
-def among(columns: int) -> tuple[Features, ...]:
+def among(columns: int) -> tuple[CubeFeatures, ...]:
     U = torch.rand(200, columns, dtype=D, generator=torch.Generator().manual_seed(2))
     return tuple(features_among(U, item, 1e-3, 40, U) for item in (0.3, 0.9))
 

@@ -19,12 +19,12 @@ from botorch_tv.gp.data import Data, Present, Prior
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
+from botorch_tv.strategies.arguments import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, model_noise
-from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, State, Suggestion, Time, draws_from
+from botorch_tv.strategies.state import Info, Now, State, Suggestion, draws_from
 
 
 class ProcessStrategy(Strategy):
@@ -53,10 +53,10 @@ class ProcessStrategy(Strategy):
 
     # ---------------------------------------------------------------- the rounds
 
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         return self._chosen(self.decision(state, now, context), draws)
 
-    def decision(self, state: State, now: Time = None, context: Tensor | None = None) -> Decision:
+    def decision(self, state: State, now: Now = None, context: Tensor | None = None) -> Decision:
         """The data and settings with which the exploration chooses the point of a round.
 
         Args:
@@ -228,14 +228,14 @@ class ProcessStrategy(Strategy):
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
         return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
-    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         return self.decision(state, now).at(choice)
 
-    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
+    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
         decision = self.decision(state, now, context)
         return decision.chosen(BestMean(caution=caution), draws_from(None, state)).choice
 
-    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         return self.decision(state, now).joint(choice)
 
     @without_gradients
@@ -256,8 +256,8 @@ class ProcessStrategy(Strategy):
         domain, search = state.domain, 0
         inference = self.inference_for(domain, state.basis)
         if isinstance(domain, Box) and type(self.exploration) is not UniformChoice:
-            looks = inference.looks(state.data, horizon)
-            search = -(-domain.search.numbers(domain.dim, looks, trials) // trials)
+            sizes = inference.search_sizes(state.data, horizon)
+            search = -(-domain.search.numbers(domain.dim, sizes, trials) // trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
 
 
