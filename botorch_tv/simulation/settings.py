@@ -15,7 +15,7 @@ import torch
 import xarray as xr
 
 from botorch_tv.gp.arms import precise_rounds
-from botorch_tv.identity import Description, describe, libraries
+from botorch_tv.identity import Description, describe, libraries, study_versions
 from botorch_tv.memory import bytes_text, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
 from botorch_tv.simulation.rules import Compilable, compilable, numbers_per_trial
@@ -241,7 +241,7 @@ class StudySettings:
                 kind if number == 1 else f"{kind} ({number})": recorder
                 for kind, number, recorder in zip(kinds, numbers, recorders)
             },
-            "botorch_tv": libraries()["botorch_tv"],
+            **study_versions(),
             "strategies": {
                 label: describe(strategy, f"strategies.{label}")
                 for label, strategy in self.strategies.items()
