@@ -24,7 +24,7 @@ from torch import Size, Tensor, nn
 
 from botorch_tv.forgetting import Decay, Inflation, Parameter
 from botorch_tv.forgetting.base import with_values
-from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.forgetting.formulas import require_learnable
 from botorch_tv.validation import require
 
 LARGEST_CHANGE = 13.0
@@ -302,12 +302,12 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
 
 def _get(module: Declared, *, name: str, chosen: bool) -> Tensor:
     value = module.value(name) if chosen else module.learned()[name]
-    return module._declared[name].presumed(value)
+    return module._declared[name].prior_quantity(value)
 
 
 def _put(module: Declared, value: Tensor | float, *, name: str, chosen: bool) -> None:
-    presumed = module._declared[name].presumed(like(value, module.unit))
-    (module.set_value if chosen else module._put)(name, presumed)
+    quantity = module._declared[name].prior_quantity(like(value, module.unit))
+    (module.set_value if chosen else module._put)(name, quantity)
 
 
 # ---------------------------------------------------------------- kernels in batches

@@ -28,8 +28,8 @@ from botorch_tv.gp.points import PointRegression
 from botorch_tv.gp.process import Inference
 from botorch_tv.gp.random import Draws, Generators, mixed
 from botorch_tv.gp.tensors import Rows, without_gradients
+from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.dpp import Steps, k_dpp, require_steps
 from botorch_tv.strategies.gp_strategy import KernelStrategy
@@ -37,9 +37,9 @@ from botorch_tv.strategies.state import (
     Consultation,
     ExpertData,
     ExpertWarning,
+    Now,
     State,
     Suggestion,
-    Time,
     draws_from,
 )
 from botorch_tv.validation import of_trial, settle_number
@@ -326,7 +326,7 @@ class SparQ(KernelStrategy):
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
 
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         self.warn_of_absence(state, stacklevel=6)
         return super()._ask(state, now, context, draws)
 
@@ -424,7 +424,8 @@ class SparQ(KernelStrategy):
             expert = retained_where(~any_answer, state.expert, expert)
         newer = state.rounds - consultation.round
         where = None if all_trials else any_answer
-        data, *_ = state.data.keep([Retained(newest=newer, where=where)])
+        change = state.data.change([Retained(newest=newer, where=where)])
+        data = state.data.keep(change)
         origin = torch.minimum(data.origin, consultation.time)
         data = data._replace(origin=torch.where(any_answer, origin, data.origin))
         return state._replace(expert=expert, data=data)
