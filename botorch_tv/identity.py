@@ -37,7 +37,7 @@ TYPE, CODE, SUMS = "type", "(code)", "sums"
 """Keys of a description: for an object's class, for its code, and for weighted sums of an array."""
 NUMBER_ROUNDING, ARRAY_ROUNDING = 1e-12, 1e-10
 """Relative differences that count as rounding: of numbers, and of sums of an array."""
-ABSENT, PARTED = object(), dict | float | list
+ABSENT = {TYPE: "absent"}
 MADE = (
     *(staticmethod, classmethod, property, types.MethodType),
     *(functools.partial, functools.partialmethod, functools.cached_property),
@@ -92,8 +92,7 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
         norms, near = [*there[SUMS][:1], *here[SUMS][:1]], functools.partial(np.allclose, rtol=0)
         if len(norms) == 2 and near(there[SUMS], here[SUMS], atol=ARRAY_ROUNDING * min(norms)):
             return []
-    lists = isinstance(there, list) and isinstance(here, list) and len(there) == len(here)
-    if lists and all(isinstance(entry, PARTED) for entry in (*there, *here)):
+    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
         pairs = enumerate(zip(there, here))
         return [phrase for n, pair in pairs for phrase in differences(*pair, f"{path}[{n}]")]
     close = isinstance(there, float) and isinstance(here, float)
@@ -110,11 +109,8 @@ def libraries() -> dict[str, str]:
 
 def study_versions() -> dict[str, str]:
     """Versions in the identity of a study: of this package, and of PyTorch without its patch."""
-    found = libraries()
-    return {
-        "botorch_tv": found["botorch_tv"],
-        "torch": ".".join(found["torch"].split(".")[:2]),
-    }
+    minor = ".".join(torch.__version__.split(".")[:2])
+    return {"botorch_tv": botorch_tv.__version__, "torch": minor}
 
 
 def check_format(
@@ -177,12 +173,9 @@ class _Describer:
         if id(value) in self._seen:
             return {"the same as": self._seen[id(value)][1]}
         self._seen[id(value)] = value, path
-        found = None
-        try:
-            found = self._described(value, path)
-        finally:
-            if not (isinstance(value, (type, types.FunctionType)) and isinstance(found, dict)):
-                del self._seen[id(value)]
+        found = self._described(value, path)
+        if not (isinstance(value, (type, types.FunctionType)) and isinstance(found, dict)):
+            del self._seen[id(value)]
         return found
 
     def _described(self, value: Any, path: str) -> Description:
@@ -199,11 +192,10 @@ class _Describer:
                 return f"{len(value)} bytes, sha256 {digest(value)}"
             case np.generic():
                 return self.describe(value.item(), path)
+            case np.ndarray() if value.dtype.hasobject:
+                return self.describe(value.tolist(), path)
             case Tensor() | np.ndarray():
                 return _array(value)
-            case torch.nn.Module():
-                text = {"kernel": describe_kernel(value)} if isinstance(value, Kernel) else {}
-                return text | self._object(value, _attributes(value, path), path)
             case type():
                 return self._class(value, path)
             case types.FunctionType():
@@ -211,13 +203,10 @@ class _Describer:
             case types.BuiltinFunctionType() | np.ufunc() | types.ModuleType():
                 return f"{getattr(value, '__module__', None)}.{value.__name__}"
             case _ if _is_made_of_functions(value):
-                held = {
-                    name: part for name in PARTS if (part := getattr(value, name, None)) is not None
-                }
-                return {TYPE: type(value).__qualname__} | self._parts(held, path)
+                parts = {n: part for n in PARTS if (part := getattr(value, n, None)) is not None}
+                return {TYPE: type(value).__qualname__} | self._parts(parts, path)
             case Mapping():
-                alike = len({str(key) for key in value}) < len(value)
-                parts = {repr(key) if alike else str(key): part for key, part in value.items()}
+                parts = {k if isinstance(k, str) else f"({k!r})": v for k, v in value.items()}
                 plain = type(value) is dict
                 return self._parts(parts, path) if plain else self._object(value, parts, path)
             case tuple() if hasattr(value, "_asdict"):
@@ -267,14 +256,8 @@ class _Describer:
         self, names: Mapping[str, object], path: str, held: bool = False
     ) -> dict[str, Description]:
         """Describe the named values on which results may depend, by name."""
-        found: dict[str, Description] = {}
-        for name, part in names.items():
-            if _counts(name, part, held):
-                try:
-                    found |= self._parts({name: part}, path)
-                except ValueError:  # for an object without attributes, describe its class
-                    found |= self._parts({name: type(part)}, path)
-        return found
+        counted = {name: part for name, part in names.items() if _counts(name, part, held)}
+        return self._parts(counted, path)
 
 
 def _counts(name: str, value: object, held: bool) -> bool:
@@ -329,10 +312,6 @@ def _globals_used(
 def _array(array: np.ndarray | Tensor) -> Description:
     """Describe an array by type, shape, a digest of its bytes and, for float64, weighted sums."""
     array = array.detach().cpu().numpy() if isinstance(array, Tensor) else array
-    if array.dtype.hasobject:
-        raise ValueError(
-            "an array of Python objects cannot be compared in a resumed run; use numbers."
-        )
     kind = f"{array.dtype} {' x '.join(map(str, array.shape)) or '1 number'}"
     found = {TYPE: kind, "sha256": digest(np.ascontiguousarray(array).tobytes())}
     sums: list[float] = []
@@ -344,12 +323,12 @@ def _array(array: np.ndarray | Tensor) -> Description:
 
 
 def _short(description: Description) -> str:
-    if description is ABSENT:
-        return "absent"
     if isinstance(description, dict):
         kind = str(description.get(TYPE, "a mapping"))
         return f"{kind}, sha256 {description['sha256']}" if SUMS in description else kind
     text = repr(description)
+    if isinstance(description, list):
+        text = f"[{', '.join(map(_short, description))}]"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -373,6 +352,8 @@ def _attributes(value: object, path: str) -> dict[str, object]:
         if (not name.startswith("_") or name in hidden)
         and not isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
     }
+    if isinstance(value, Kernel):
+        found["kernel"] = describe_kernel(value)
     if isinstance(value, torch.nn.Module):
         found |= {**value._parameters, **value._buffers, **value._modules}
         for name in ("training", *value._non_persistent_buffers_set):

@@ -294,7 +294,7 @@ EDITS = {
     "function": ("SCALE * x", "SCALE + x", "helper"),
     "constant": ("SCALE = 2.0", "SCALE = 2.5", "SCALE is 2.0 there and 2.5 here"),
     "hidden constant": ("_HIDDEN = 3", "_HIDDEN = 4", "_HIDDEN is 3 there and 4 here"),
-    "table": ("[1, 2]", "[1, 3]", r"TABLE.a is \[1, 2\] there and \[1, 3\] here"),
+    "table": ("[1, 2]", "[1, 3]", r"TABLE.a\[1\] is 2 there and 3 here"),
     "lambda": ("x: x + 1", "x: x + 2", "RULES.source is"),
     "mixin": ("        return 1\n", "        return 2\n", "Mixin.mixed"),
     "recursion": ("0 if n == 0", "1 if n == 0", "recursive"),

@@ -262,7 +262,7 @@ FASTER = {"TV": tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.03)}
     [
         ({"horizon": 11, "seed": 2}, ["horizon is 10 there and 11 here", "seed is 0 there and 2"]),
         ({"dtype": torch.float32}, ["dtype is 'float64' there and 'float32' here"]),
-        ({"record": (Diagnosis(),)}, ["record.Diagnosis is absent there and Diagnosis here"]),
+        ({"record": (Diagnosis(),)}, ["record is [] there and [Diagnosis] here"]),
         ({"chunk": 9}, ["chunk is 8 there and 9 here"]),
         ({"world": world(epsilon=0.06)}, ["world.epsilon is 0.05 there and 0.06 here"]),
         ({"strategies": players() | FASTER}, ["TV.decay.epsilon is 0.05 there and 0.03 here"]),
