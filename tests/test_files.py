@@ -24,6 +24,7 @@ def umask():
     os.umask(before)
 
 
+@pytest.mark.full
 def test_two_writers_and_no_damaged_read(tmp_path):
     file = tmp_path / "shared"
     sizes = (200_000, 50_000)

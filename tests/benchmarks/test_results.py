@@ -81,6 +81,7 @@ def test_collected_runs_are_on_the_page(collected):
     assert all({"commit", "machine", "torch"} <= set(study) for study in studies.values())
 
 
+@pytest.mark.full
 def test_quick_runs_are_not_collected(tmp_path, monkeypatch):
     monkeypatch.setattr(worlds, "POINTS", 5)
     EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)

@@ -409,6 +409,10 @@ each_path = partial(each_pair, short=True)
 """Every path with one recursion, for laws in which the recursions have little part."""
 
 
+one_per_path = pytest.mark.few(1, per=lambda case: case["preset"].path)
+"""Of :func:`each_pair`, the default tier runs a recursion of each path, in turn."""
+
+
 def every_pair(presets: Iterable[Preset]) -> pytest.MarkDecorator:
     """Parametrises ``preset`` and ``engine``: every preset, and every recursion of every path.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, each_pair
+from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, each_pair, one_per_path
 from conformance.rounds import Setting
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -244,6 +244,7 @@ def by_eigenvectors(preset: Preset, strategy: GPStrategy) -> bool:
     return preset.samples and strategy.inference != "features" and not foreseen
 
 
+@one_per_path
 @each_pair(1)
 def test_no_round_waits(preset: Preset, engine: str) -> None:
     if preset.consults:
@@ -262,6 +263,7 @@ LATER = {
 }
 
 
+@pytest.mark.few("BOB-GP-UCB", "PE-GP-UCB", "R-PERP", "RExp3")
 @pytest.mark.parametrize("name", LATER)
 def test_no_round_of_other_strategies_waits(name: str) -> None:
     require_no_wait(LATER[name](SETTING.module()))
@@ -281,6 +283,7 @@ def test_an_adaptive_strategy_does_not_wait_once_its_units_are_final() -> None:
             nowhere = play_plainly(strategy, nowhere)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["GP-UCB", "ET-GP-UCB"])
 def test_one_number_is_read_every_sixteen_rounds(name: str) -> None:
     """The number of distinct arms in use, which bounds the memory.

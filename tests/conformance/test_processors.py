@@ -36,6 +36,7 @@ def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("points", "horizon"), [(6, 12), pytest.param(20, 60, marks=pytest.mark.slow)]
 )

@@ -18,6 +18,7 @@ def run(preset: Preset, engine: str) -> Run:
     return play(strategy, SETTING.domain, world, (2,), every=8)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "preset",
     one_per(

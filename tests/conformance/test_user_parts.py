@@ -36,6 +36,7 @@ RETENTIONS = {
 }
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("on_box", [False, True], ids=["grid", "box"])
 @pytest.mark.parametrize("retention", RETENTIONS)
 @pytest.mark.parametrize("decay", DECAYS)

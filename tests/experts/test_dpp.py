@@ -298,6 +298,7 @@ def net(dim: int) -> torch.Tensor:
     return engine.draw(NET, dtype=torch.float64)
 
 
+@pytest.mark.few("3-3", "3-6")
 @pytest.mark.parametrize(("size", "columns"), [(1, 3), (3, 3), (3, 6)])
 def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> None:
     """P(z_1, ..., z_k) = det K_Z / k! Σ det K_Z': in any order, also where k is K's rank."""

@@ -420,6 +420,7 @@ def test_a_script_is_the_users_whatever_was_started(started, monkeypatch):
         assert not is_users(module)
 
 
+@pytest.mark.full
 def test_another_process_of_other_threads_describes_alike(user, tmp_path):
     described = "describe([user.Own().double(), user.Rule(), user.made(2), set('abcdefgh')], 'x')"
     mine = eval(described, {"describe": describe, "user": user()})

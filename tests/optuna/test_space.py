@@ -169,6 +169,7 @@ def best(space, score, observed=None):
     return search.best(box, problem)[0]
 
 
+@pytest.mark.few("0-many")
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("seed", range(3))
 def test_as_good_as_everything(name, seed):
@@ -212,6 +213,7 @@ def distributions(generator):
     }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_changed_space_equals_the_newest_space_from_the_first_trial(seed, given):
     """Trials count by their values, whatever ranges, steps, scales, types and choices were then."""

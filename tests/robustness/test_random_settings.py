@@ -135,6 +135,7 @@ quick = settings(
 )
 
 
+@pytest.mark.few("exact-torch.float32")
 @pytest.mark.parametrize("dtype", EPS, ids=str)
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases())
@@ -206,6 +207,7 @@ def no_data(data: dict[str, Any]) -> dict[str, Any]:
     return retained | {"noise": []}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 @given(
     case=cases(),

@@ -179,6 +179,7 @@ def assert_same(actual: StudyResult, expected: StudyResult) -> None:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
 def test_an_added_strategy_is_computed_alone(tmp_path, played, recorded) -> None:
     whole = study("TV", "TS", "ET", **recorded)
@@ -192,6 +193,7 @@ def test_an_added_strategy_is_computed_alone(tmp_path, played, recorded) -> None
     assert len(played) == 3, "played again"
 
 
+@pytest.mark.full
 def test_an_omitted_strategy_stays(tmp_path: Path, played: list[list[str]]) -> None:
     whole = study("TV", "TS", "ET", save_to=tmp_path)
     with pytest.warns(UserWarning, match="also holds TS, which this call omits"):
@@ -209,6 +211,7 @@ def test_an_omitted_strategy_stays(tmp_path: Path, played: list[list[str]]) -> N
         assert_same(study("TV", "TS", "ET", save_to=tmp_path), whole)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
 def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[str, Any]) -> None:
     first, second = study("TS", **recorded), study("TV", "ET", chunk=5, **recorded)
@@ -226,6 +229,7 @@ def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[st
     assert_same(StudyResult.load(tmp_path / "together.nc"), together)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

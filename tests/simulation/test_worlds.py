@@ -67,6 +67,7 @@ def test_static() -> None:
     assert len(np.unique(f[0], axis=0)) == 4  # a function of its own for every trial
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("functions", [*DISTRIBUTIONS, OWN], ids=repr)
 def test_draws_do_not_depend_on_chunks_and_dtype(functions) -> None:
     several = isinstance(functions, list)
@@ -296,6 +297,7 @@ def highest(landscape):
     return np.array(landscape.globalMaximum()[1]) / 100
 
 
+@pytest.mark.few("cones", "gmpb", "hills")
 @pytest.mark.parametrize("name", PEAKS)
 def test_the_best_value_is_the_maximum(name):
     world = PEAKS[name]

@@ -64,6 +64,7 @@ def worst_error(strategy: Strategy, variances: list[float | None], dtype: torch.
     return worst
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("size", "noise", "variances"),
     [
@@ -78,6 +79,7 @@ def test_little_noise_in_a_window(size: int, noise: float, variances: list) -> N
     assert worst_error(strategy, variances, torch.float64) < 1e-8
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("usual", [0.1, 1e-6])
 def test_nearly_exact_readings_of_arms(usual: float) -> None:
     setting = Setting(points=6, kernel="se", noise=0.02, rounds=40, lengthscale=0.7)

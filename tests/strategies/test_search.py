@@ -148,6 +148,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_bounds_of_a_regression_and_in_features(kernel):
     for dim in (1, 3):
@@ -246,6 +247,7 @@ CASES = [(1, "se", 0.15, 9), (2, "se", 0.4, 12), (2, "matern52", 0.7, 25), (3, "
 CASES += [(6, "matern52", 1.5, 30)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("dim", "kind", "lengthscale", "n"), CASES)
 def test_upper_bounds_are_as_high_as_on_a_dense_grid_and_as_botorchs(dim, kind, lengthscale, n):
     strategy = markov_strategy(kind, lengthscale)

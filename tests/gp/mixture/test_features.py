@@ -30,6 +30,7 @@ def gaussian(X: torch.Tensor, lengthscale: float) -> torch.Tensor:
     return torch.exp(-0.5 * (apart / lengthscale).square())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("columns", "lengthscale"),
     [(1, 0.05), (1, 0.4), (2, 0.1), (2, 0.4), (3, 0.4), (3, 0.8), (4, 0.924)],
@@ -61,6 +62,7 @@ def test_features_of_an_axis_are_orthogonal_with_its_variances(lengthscale: floa
     np.testing.assert_allclose(integrals, np.diag(exact[: own.size]), atol=1e-9)
 
 
+@pytest.mark.few("4-remaining0")
 @pytest.mark.parametrize(
     ("columns", "remaining"), [(4, (0.05, 1e-3, 1e-3)), (20, (0.89, 0.19, 8e-3))]
 )
@@ -87,6 +89,7 @@ def test_features_found_in_inference_mode_serve_derivatives() -> None:
     assert features(0.87, 2, 1e-3, 320, X.float()).at(X.float()).dtype == torch.float32
 
 
+@pytest.mark.full
 def test_a_box_of_listed_values_has_the_posterior_of_a_grid() -> None:
     X = torch.tensor([LISTED.point({"n": n, "c": c}) for c in "ab" for n in range(9)]).double()
     strategy = adaptive_gp_ucb(bank=Bank(tolerance=1e-6))
