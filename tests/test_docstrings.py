@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("ax")
 pytest.importorskip("optuna")
 
-from benchmarks.api import modules
+from tests.tools.api import modules
 
 SHAPE = re.compile(r"`[^`]*\b(x|shape|batch_shape|sample_shape|[nmdqbTMepk])\b[^`]*`|scalar|shape")
 RAISES = re.compile(

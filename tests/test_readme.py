@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from lasting import players
+from helpers.child_study import players
 from simulation.strange_executors import PlainWorld, Queue
 
-from benchmarks.pages import GUIDE, PICTURE, README, filled, picture
 from botorch_tv.acquisition import Candidates, WidthContext
 from botorch_tv.forgetting import Log, Observation, Retained
 from botorch_tv.simulation import run_study
+from tests.tools.pages import GUIDE, PICTURE, README, filled, picture
 
 CHANGELOG = GUIDE.with_name("CHANGELOG.md")
 OWN = GUIDE.read_text().split("\n## Your own part\n")[1].split("\n## ")[0]
@@ -41,8 +41,8 @@ def test_pages_are_short_and_show_the_notebook(path: Path, most: int) -> None:
 @pytest.mark.parametrize("path", [README, GUIDE], ids=["README", "GUIDE"])
 def test_figures_come_from_stored_results(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert filled(text) == text, "run `python -m benchmarks.pages`"
-    blank = re.sub(r"(<!--benchmarks\.pages:\w+-->).*?(<!--/-->)", r"\1\2", text, flags=re.DOTALL)
+    assert filled(text) == text, "run `python -m tests.tools.pages`"
+    blank = re.sub(r"(<!--tests\.tools\.pages:\w+-->).*?(<!--/-->)", r"\1\2", text, flags=re.DOTALL)
     assert filled(blank) == text != blank
 
 
@@ -70,6 +70,7 @@ def test_every_python_block_runs(
     assert numbers[0] == pytest.approx(numbers[1], rel=0.05)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("clean", [False, True], ids=["wrong", "clean"])
 def test_the_guide_finds_a_wrong_reading_and_no_other(seed: int, clean: bool) -> None:

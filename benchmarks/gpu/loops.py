@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.gpu.world import write
 from benchmarks.speed.common import environment
 from benchmarks.speed.memory import state_bytes

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import RESULTS, begin, cores, write
 from benchmarks.speed.peers import LOOPS, Loop, Problem
 from benchmarks.speed.runs import (

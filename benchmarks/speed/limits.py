@@ -31,7 +31,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, cores, device_title, write
 from benchmarks.speed.late import Late
 from benchmarks.speed.late import measure as measure_late

@@ -30,7 +30,7 @@ from botorch_tv.strategies import (
     tv_gp_ucb,
     ui_tvbo,
 )
-from botorch_tv.strategies.rounds import ProcessStrategy
+from botorch_tv.strategies.process_strategy import ProcessStrategy
 
 LENGTHSCALE, NOISE, EPSILON = 0.2, 0.02, 0.03
 WIDTH = Logarithmic(c1=0.4, c2=4.0)

@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, write
 from benchmarks.statistics.common import ADAPTIVE, REGRET, read, summary
 from botorch_tv.even_points import even_points

@@ -21,7 +21,7 @@ from typing import Any
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, write
 from benchmarks.statistics.common import ADAPTIVE, REGRET, read, summary
 from botorch_tv.papers import mauduit

@@ -36,7 +36,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, write
 from benchmarks.statistics.adaptive import BAND, POINTS
 from benchmarks.statistics.common import REGRET, read, summary

@@ -20,7 +20,7 @@ from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, write
 from botorch_tv.models import TimeVaryingGP
 

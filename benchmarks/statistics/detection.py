@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, write
 from botorch_tv.acquisition import Forced, Logarithmic, UpperConfidence
 from botorch_tv.drawing import canvas, lighten, written

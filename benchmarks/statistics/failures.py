@@ -28,7 +28,7 @@ import optuna
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, write
 from benchmarks.statistics.common import mean_and_error, read, standard_error
 from botorch_tv.ax import adaptive_generation_strategy

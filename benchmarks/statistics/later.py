@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, write
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, run_study

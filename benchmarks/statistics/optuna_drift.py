@@ -36,7 +36,7 @@ import optuna
 import torch
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin
 from benchmarks.statistics.common import standard_error
 from botorch_tv.files import write_whole

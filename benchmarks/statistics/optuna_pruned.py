@@ -21,7 +21,7 @@ from optuna.pruners import MedianPruner
 from optuna.samplers import TPESampler
 from optuna.trial import TrialState
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.statistics.common import mean_and_error
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.speed.common import begin, write
 from benchmarks.statistics.common import standard_error
 from botorch_tv.simulation import BoxWorld, run_study

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.arguments import command_line
+from benchmarks.command_line import command_line
 from benchmarks.peers import worlds as peers
 from benchmarks.speed.common import begin, write
 from benchmarks.statistics import adaptive, adaptive_grid, adaptive_wider, wider_worlds

@@ -1,7 +1,6 @@
 """Experts measure a few selected past points again, to preserve the accuracy of predictions."""
 
-import botorch_tv.strategies  # noqa: F401  imported first, because of a circular import
-from botorch_tv.experts.dpp import default_steps, greedy_map, k_dpp
+from botorch_tv.strategies.dpp import default_steps, greedy_map, k_dpp
 from botorch_tv.strategies.presets import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.strategies.sparq import EveryRound, Never, Refresh, Schedule, SparQ, Windows
 from botorch_tv.strategies.state import Consultation, ExpertData, ExpertWarning

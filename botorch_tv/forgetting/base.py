@@ -117,7 +117,7 @@ class Parameter:
         high = high if self.fastest is None else self.fastest
         return self.number(low), self.number(high)
 
-    def presumed(self, value: Tensor) -> Tensor:
+    def prior_quantity(self, value: Tensor) -> Tensor:
         """The quantity that has the prior: 1 - γ for a retained fraction γ, otherwise the value.
 
         If the method is applied twice, the result is the original value.

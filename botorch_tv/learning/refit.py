@@ -13,9 +13,6 @@ from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.validation import require, settle_integer
 
-Prior = Distribution
-"""A distribution of PyTorch, including ``gpytorch.priors``."""
-
 
 @dataclass(frozen=True)
 class Free:
@@ -31,7 +28,7 @@ class Free:
         ValueError: If the bounds do not satisfy 0 <= lower < upper.
     """
 
-    prior: Prior | _DefaultType | None = DEFAULT
+    prior: Distribution | _DefaultType | None = DEFAULT
     lower: float | None = None
     upper: float | None = None
 

@@ -13,8 +13,8 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.loop.log import like
+from botorch_tv.strategies.arguments import as_context
 from botorch_tv.strategies.box import Box, Parameters
-from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State

@@ -307,15 +307,15 @@ def require_precision(label: str, strategy: Strategy, state: State, horizon: int
 # ---------------------------------------------------------------- devices and memory
 
 
-def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> torch.device:
+def usable_device(device: torch.device | str, *, remote: bool = False) -> torch.device:
     """The device with the given name.
 
     Args:
         device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
-        elsewhere: Whether the device may be on another machine.
+        remote: Whether the device may be on another machine.
 
     Raises:
-        ValueError: If PyTorch does not support the device, or if ``elsewhere`` is False and this
+        ValueError: If PyTorch does not support the device, or if ``remote`` is False and this
             machine does not have the device.
     """
     try:
@@ -325,7 +325,7 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
             f"device is {device!r}, but PyTorch has no such device; give 'cpu' or 'cuda'."
         ) from error
     require(
-        elsewhere or _is_here(place),
+        remote or _is_here(place),
         f"device is '{place}', but PyTorch sees {torch.cuda.device_count()} CUDA devices; give "
         "'cpu', or install PyTorch with CUDA on a machine with a GPU.",
     )

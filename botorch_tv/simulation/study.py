@@ -148,7 +148,7 @@ def run_study(
     began = time.perf_counter()
     trials, horizon, seed = _check_study(world, strategies, trials, horizon, seed)
     place = world.domain.device if device is None else device
-    place = usable_device(place, elsewhere=executor is not None)
+    place = usable_device(place, remote=executor is not None)
     if workers is None:
         threads = torch.get_num_threads()
         workers = threads if place.type == "cpu" else 1

@@ -1,6 +1,5 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
-import botorch_tv.experts  # noqa: F401  imported first, because it imports presets from here
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.point_recursion import Features
 from botorch_tv.gp.search import DiscreteSearch, MultiStart

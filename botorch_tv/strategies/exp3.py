@@ -12,7 +12,7 @@ from torch import Size, Tensor
 from botorch_tv.acquisition import Candidates, Exploration
 from botorch_tv.forgetting import PeriodicReset, Retention, Static
 from botorch_tv.gp.data import Prior
-from botorch_tv.strategies.checks import Measured
+from botorch_tv.strategies.arguments import Measured
 from botorch_tv.strategies.domains import Domain, require_grid
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import Info, State

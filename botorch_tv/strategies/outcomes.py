@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.gp.process import Looks
-from botorch_tv.gp.search import Region, Search, Sought, Uniform, raw_points
+from botorch_tv.gp.process import SearchSizes
+from botorch_tv.gp.search import Region, Search, SearchProblem, Uniform, raw_points
 from botorch_tv.strategies.box import Box, holding, searched
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
@@ -203,30 +203,30 @@ class Weighted(Search):
     def check(self, box: Region) -> None:
         self.search.check(box)
 
-    def best(self, box: Region, sought: Sought) -> Tensor:
-        points = self.search.filling(box, STARTS, sought.rounds, sought.observed)
-        points = points.expand(len(sought.observed), *points.shape)
+    def best(self, box: Region, problem: SearchProblem) -> Tensor:
+        points = self.search.filling(box, STARTS, problem.rounds, problem.observed)
+        points = points.expand(len(problem.observed), *points.shape)
         with torch.no_grad():
-            lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)
+            lowest = problem.score(torch.cat([points, problem.observed], 1), None).amin(-1, True)
 
         def score(X: Tensor, trials: Tensor | None) -> Tensor:
-            return _promise(sought.score(X, trials), lowest, self.chance.relative(X), sought.unit)
+            return _promise(problem.score(X, trials), lowest, self.chance.relative(X), problem.unit)
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
-            assert sought.climbed is not None
-            value, by = sought.climbed(X, trials, 1.0)
+            assert problem.climbed is not None
+            value, by = problem.climbed(X, trials, 1.0)
             with torch.enable_grad():
                 value, X = value.requires_grad_(), X.detach().requires_grad_()
-                total = _promise(value, lowest, self.chance.relative(X), sought.unit)
+                total = _promise(value, lowest, self.chance.relative(X), problem.unit)
                 by_value, by_chance = torch.autograd.grad(factor * total.sum(), (value, X))
             return factor * total.detach(), by_value.unsqueeze(-1) * by + by_chance
 
         return self.search.best(
-            box, sought._replace(score=score, climbed=climbed if sought.climbed else None)
+            box, problem._replace(score=score, climbed=climbed if problem.climbed else None)
         )
 
-    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
-        return self.search.numbers(dim, looks, trials)
+    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
+        return self.search.numbers(dim, sizes, trials)
 
     def held(self, X: Tensor) -> Tensor:
         return self.search.held(X)

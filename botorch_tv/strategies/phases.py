@@ -18,8 +18,8 @@ from botorch_tv.gp.data import Prior
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.gp.process import basis_of
 from botorch_tv.gp.regression import Observations, regress_on_arms
+from botorch_tv.strategies.arguments import Measured
 from botorch_tv.strategies.candidates import as_width
-from botorch_tv.strategies.checks import Measured
 from botorch_tv.strategies.domains import Domain, require_grid
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import Info, State

@@ -56,7 +56,6 @@ from botorch_tv.acquisition import (
     Width,
 )
 from botorch_tv.acquisition.exploration import Incumbent, Ties
-from botorch_tv.experts.dpp import Steps
 from botorch_tv.forgetting import (
     ConfirmedTrigger,
     EventTrigger,
@@ -79,6 +78,7 @@ from botorch_tv.gp.point_recursion import Features
 from botorch_tv.hints import hinted
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
+from botorch_tv.strategies.dpp import Steps
 from botorch_tv.strategies.exp3 import RestartedExp3
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.phases import PhasedElimination

@@ -14,8 +14,8 @@ from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.identity import own_version
 from botorch_tv.strategies.domains import Domain
 
-Time = float | Tensor | None
-"""A time: one number, or a number per trial; None for one step after the newest observation."""
+Now = float | Tensor | None
+"""Present time: one number, or a number per trial; None for a step after the newest observation."""
 
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]

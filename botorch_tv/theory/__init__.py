@@ -19,7 +19,6 @@ from botorch_tv.forgetting.sparq_windows import (
     window_count,
     window_starts,
 )
-from botorch_tv.theory.arguments import largest_constant, smallest_constant
 from botorch_tv.theory.bogunovic import (
     linear_mean_mismatch,
     linear_sd_mismatch,
@@ -57,6 +56,7 @@ from botorch_tv.theory.deng import (
     w_gp_ucb_order,
     w_gp_ucb_regret,
 )
+from botorch_tv.theory.horizon import largest_constant, smallest_constant
 from botorch_tv.theory.information_gain import (
     aged_information_gain,
     closed_form_information_gain,

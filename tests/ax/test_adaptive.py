@@ -81,6 +81,7 @@ def play(client, now, fail=()):
     return trials
 
 
+@pytest.mark.full
 def test_mixed_trials_in_threes_are_saved_and_go_on(tmp_path):
     client = client_of()
     for turn in range(4):
@@ -130,6 +131,7 @@ def test_an_objective_that_is_turned_around():
     assert_alike(first, second)
 
 
+@pytest.mark.full
 def test_predictions_match_the_strategy():
     """On its own, with the same rows: no Client, no history."""
     client = client_of()
@@ -169,6 +171,7 @@ def test_points_and_places_are_the_same_thing():
             assert math.dist(salts[item], salts[other]) == pytest.approx(1)
 
 
+@pytest.mark.full
 def test_running_trials_and_repeated_failures_are_avoided():
     client = client_of(LINE, objective="y", initialization_trials=4)
     for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45)):
@@ -220,6 +223,7 @@ def early(client, setting):
     client.mark_trial_early_stopped(index)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("objective", ["y", "-y"])
 def test_early_stopped_trials_are_bounds(objective):
     """At any number; the first has no earlier values, so it is dropped."""
@@ -238,6 +242,7 @@ def test_early_stopped_trials_are_bounds(objective):
     assert log.state.rounds == 25
 
 
+@pytest.mark.full
 def test_the_best_of_several_nodes_and_of_failures_alone():
     client = client_of(LINE, objective="y", initialization_trials=4)
     first = time_varying_generation_strategy("hour")._nodes
@@ -284,6 +289,7 @@ def test_fixed_parameters_are_the_time_and_values_in_the_search_space(fixed, mes
     assert not client._experiment.trials
 
 
+@pytest.mark.full
 def test_too_few_trials_and_times_before():
     client = client_of()
     play(client, 5.0)
@@ -430,6 +436,7 @@ def changed(client, chance):
         client._experiment.disable_parameters_in_search_space({"size": 2.0})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 def test_random_histories_with_changes_of_the_space_and_pauses(seed):

@@ -8,7 +8,7 @@ import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UnsupportedError, UserInputError
-from ax_experiment import ask, dense_prediction, experiment, model_of, tell
+from helpers.ax_experiment import ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv.acquisition import Constant
 from botorch_tv.ax import adaptive_generation_strategy as adaptive
@@ -24,6 +24,7 @@ ROWS = PAST + TODAY
 MODEL = {"forgetting": Markov(EPSILON), "learn_forgetting": False}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("objective", "sign"), [("y", 1.0), ("-y", -1.0)])
 def test_the_setting_whose_mean_is_best_now(objective, sign):
     rows = [(t, x, sign * y) for t, x, y in ROWS]
@@ -184,6 +185,7 @@ def test_data_that_ax_refuses_start_no_trial():
     assert client._experiment.trials[late].status.is_completed
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kind", "given", "error", "message"),
     [
@@ -215,6 +217,7 @@ def test_invalid_times_leave_the_trial_running(kind, given, error, message):
     assert best_now(client, {"t": 8.0})[0]["t"] == 8.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["adaptive", "fitted"])
 def test_a_measurement_counts_where_it_was_made(kind):
     """The operator set something else: the suggestion is closed and blocks no place."""

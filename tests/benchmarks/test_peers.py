@@ -16,6 +16,7 @@ from benchmarks.peers.worlds import WORLDS
 MOVING = ["turning", "jumping", "wandering", "gmpb-f8", "slice-rastrigin", "slice-eggholder"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [*MOVING, "static"])
 def test_no_value_exceeds_the_best_of_a_world(name):
     world, same, other = WORLDS[name](3), WORLDS[name](3), WORLDS[name](4)
@@ -155,6 +156,7 @@ def observed(kind, peak):
     return loop
 
 
+@pytest.mark.few("Static")
 @pytest.mark.parametrize("kind", [Static, TimeAsInput, FittedDecay])
 def test_loops_maximise_and_prefer_new_data(kind):
     assert observed(kind, lambda now: 0.7).ask(25.0) == pytest.approx(0.7, abs=0.12)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy.stats import sem
 
-from benchmarks.api import PAGE as NAMES
-from benchmarks.api import _markdown, modules, page
 from benchmarks.paper.collect import PAGE, collect
 from benchmarks.paper.page import write_page
 from benchmarks.speed.common import RESULTS
 from benchmarks.statistics.common import ADAPTIVE, REGRET, standard_error, summary
 from botorch_tv.papers import EXPERIMENTS, worlds
+from tests.tools.api import PAGE as NAMES
+from tests.tools.api import _markdown, modules, page
 
 STORED = {path.name: json.loads(path.read_text("utf-8")) for path in RESULTS.glob("*.json")}
 
@@ -81,6 +81,7 @@ def test_collected_runs_are_on_the_page(collected):
     assert all({"commit", "machine", "torch"} <= set(study) for study in studies.values())
 
 
+@pytest.mark.full
 def test_quick_runs_are_not_collected(tmp_path, monkeypatch):
     monkeypatch.setattr(worlds, "POINTS", 5)
     EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)
@@ -109,7 +110,7 @@ def every_module():
 
 @pytest.mark.usefixtures("every_module")
 def test_the_page_is_what_the_docstrings_say():
-    assert NAMES.read_text(encoding="utf-8") == page(), "run `python -m benchmarks.api`"
+    assert NAMES.read_text(encoding="utf-8") == page(), "run `python -m tests.tools.api`"
 
 
 def test_every_name_is_there_and_no_other():

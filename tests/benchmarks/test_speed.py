@@ -18,6 +18,7 @@ A, B, C = (torch.ones(shape, dtype=torch.float64) for shape in ((N, M), (N, M), 
 OUT, INDEX = torch.empty(N, M, dtype=torch.float64), torch.zeros(N, 1, dtype=torch.int64)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("work", "numbers", "multiplications"),
     [

@@ -66,6 +66,7 @@ def test_no_value_exceeds_the_optimum_of_an_orbit(problem):
         assert float(trial.value(U, t).max()) < trial.highest(t)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rule", [EventTrigger(0.5), GLRTrigger(0.5)], ids=repr)
 def test_first_triggers_are_first_resets(rule):
     observed = detection.play(0.8, "GP-UCB", 12, seed=1)
@@ -80,6 +81,7 @@ def test_first_triggers_are_first_resets(rule):
     assert bool(first.isfinite().any())
 
 
+@pytest.mark.full
 def test_optuna_runs_resume_and_are_reproducible(tmp_path, monkeypatch):
     path, played = tmp_path / "drift.json", []
     play = optuna_drift.play
@@ -124,6 +126,7 @@ SMALL = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("script", SMALL, ids=lambda script: script.__name__)
 def test_a_script_writes_its_record(script, tmp_path, monkeypatch):
     monkeypatch.setattr(adaptive_grid, "POINTS", 5)

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from conformance import strangers as own
-from conformance.attended import Attended
+from conformance import user_parts as own
+from conformance.sparq_with_expert import Attended
 from experts.by_the_book import window_starts
 from gpytorch.kernels import Kernel
 from oracles.expert import Consultant
@@ -407,6 +407,10 @@ def pairs(
 
 each_path = partial(each_pair, short=True)
 """Every path with one recursion, for laws in which the recursions have little part."""
+
+
+one_per_path = pytest.mark.few(1, per=lambda case: case["preset"].path)
+"""Of :func:`each_pair`, the default tier runs a recursion of each path, in turn."""
 
 
 def every_pair(presets: Iterable[Preset]) -> pytest.MarkDecorator:

@@ -19,7 +19,7 @@ import pytest
 import torch
 from gpytorch.kernels import MaternKernel, PolynomialKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
-from lasting import study
+from helpers.child_study import study
 
 import botorch_tv
 from botorch_tv.acquisition import Logarithmic
@@ -420,6 +420,7 @@ def test_a_script_is_the_users_whatever_was_started(started, monkeypatch):
         assert not is_users(module)
 
 
+@pytest.mark.full
 def test_another_process_of_other_threads_describes_alike(user, tmp_path):
     described = "describe([user.Own().double(), user.Rule(), user.made(2), set('abcdefgh')], 'x')"
     mine = eval(described, {"describe": describe, "user": user()})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from conformance.strangers import Seasonal
+from conformance.user_parts import Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
@@ -23,7 +23,7 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
-from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.forgetting.formulas import require_learnable
 from botorch_tv.kernels import MarkovKernel
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit, learn
@@ -46,6 +46,7 @@ def fitted(unit, **options):
     return model, value.item()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("start", [None, Markov(0.03)], ids=["default", "given"])
 def test_a_model_learns_the_same_rate(start):
     """From a start of its own, and from 0.03 per unit, which is far off in all but hours."""
@@ -58,6 +59,7 @@ def test_a_model_learns_the_same_rate(start):
         assert learned == pytest.approx(epsilon, rel=0.02)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("per_hour", "per_second"),
     [
@@ -71,6 +73,7 @@ def test_other_rates_are_the_same_too(per_hour, per_second):
     assert fitted(3600.0, forgetting=per_second)[1] == pytest.approx(value, abs=1e-2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03)], ids=repr)
 def test_loops_learn_the_same_rate(decay):
     """Two loops with different gaps in a batch; starts and warm starts per unit of time."""

@@ -142,6 +142,7 @@ def test_several_suggestions_at_once_equal_one_after_the_other():
         loop.ask(n=0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("domain", [GRID, BOX, WITH_CONTEXT, RANGES], ids=type)
 def test_a_measurement_elsewhere_is_stored_where_it_was_made(domain, tmp_path):
     """As if the suggestion had been discarded and the other point observed; also in the file."""

@@ -47,6 +47,7 @@ def replies(t, count):
     return [(place + t) % 3 != 0 or t < 4 for place in range(count)], (t % 4 == 2) + (t % 8 == 2)
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
 @pytest.mark.parametrize("place", ["grid", "candidates", "box"])
 @pytest.mark.parametrize("kind", list(KINDS))

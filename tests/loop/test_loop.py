@@ -258,6 +258,7 @@ def slow():
     return Loop(strategy, [(0.0, 1.0), (0.0, 1.0)], pending=THREADS)
 
 
+@pytest.mark.full
 def test_threads_take_turns(tmp_path):
     loop = slow()
 

@@ -92,6 +92,7 @@ def require_alike(first, other):
     assert (mine.point, mine.mean, mine.sd) == (its.point, its.mean, its.sd)
 
 
+@pytest.mark.full
 def test_only_the_newest_answers_are_replayed(path, replayed):
     first = Loop.load(path, STRATEGY, snapshot=True)
     assert len(replayed) == LATE
@@ -138,6 +139,7 @@ def fewer(content):
     content["answers"], content["open"] = retained, []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", [swapped, late, fewer])
 def test_a_snapshot_of_other_answers_is_ignored(change, path, replayed):
     edited(path, change)
@@ -185,6 +187,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_snapshot_is_ignored(name, path, replayed):

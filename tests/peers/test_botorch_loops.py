@@ -14,6 +14,7 @@ def world(seed):
     return rewards(points=POINTS, epsilon=0.03, trials=TRIALS, seed=seed)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "epsilon",
     [None, 0.03, pytest.param(0.3, marks=pytest.mark.slow)],

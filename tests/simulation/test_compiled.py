@@ -5,7 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from kinds import KINDS, NOISE, SCATTERED, beside_the_recursion, rough, smooth, ucb
+from helpers.compiled_strategies import (
+    KINDS,
+    NOISE,
+    SCATTERED,
+    beside_the_recursion,
+    rough,
+    smooth,
+    ucb,
+)
 from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB, Greedy, Realized, UpperConfidence
@@ -65,6 +73,7 @@ SKEWED = torch.kron(ALONG, ALONG)
 
 
 # A kind has its rounds on a product and elsewhere; other domains differ in their basis only.
+@pytest.mark.few("scattered", "skewed product")
 @pytest.mark.parametrize(
     ("domain", "kernel", "noise", "kinds"),
     [
@@ -106,6 +115,7 @@ def both(world, strategies, horizon, trials=TRIALS):
     return compiled, *beside_the_recursion(compiled, settings, block)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("noise", [1e-6, 1e-4, 0.01])
 @pytest.mark.parametrize(("points", "lengthscale"), [(6, 0.3), (11, 0.8)])
 def test_the_limit_of_little_noise_depends_on_the_rate(points, lengthscale, noise):
@@ -149,6 +159,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_worlds_and_strategies(name):
     require_compiled_like_eager(*OTHERS[name])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from lasting import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
+from helpers.child_study import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
 from simulation.strange_executors import (
     DeadlyWorld,
     Interrupted,
@@ -63,6 +63,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "is_here", lambda self: False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", EXECUTORS)
 def test_results_are_those_of_a_single_process(whole, tmp_path, name) -> None:
     threads = torch.get_num_threads()
@@ -77,6 +78,7 @@ def test_results_are_those_of_a_single_process(whole, tmp_path, name) -> None:
     assert files(tmp_path) == before
 
 
+@pytest.mark.full
 def test_spawned_processes(whole, spawned, tmp_path) -> None:
     assert identical(study(executor=spawned), whole)
     assert identical(study(tmp_path, executor=spawned), whole)
@@ -92,6 +94,7 @@ def test_studies_resume(whole, tmp_path) -> None:
     assert executor.arrays == [CHUNKS - 2]  # nothing to do
 
 
+@pytest.mark.full
 def test_blocks_sent_by_workers_are_saved(whole, tmp_path, monkeypatch, apart) -> None:
     here, calls = libraries(), 0
 
@@ -193,6 +196,7 @@ def test_a_worker_that_dies_loses_only_its_block(whole, tmp_path) -> None:
     assert result.data.attrs["trials_found"] == found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("done", [0, 3])
 def test_an_interrupt_cancels_pending_tasks_and_saves_finished_blocks(
     whole, tmp_path, apart, done
@@ -294,6 +298,7 @@ def test_errors_of_rules(workers: int) -> None:
     assert error.value.__notes__ == [where]
 
 
+@pytest.mark.full
 def test_labels_and_seeds_that_no_file_can_store() -> None:
     for label in ("a\0b", "\ud800", "  ", "a\nb"):
         with pytest.raises(ValueError, match="cannot be printed or stored in a file; give text"):

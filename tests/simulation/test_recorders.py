@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from lasting import CHUNK, same
+from helpers.child_study import CHUNK, same
 from oracles.dense import squared_exponential
 from torch import Tensor
 
@@ -115,6 +115,7 @@ def test_recorders_are_independent(whole: StudyResult) -> None:
         np.testing.assert_array_equal(alone.data[name], whole.data[name])
 
 
+@pytest.mark.full
 def test_chunks_folders_and_files(whole: StudyResult, tmp_path: Path) -> None:
     record = (PredictionError(), Visits(), Diagnosis())  # in another order
     study(record, tmp_path / "study", trials=6, strategies={"TV": PLAYERS["TV"]})
@@ -288,6 +289,7 @@ def test_dense_formula(predicted, label) -> None:
     np.testing.assert_array_equal(maps["position"], GRID.X)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "player",
     [
@@ -326,6 +328,7 @@ def test_single_precision_and_single_trial(predicted) -> None:
     assert bool(single.prediction_error["standard_error"].isnull().all())
 
 
+@pytest.mark.full
 def test_damaged_maps_are_computed_again(predicted, tmp_path) -> None:
     predict(tmp_path)
     file = tmp_path / "TV" / "0000008-8.npz"
@@ -339,6 +342,7 @@ def test_damaged_maps_are_computed_again(predicted, tmp_path) -> None:
 BANK = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.1), lengthscales=(0.2, 0.4), noise_ratios=(0.01,))
 
 
+@pytest.mark.full
 def test_weights_are_those_of_the_strategy():
     players = {
         "adaptive": adaptive_gp_ucb(bank=BANK),

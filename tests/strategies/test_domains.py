@@ -155,6 +155,7 @@ def test_coordinates_are_fractions_of_ranges_and_of_logarithms() -> None:
     torch.testing.assert_close(Parameters(MIXED).place(point, ZERO), ZERO.new_tensor(shares))
 
 
+@pytest.mark.full
 @given(
     low=st.floats(-1e6, 1e6),
     size=st.floats(-3, 8),
@@ -192,6 +193,7 @@ def test_whole_numbers_come_back_and_stay_whole(log: bool) -> None:
         torch.testing.assert_close(space.from_uniform(space.to_uniform(place)), place)
 
 
+@pytest.mark.full
 @given(
     low=st.integers(-999, 999), step=st.integers(1, 60), count=st.integers(2, 90), data=st.data()
 )
@@ -230,6 +232,7 @@ def test_whole_numbers_have_equal_shares() -> None:
     assert torch.equal(X[:, 1], U[:, 1])
 
 
+@pytest.mark.full
 def test_the_best_of_whole_numbers_is_found() -> None:
     box = Box({"a": Integer(0, 9), "b": Integer(1, 100, log=True)})
     assert box.parameters is not None

@@ -34,6 +34,7 @@ BOXES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -130,6 +130,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.few("bound-grid", "improvement-grid")
 @pytest.mark.parametrize(
     ("strategy", "domain"),
     [
@@ -158,6 +159,7 @@ def test_randomised_strategies_draw_again():
     assert inside <= 4
 
 
+@pytest.mark.full
 def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
     random, apart = np.random.default_rng(1), []
     loop = Loop(STRATEGIES["adaptive"], DOMAINS["box"])
@@ -169,6 +171,7 @@ def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
     assert np.mean(np.array(apart) < 0.03) > 0.8
 
 
+@pytest.mark.full
 def test_where_everything_fails_nothing_is_recommended():
     loop = Loop(STRATEGIES["adaptive"], [(0, 1)])
     for number in range(20):
@@ -290,6 +293,7 @@ def test_failures_besides_the_answers_count_in_order_of_time() -> None:
     assert torch.equal(found.at(X), wanted.at(X))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("limit", [None, 54.5, 58.0])
 @pytest.mark.parametrize("values", [[], [55.0, 55.5, 56.0, 54.0]])
 def test_fantasies_of_a_mirrored_objective_are_mirrored(
@@ -383,6 +387,7 @@ def test_of_many_that_were_never_tried_each_has_its_turns() -> None:
     assert len(seen) <= 45
 
 
+@pytest.mark.full
 def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     space = Space({"x": Number(0, 16, step=1), "c": Choice("a", "b")})
     strategy = adaptive_gp_ucb(bank=SMALL)
@@ -417,6 +422,7 @@ LISTED = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("name", LISTED)
 def test_a_point_is_pending_twice_only_if_no_other_may_be_as_good(

@@ -305,6 +305,7 @@ def played_arms(strategy, domain, sign=1):
     return state
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("incumbent", ["posterior", "observed"])

@@ -12,8 +12,8 @@ import torch
 from botorch.exceptions import InputDataError
 from conformance.presets import BY_NAME
 from gpytorch.kernels import RBFKernel
-from live_numbers import LiveNumbers
 from loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
+from strategies.live_numbers import LiveNumbers
 
 import botorch_tv
 from botorch_tv import strategies
@@ -286,6 +286,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.few("GP-UCB", "SW-GP-UCB", "TV-GP-UCB", "random")
 @pytest.mark.parametrize("name", MEMORY)
 def test_on_a_grid(name: str) -> None:
     for points, horizon in ((4, 12), (7, 16 if name == "SparQ" else 40)):
@@ -293,6 +294,7 @@ def test_on_a_grid(name: str) -> None:
         assert 0.5 < share(remembering(name), Grid.regular(points, 2), trials, horizon) < 2
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ON_A_BOX)
 @pytest.mark.parametrize("search", SEARCHES)
 def test_on_a_box(search: str, name: str) -> None:
@@ -301,6 +303,7 @@ def test_on_a_box(search: str, name: str) -> None:
         assert 0.5 < share(remembering(name), domain, trials, 40) < 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "WGP-UCB"])
 def test_of_a_factor_that_grows(name: str) -> None:
     player = replace(remembering(name), inference="exact")

@@ -19,7 +19,7 @@ from botorch_tv.even_points import even_points
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.features import (
-    Features,
+    CubeFeatures,
     StackedInducing,
     StackedProducts,
     directions,
@@ -126,7 +126,7 @@ class Bank:
         longer = math.sqrt(max(columns, NEAREST) / NEAREST)
         return tuple(longer * share for share in shares)
 
-    def features_of(self, columns: int, like: Tensor) -> tuple[Features, ...]:
+    def features_of(self, columns: int, like: Tensor) -> tuple[CubeFeatures, ...]:
         """Features on the unit cube for each lengthscale.
 
         Args:
@@ -183,7 +183,7 @@ class BankPrior:
         bank: Bank,
         lower: Tensor,
         upper: Tensor,
-        features: tuple[Features, ...],
+        features: tuple[CubeFeatures, ...],
         starts: Tensor,
         variance: Tensor,
         context_dim: int = 0,

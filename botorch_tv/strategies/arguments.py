@@ -15,6 +15,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
+from botorch_tv.gp.tensors import repeated
 from botorch_tv.identity import describe, digest
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
@@ -157,16 +158,8 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     Raises:
         InputDataError: If the shape does not fit, or if a time is infinite, NaN or too large.
     """
-    own = state.data.time
-    refuse_masked(name, value)
-    time = real_tensor(value, own)
-    if time is None or time.shape not in (Size(), own.shape):
-        raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a number, or a tensor with a number "
-            f"per trial, of shape {tuple(own.shape)}."
-        )
-    time = time.clone() if time is value else time  # the caller may modify the tensor
-    time, most = time.expand(own.shape), latest(torch.float64)
+    time, most = _of_trials(name, value, state.data.time, state), latest(torch.float64)
+    time = time.clone() if isinstance(value, Tensor) else time  # the caller may modify the tensor
     require_trials(
         time.abs() <= most,
         time,
@@ -175,6 +168,54 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
         "count from an origin of your own, in a longer unit.",
     )
     return time
+
+
+def as_noise(
+    state: State, noise: float | Tensor | None, default: float, check: bool
+) -> tuple[Tensor, float]:
+    """The noise variance of an observation, and a lower bound of it.
+
+    Args:
+        state: The current state.
+        noise: The noise variance, a scalar or `batch_shape`, as a caller passes it.
+        default: The noise variance if ``noise`` is None.
+        check: Whether to validate the values.
+
+    Returns:
+        The noise variance, `batch_shape`, and a number that it does not fall below; the number is 0
+            if finding a larger number would wait for a device.
+
+    Raises:
+        InputDataError: If the shape does not fit, or if a variance is not positive and finite.
+    """
+    own, shape = state.data.prior.variance, state.data.time.shape
+    if noise is None:
+        return repeated(default, shape, own.dtype, own.device), default
+    variance = _of_trials("noise", noise, own, state)
+    if check:
+        low, high = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
+        good = (variance >= low) & (variance <= high)
+        text = f"as noise variance is not positive and finite, from {low:.2g} to {high:g}"
+        fix = f"use {NEARLY_EXACT[own.dtype]:g} x the kernel's variance if y is exact."
+        require_trials(good, variance, text, fix)
+    if isinstance(noise, (int, float)):
+        return variance, noise
+    # Only a check may read a value from a GPU, because reading waits for the GPU.
+    looks = (check or variance.device.type == "cpu") and variance.numel() > 0
+    return variance, float(variance.min()) if looks else 0.0
+
+
+def _of_trials(name: str, value: float | Tensor, like: Tensor, state: State) -> Tensor:
+    """A number, or a number per trial, as a tensor, `batch_shape`."""
+    shape = state.data.time.shape
+    refuse_masked(name, value)
+    given = real_tensor(value, like)
+    if given is None or given.shape not in (Size(), shape):
+        raise InputDataError(
+            f"{name} is {shown(value)}, but it must be a number, or a tensor with a number "
+            f"per trial, of shape {tuple(shape)}."
+        )
+    return given.expand(shape)
 
 
 def as_context(state: State, context: Tensor | None) -> Tensor | None:

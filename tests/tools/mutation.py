@@ -1,6 +1,6 @@
 """Would the tests notice? Single small faults in the core, each of which some test should see.
 
-    python -m benchmarks.mutation --out FOLDER [--count 160] [--seed 0]
+    python -m tests.tools.mutation --out FOLDER [--count 160] [--seed 0]
 
 Draws lines of the core and a fault in each. Every fault is tried in a fork that imports the package
 anew, against the tests that execute its line, quick tests of its folder first. FOLDER stores the
@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 Row = dict[str, Any]
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results/mutation.json"
 CORE = """forgetting/ gp/ acquisition/ strategies/ experts/ kernels/ likelihoods/ models/ learning/
     simulation/worlds/ simulation/streams.py simulation/rounds.py simulation/recorders.py"""
@@ -219,7 +219,7 @@ def counted(faults: list[Row], equivalent: list[Row]) -> Row:
 
 def main(arguments: list[str] | None = None) -> None:
     """Tries the faults that have no result yet, and writes the counts."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation")
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.mutation")
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--count", type=int, default=160, help="number of faults")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")

@@ -1,8 +1,8 @@
 """The measured figures of README and guide, README's picture and its table of presets.
 
-    python -m benchmarks.pages
+    python -m tests.tools.pages
 
-fills every section between ``<!--benchmarks.pages:NAME-->`` and ``<!--/-->`` from the stored
+fills every section between ``<!--tests.tools.pages:NAME-->`` and ``<!--/-->`` from the stored
 results. A test fills the pages and compares.
 """
 
@@ -30,7 +30,7 @@ PICTURE = RESULTS / "machine.png"
 NOTEBOOK = ROOT / "notebooks" / "a_machine_over_a_week.ipynb"
 SHOWN = "Did it follow?"
 """The heading in the notebook after which the picture stands."""
-SECTION = re.compile(r"(<!--benchmarks\.pages:(\w+)-->)(.*?)(<!--/-->)", re.DOTALL)
+SECTION = re.compile(r"(<!--tests\.tools\.pages:(\w+)-->)(.*?)(<!--/-->)", re.DOTALL)
 GRID = {
     "markov 0.1": "2,500 arms, 400 rounds: ε = 0.1",
     "markov 0.03": "ε = 0.03",

@@ -14,16 +14,17 @@ from botorch_tv.acquisition import Exploration, UniformChoice, Width
 from botorch_tv.acquisition.exploration import BestMean, draws_numbers
 from botorch_tv.forgetting import Decay, Inflation, Log, Observation, Retained
 from botorch_tv.forgetting.base import Part, as_memory
-from botorch_tv.gp.data import Data, Present, Prior, checked
+from botorch_tv.forgetting.retention import checked
+from botorch_tv.gp.data import Data, Present, Prior
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
+from botorch_tv.strategies.arguments import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, model_noise
-from botorch_tv.strategies.checks import Measured, as_time, require_begun_with, require_forward
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, State, Suggestion, Time, draws_from
+from botorch_tv.strategies.state import Info, Now, State, Suggestion, draws_from
 
 
 class ProcessStrategy(Strategy):
@@ -52,10 +53,10 @@ class ProcessStrategy(Strategy):
 
     # ---------------------------------------------------------------- the rounds
 
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         return self._chosen(self.decision(state, now, context), draws)
 
-    def decision(self, state: State, now: Time = None, context: Tensor | None = None) -> Decision:
+    def decision(self, state: State, now: Now = None, context: Tensor | None = None) -> Decision:
         """The data and settings with which the exploration chooses the point of a round.
 
         Args:
@@ -95,12 +96,13 @@ class ProcessStrategy(Strategy):
         answers: list[Retained] = []
         if self.process.retention:
             answers = self._answers(state, grown, grown.time, before.since, newest)
-        after, change, cleared = grown.keep(answers, all_good=all_good)
+        change = grown.change(answers)
+        after = grown.keep(change, all_good=all_good)
         consume = consume and before.running is state.data.running
         advanced = state._replace(data=inference.observe(before, after, change, consume=consume))
         shape, device = measured.time.shape, measured.time.device
         reset = repeated(False, shape, torch.bool, device)
-        for resets in (expired, cleared):
+        for resets in (expired, change.reset):
             reset = reset if resets is None else reset | resets
         if self._remembers:
             advanced = advanced._replace(memory=self._remembered(advanced, newest, reset))
@@ -130,9 +132,9 @@ class ProcessStrategy(Strategy):
         data = state.data
         if self._timeless or data.rounds == data.dropped:
             return data, None
-        after, change, reset = data.keep(self._answers(state, data, now, data.since))
+        change = data.change(self._answers(state, data, now, data.since), before_choice=True)
         inference = self.inference_for(state.domain, data.prior)
-        return inference.keep(data, after, change), reset
+        return inference.keep(data, data.keep(change), change), change.reset
 
     def _answers(
         self,
@@ -226,14 +228,14 @@ class ProcessStrategy(Strategy):
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
         return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
-    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         return self.decision(state, now).at(choice)
 
-    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
+    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
         decision = self.decision(state, now, context)
         return decision.chosen(BestMean(caution=caution), draws_from(None, state)).choice
 
-    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         return self.decision(state, now).joint(choice)
 
     @without_gradients
@@ -254,8 +256,8 @@ class ProcessStrategy(Strategy):
         domain, search = state.domain, 0
         inference = self.inference_for(domain, state.basis)
         if isinstance(domain, Box) and type(self.exploration) is not UniformChoice:
-            looks = inference.looks(state.data, horizon)
-            search = -(-domain.search.numbers(domain.dim, looks, trials) // trials)
+            sizes = inference.search_sizes(state.data, horizon)
+            search = -(-domain.search.numbers(domain.dim, sizes, trials) // trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
 
 

@@ -1,6 +1,6 @@
 """A table of every public name, written from the docstrings and from nothing else.
 
-    python -m benchmarks.api
+    python -m tests.tools.api
 
 writes ``botorch_tv/API.md``; a test compares them. A name has its line where its shortest import
 is, and is only named elsewhere. Ax and Optuna must be installed.
@@ -26,8 +26,8 @@ WIDEST = 100
 HEAD = """\
 # Every public name
 
-Written by `python -m benchmarks.api` from the first lines of the docstrings; `help(name)` tells the
-rest. Tags such as [B16] are those of [the algorithms](../README.md#the-algorithms).
+Written by `python -m tests.tools.api` from the first lines of the docstrings; `help(name)` tells
+the rest. Tags such as [B16] are those of [the algorithms](../README.md#the-algorithms).
 """
 
 

@@ -1,6 +1,6 @@
 """This tree against an earlier commit: the same choices and predictions, and how long they take.
 
-    python -m benchmarks.against COMMIT [--timings] [--only TEXT]
+    python -m tests.tools.against COMMIT [--timings] [--only TEXT]
 
 Both versions play the same cases, each in a process of its own; the earlier one first, freely. The
 other is then given its choices and readings, so that a tie costs nothing. In every round its
@@ -355,7 +355,7 @@ def main() -> None:
     if options.child:
         child(options.record, options.only)
         return
-    here = Path(__file__).resolve().parents[1]
+    here = Path(__file__).resolve().parents[2]
     with tempfile.TemporaryDirectory() as folder:
         there, record, ours = Path(folder) / "tree", Path(folder) / "before", Path(folder) / "after"
         git = ["git", "-C", str(here), "worktree"]

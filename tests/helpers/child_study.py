@@ -218,7 +218,7 @@ Work = Callable[[Connection, Any, dict[str, Any]], None]
 def prepared() -> ForkServerContext:
     """A server for processes that start in milliseconds."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["ready"])
+    context.set_forkserver_preload(["helpers.child_imports"])
     with pytest.MonkeyPatch.context() as patched:  # the server needs the path of pytest
         patched.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         ensure_running()

@@ -1,7 +1,7 @@
 """Parts written by users, with parts of the package, on both domains, by the textbook."""
 
 import pytest
-from conformance import strangers as own
+from conformance import user_parts as own
 from conformance.combinations import check
 from gpytorch.kernels import RBFKernel
 
@@ -36,6 +36,7 @@ RETENTIONS = {
 }
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("on_box", [False, True], ids=["grid", "box"])
 @pytest.mark.parametrize("retention", RETENTIONS)
 @pytest.mark.parametrize("decay", DECAYS)

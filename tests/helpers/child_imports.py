@@ -1,7 +1,7 @@
 """What children of the tests need, imported and found out once by the server that they are forked
 from, so that they start in milliseconds."""
 
-import lasting  # noqa: F401
+import helpers.child_study  # noqa: F401
 import pytest  # noqa: F401
 
 import botorch_tv.cli

@@ -179,7 +179,7 @@ def swap_chain(
         size: Number of points in each subset, `N`.
         points: Whether each of the n points exists, `N x n`, bool.
         steps: Number of proposals, including rejected proposals, `N`.
-        key: Keys from :func:`~botorch_tv.experts.dpp.draw_keys`, `N`.
+        key: Keys from :func:`~botorch_tv.strategies.dpp.draw_keys`, `N`.
 
     Returns:
         The subset after all proposals, `N x Q`.
