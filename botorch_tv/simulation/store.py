@@ -319,6 +319,8 @@ class Gathered:
             if store is None and name in settings.every_round
         }
         self._averages: dict[tuple[str, str], dict[int, BlockMoments]] = {}
+        self._taken: dict[range, set[str]] = {}
+        self._finished: list[int] = []
         self.made_with: set[str] = set()
 
     def take(self, label: str, chunk: range, block: Arrays) -> None:
@@ -331,6 +333,14 @@ class Gathered:
             moments = BlockMoments(np.full(mean.shape, len(chunk)), mean, scatter)
             self._averages.setdefault((name, label), {})[chunk.start] = moments
         self.made_with.add(str(block["made_with"]))
+        taken = self._taken.setdefault(chunk, set())
+        taken.add(label)
+        if len(taken) == len(self._labels):
+            self._finished.append(len(chunk))
+
+    def finished(self) -> int:
+        """Number of trials that all strategies have finished."""
+        return sum(self._finished)
 
     def dataset(self) -> xr.Dataset:
         """The dataset of all trials; call this method after the last block."""
