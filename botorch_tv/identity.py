@@ -114,20 +114,17 @@ def study_versions() -> dict[str, str]:
     return {"botorch_tv": botorch_tv.__version__, "torch": minor}
 
 
-def check_format(
-    what: str, found: object, own: int, fix: str, made_with: Mapping[str, str] | None = None
+def require_format(
+    what: str, found: object, own: int, made_with: Mapping[str, str], fix: str
 ) -> None:
-    """Check what a saved file states about its format and versions; all kinds of files call this.
-
-    A file of another format is refused. A file that was saved with other versions of libraries is
-    read, with a warning. Snapshots and studies compare versions on their own, and omit them here.
+    """Refuse a state, a loop or a study of another format.
 
     Args:
         what: Name of the file in messages.
-        found: Number of its format.
+        found: Number of the format of the file.
         own: Number of the format that this version reads.
-        fix: What to do with a file of another format.
         made_with: Versions of the libraries that saved the file, see :func:`libraries`.
+        fix: An alternative to the version that saved the file.
 
     Raises:
         ValueError: If the file has another format.
@@ -135,13 +132,17 @@ def check_format(
     require(
         found == own,
         f"{what} has format {found}, but botorch_tv {botorch_tv.__version__} reads format {own}; "
-        f"{fix}",
+        f"load it with botorch_tv {made_with.get('botorch_tv')}, or {fix}",
     )
-    if unlike := differences(made_with or libraries(), libraries()):
+
+
+def warn_of_versions(what: str, made_with: Mapping[str, str]) -> None:
+    """Warn if a file that can be read was saved with other versions of libraries."""
+    if unlike := differences(dict(made_with), libraries()):
         warnings.warn(
             f"{what} was saved with other versions of libraries: {'; '.join(unlike)}. Later "
             "choices may differ; to continue exactly, install the versions that saved it.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
