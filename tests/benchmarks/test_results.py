@@ -12,8 +12,8 @@ from scipy.stats import sem
 
 from benchmarks.paper.collect import PAGE, collect
 from benchmarks.paper.page import write_page
-from benchmarks.speed.common import RESULTS
-from benchmarks.statistics.common import ADAPTIVE, REGRET, standard_error, summary
+from benchmarks.records import RESULTS
+from benchmarks.statistics.paired import ADAPTIVE, REGRET, standard_error, summary
 from botorch_tv.papers import EXPERIMENTS, worlds
 from tests.tools.api import PAGE as NAMES
 from tests.tools.api import _markdown, modules, page
@@ -28,7 +28,7 @@ def test_page_of_the_papers_is_written_from_the_files(tmp_path):
 
 
 def test_stored_summaries_follow_from_stored_runs():
-    for name in ("adaptive", "adaptive_grid"):
+    for name in ("regret_on_square", "regret_on_grid"):
         for world in STORED[f"statistics_{name}.json"]["worlds"].values():
             horizon = world.get("horizon") or world["runs"][ADAPTIVE]["settings"]["horizon"]
             found = summary(world["runs"], horizon)

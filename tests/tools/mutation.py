@@ -240,7 +240,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     faults = each(out / "faults.jsonl", draw(options.count, options.seed), tried)
     result = counted(faults, json.loads(RESULTS.read_text()).get("equivalent", []))
-    from benchmarks.speed.common import environment, write  # imports the package
+    from benchmarks.records import environment, write  # imports the package
 
     origin = environment(seed=options.seed)
     write({"benchmark": "mutation", **origin, "count": options.count, **result}, RESULTS)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.leaders import AHEAD, DRIFT, gaps_of, verdict
-from benchmarks.speed.common import BUSY, RESULTS, ROOT
-from benchmarks.statistics.common import ADAPTIVE, REGRET, standard_error
+from benchmarks.records import BUSY, RESULTS, ROOT
+from benchmarks.statistics.paired import ADAPTIVE, REGRET, standard_error
 from botorch_tv.papers.claims import REQUIRED
 from botorch_tv.strategies.presets import PRESETS, Preset
 
@@ -78,7 +78,7 @@ def filled(text: str) -> str:
 
 def speed() -> str:
     """The time of a round in a study, alone, and in a loop that rebuilds its model."""
-    loops = _read(RESULTS / "speed_botorch_loops.json")
+    loops = _read(RESULTS / "speed_against_botorch.json")
     ms = {row["contender"]: row["ms"] for row in loops["contenders"]}
     many, alone, *rebuilt = list(ms)[:5]
     parameters = loops["parameters"]
@@ -113,7 +113,7 @@ def peers() -> str:
 def bands() -> str:
     """How often bands of 95 % cover the objective where a loop measures."""
     played = [value for _, value in _coverage("coverage where it played of every seed")]
-    worlds = _read(RESULTS / "statistics_adaptive.json")["worlds"].values()
+    worlds = _read(RESULTS / "statistics_regret_on_square.json")["worlds"].values()
     grid = [world["runs"][ADAPTIVE]["coverage of bands of 95 %"] for world in worlds]
     return _percent([*played, *grid])
 
@@ -137,7 +137,7 @@ def everywhere() -> str:
 def expected() -> str:
     """Regret per round of the default strategy and of the best strategy with prior knowledge."""
     rows = ["world | trials | default | best other | ratio", "---|---|---|---|---"]
-    for name, titles in (("adaptive_grid", GRID), ("adaptive_wider", WIDER)):
+    for name, titles in (("regret_on_grid", GRID), ("regret_on_boxes", WIDER)):
         worlds = _read(RESULTS / f"statistics_{name}.json")["worlds"]
         rows += [_expected_row(title, worlds[world]) for world, title in titles.items()]
     return "\n".join(["", "", *rows, "", ""])
@@ -145,7 +145,7 @@ def expected() -> str:
 
 def halved() -> str:
     """How much less regret half of the usual β has, on records whose good places stay good."""
-    worlds = _read(RESULTS / "statistics_adaptive_wider.json")["worlds"]
+    worlds = _read(RESULTS / "statistics_regret_on_boxes.json")["worlds"]
     found = []
     for world, what in (("temperature", "temperatures"), ("traffic", "speeds")):
         runs = worlds[world]["runs"]
@@ -156,7 +156,7 @@ def halved() -> str:
 
 def later() -> str:
     """Regret per round of the algorithms after the five papers."""
-    worlds = _read(RESULTS / "statistics_later.json")["worlds"]
+    worlds = _read(RESULTS / "statistics_regret_of_later_algorithms.json")["worlds"]
     rows = [f"strategy | {' | '.join(LATER_WORLDS.values())}", "---|" * len(LATER_WORLDS) + "---"]
     for preset, label in LATER.items():
         cells = [f"{worlds[world][label]['regret_per_round']:.2f}" for world in LATER_WORLDS]
@@ -166,7 +166,7 @@ def later() -> str:
 
 def sooner() -> str:
     """The delay of `glr_gp_ucb` as a share of the delay of `et_gp_ucb`, by the size of change."""
-    rows = _read(RESULTS / "statistics_detection.json")["compared"]
+    rows = _read(RESULTS / "statistics_delay_of_detection.json")["compared"]
     smallest = min(row["size"] for row in rows)
     small, large = list[float](), list[float]()
     for row in rows:
@@ -247,7 +247,7 @@ def _ratio(first: Iterable[float], second: Iterable[float]) -> tuple[float, floa
 
 def _coverage(of: str = "coverage of bands of 95 % of every seed") -> list[tuple[str, float]]:
     """The worlds on boxes and on records, and the coverage of the adaptive strategy's bands."""
-    worlds = _read(RESULTS / "statistics_adaptive_wider.json")["worlds"]
+    worlds = _read(RESULTS / "statistics_regret_on_boxes.json")["worlds"]
     return [(name, float(np.mean(world["runs"][ADAPTIVE][of]))) for name, world in worlds.items()]
 
 
