@@ -18,6 +18,8 @@ from benchmarks.peers.worlds import GMPB_SETTINGS, WORLDS
 from benchmarks.records import RESULTS
 
 PAGE = RESULTS.parent / "PEERS.md"
+RECORDS = ("peers.json", "statistics_regret_of_optuna_samplers.json")
+"""Results that the page shows."""
 SEEDS = 10
 COLUMNS = (ADAPTIVE, "optuna-tpe", "optuna-gp", "botorch-time", "random")
 """Peers of the worlds that share a table."""
@@ -199,4 +201,4 @@ def stored(name: str) -> Any:
 
 
 if __name__ == "__main__":
-    write_page(stored("peers.json"), stored("statistics_regret_of_optuna_samplers.json"))
+    write_page(*map(stored, RECORDS))

@@ -17,6 +17,7 @@ from benchmarks.statistics.paired import ADAPTIVE, REGRET, standard_error, summa
 from botorch_tv.papers import EXPERIMENTS, worlds
 from tests.tools.api import PAGE as NAMES
 from tests.tools.api import _markdown, modules, page
+from tests.tools.pages import INDEX, index
 
 STORED = {path.name: json.loads(path.read_text("utf-8")) for path in RESULTS.glob("*.json")}
 
@@ -87,6 +88,18 @@ def test_quick_runs_are_not_collected(tmp_path, monkeypatch):
     EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)
     with pytest.raises(ValueError, match=r"et-fig4.json is of a quick look .* full size"):
         collect(tmp_path, tmp_path / "results")
+
+
+def test_every_result_is_in_the_index_with_its_script():
+    text = INDEX.read_text("utf-8")
+    assert text == index(), "run `python -m tests.tools.pages`"
+    rows = re.findall(r"^\| \[([^]]+)\]\(\1\) \| (.+) \| (.*) \|$", text, re.MULTILINE)
+    names = sorted(path.name for path in RESULTS.iterdir() if path != INDEX)
+    assert [name for name, _, _ in rows] == names
+    for name, script, pages in rows:
+        assert name.endswith(".md") == (script == "by hand")
+        assert pages or name.endswith((".json", ".md")), f"no page shows {name}; remove it"
+    assert all((RESULTS / link).exists() for link in re.findall(r"\]\(([^)]+)\)", text))
 
 
 LINKED = re.compile(r"^\| \[`(\w+)`\]\(([\w/]+\.py)\) \| (.+) \|$", re.MULTILINE)

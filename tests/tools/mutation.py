@@ -30,7 +30,8 @@ from typing import Any
 
 import pytest
 
-Row, Lines = dict[str, Any], dict[str, set[int]]  # lines by file
+Row = dict[str, Any]
+Lines = dict[str, set[int]]  # by file
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results/mutation.json"
 CORE = """forgetting/ gp/ acquisition/ strategies/ experts/ kernels/ likelihoods/ models/ learning/
