@@ -171,7 +171,7 @@ def adaptive_generation_strategy(
     Example:
         >>> client.set_generation_strategy(adaptive_generation_strategy("hour"))
         >>> trials = client.get_next_trials(max_trials=3, fixed_parameters={"hour": now})
-        >>> best_now(client, {"hour": now})
+        >>> best_parameterization_now(client, {"hour": now})
     """
     node = AdaptiveNode(time_parameter, initialization_trials, seed, lost_after)
     return GenerationStrategy(name="AdaptiveGPUCB", nodes=[node])

@@ -1,4 +1,4 @@
-"""Times of a loop: numbers or datetimes."""
+"""Times and points of a loop: numbers, and the names and units in which the user gives them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.loop.input import as_number
-from botorch_tv.loop.log import Measurement
+from botorch_tv.loop.input import Points, as_number, as_place
+from botorch_tv.loop.log import Measurement, like
 from botorch_tv.strategies.box import Parameters
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.state import State
 from botorch_tv.validation import refuse_masked, require, shown
 
 SPANS = {
@@ -206,11 +208,38 @@ class Units:
         places = [self.parameters.place(self.parameters.named(row[:d]), X) for row in rows]
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
+    def located(self, X: Tensor, state: State) -> tuple[tuple[float, ...], int | None]:
+        """A point of the domain, `d + c`, as rows store it, and the index of its arm, if any.
+
+        Raises:
+            InputDataError: If the point lies outside the domain.
+        """
+        domain = state.domain
+        choice = domain.locate(self.rounded(X))
+        point = tuple(domain.points(choice, like(state)).tolist())
+        return point, int(choice) if isinstance(domain, Grid) else None
+
+    def moved(
+        self, point: tuple[float, ...], at: Points, state: State
+    ) -> tuple[tuple[float, ...], int | None]:
+        """As :meth:`located`, for a point `d + c` at which parameters were set to other values."""
+        X, d = like(state).new_tensor(point), state.domain.dim
+        if self.parameters is not None and isinstance(at, Mapping):
+            at = {**self.parameters.named(X[:d]), **at}
+        return self.located(torch.cat([as_place(at, state), X[d:]]), state)
+
+    def time_text(self, number: float) -> str:
+        """The text of a time that is given as a number."""
+        return time_text(self.clock.shown(number))
+
+    def point_text(self, point: Sequence[float]) -> str:
+        """The text of a point in the units of the parameters."""
+        return point_text(self.point(point))
+
     def listed(self, rows: Mapping[int, Measurement]) -> str:
         """Open suggestions as text."""
         return "; ".join(
-            f"{number} at {point_text(self.point(row.point))}, time "
-            f"{time_text(self.clock.shown(row.time))}"
+            f"{number} at {self.point_text(row.point)}, time {self.time_text(row.time)}"
             for number, row in rows.items()
         )
 

@@ -215,6 +215,11 @@ def context_row(state: State, context: Numbers | None) -> Tensor | None:
     return as_context(state, rows[0])
 
 
+def with_context(X: Tensor, context: Tensor | None) -> Tensor:
+    """Points `* x d` followed by the context `c` of all points, if any, `* x (d + c)`."""
+    return X if context is None else torch.cat([X, context.expand(*X.shape[:-1], -1)], -1)
+
+
 def as_table(X: object, y: object, state: State) -> Tensor:
     """The points of a table, `n x d`.
 

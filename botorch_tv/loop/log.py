@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from operator import itemgetter
 from statistics import median_low
 from typing import Any, NamedTuple
 
@@ -29,9 +28,10 @@ from botorch_tv.strategies.outcomes import (
     avoiding,
     elsewhere,
     recommended,
+    retried,
     success,
 )
-from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
+from botorch_tv.strategies.parameters import MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
@@ -48,6 +48,8 @@ FAR = 2.5
 
 Recommendations ignore a reading that is this much better than predicted, until the next reading. On
 static, drifting and jumping objectives this did no harm; at 2, it did after jumps."""
+UNSUPPORTED_SHARE = 0.5
+"""A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 Place = tuple[float, tuple[float, ...]]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -104,27 +106,6 @@ class Censored(Measurement):
     """A measurement that ended early; ``y`` is a bound that its value would not have surpassed."""
 
 
-def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Measurement:
-    """The row of a suggestion.
-
-    Args:
-        suggestion: The suggestion of the strategy.
-        number: The number of the suggestion or measurement.
-        known: Number of answers that had arrived when the point was chosen.
-        predicts: Whether the strategy made a prediction.
-    """
-    predicted = (float(suggestion.mean), float(suggestion.sd), float(suggestion.sqrt_beta))
-    return Measurement(
-        number=number,
-        point=tuple(suggestion.X.tolist()),
-        arm=None if suggestion.index is None else int(suggestion.index),
-        planned_for=float(suggestion.time),
-        time=float(suggestion.time),
-        known=known,
-        predicted=predicted if predicts else None,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """The points of a consultation, and the expert's reply.
@@ -144,20 +125,6 @@ class Question:
     time: float
     known: int
     y: tuple[float | None, ...] | None = None
-
-
-def question(asked: Consultation, number: int, known: int) -> Question | None:
-    """The row of a consultation; None if the consultation has no points."""
-    choice, X = asked.choice[asked.mask], asked.X[asked.mask]
-    if len(X) == 0:
-        return None
-    return Question(
-        number=number,
-        points=tuple(tuple(point) for point in X.tolist()),
-        arms=None if choice.is_floating_point() else tuple(choice.tolist()),
-        time=float(asked.time),
-        known=known,
-    )
 
 
 def recounted(answers: Iterable[Measurement], *others: Iterable[Any]) -> tuple[list[Any], ...]:
@@ -184,6 +151,25 @@ def by_time(answer: Measurement) -> tuple[float, int]:
 def like(state: State) -> Tensor:
     """A tensor with the dtype and device of all computations."""
     return state.basis.variance
+
+
+class Best(NamedTuple):
+    """The setting to recommend.
+
+    Attributes:
+        X: The point with its context, `d + c`.
+        mean: Posterior mean of the objective; meaningless until the strategy makes predictions.
+        sd: Posterior standard deviation of the objective.
+        fails: Whether every point of the domain is more likely to fail than to succeed.
+        supported: Whether measurements support the point: its posterior variance is at most half
+            the prior variance. True until the strategy makes predictions.
+    """
+
+    X: Tensor
+    mean: float
+    sd: float
+    fails: bool
+    supported: bool
 
 
 class MeasurementLog(NamedTuple):
@@ -287,24 +273,31 @@ class MeasurementLog(NamedTuple):
         answers = (*self.answers[:place], answer, *self.answers[place:])
         return self._replayed(place, answers, oldest)
 
-    def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
-        """A log with the given answers instead of the answers of ``self``.
+    def changed(
+        self, answers: Iterable[Measurement], oldest: int, replies: Iterable[Question] = ()
+    ) -> MeasurementLog:
+        """A log with the given answers and replies instead of those of ``self``.
 
-        ``self`` must have no expert replies. The new log replays all answers from the first answer
-        that differs.
+        The new log replays all answers from the first answer that differs, or all answers if
+        ``self`` has replies.
 
         Args:
             answers: All answers, in any order.
             oldest: As in :meth:`added`.
+            replies: The expert's replies, oldest first.
 
         Raises:
             InputDataError: As in :meth:`added`.
         """
+        log = MeasurementLog.begin(self.strategy, self.start) if self.replies else self
         answers = tuple(sorted(answers, key=by_time))
-        pairs = enumerate(zip(answers, self.answers))
-        least = min(len(answers), len(self.answers))
+        pairs = enumerate(zip(answers, log.answers))
+        least = min(len(answers), len(log.answers))
         place = next((place for place, (new, old) in pairs if new != old), least)
-        return self._replayed(place, answers, oldest)
+        log = log._replayed(place, answers, oldest)
+        for reply in replies:
+            log = log.absorbed(reply)
+        return log
 
     def absorbed(self, reply: Question) -> MeasurementLog:
         """The log with one more expert reply, to a question newer than all answered questions."""
@@ -420,14 +413,16 @@ class MeasurementLog(NamedTuple):
 
     # ---------------------------------------------------------------- choosing
 
-    def success(self, now: float, failed: Iterable[Place] = ()) -> Success | None:
+    def success(self, now: float | None, failed: Iterable[Place] = ()) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
         Args:
-            now: The present time, no earlier than the newest answer.
+            now: The present time, no earlier than the newest answer; a step later by default.
             failed: Times and points of further failed measurements, which are not among the
                 answers.
         """
+        if now is None:
+            now = float(self.state.time + self.strategy.step(self.state))
         ended = [(answer.time, answer.point, answer.y is not None) for answer in self.answers]
         others = [(min(time, now), point, False) for time, point in failed]
         if others:
@@ -439,6 +434,30 @@ class MeasurementLog(NamedTuple):
         ok = torch.tensor([ok for _, _, ok in ended], device=own.device)
         time = self.state.time.new_tensor([time for time, _, _ in ended])
         return success(self.state, X, ok, time, now)
+
+    def best(
+        self,
+        now: float | None,
+        context: Tensor | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        failed: Iterable[Place] = (),
+    ) -> Best:
+        """The setting to recommend.
+
+        Args:
+            now: As in :meth:`success`.
+            context: The context, `c`.
+            fixed: Values of named parameters that are held.
+            failed: As in :meth:`success`.
+        """
+        strategy, state, chance = self.strategy, self.state, self.success(now, failed)
+        X = recommended(strategy, holding(self.trusted, fixed), now, context, chance)
+        predicted = strategy.suggestion_at(state, X, now=now)
+        mean, sd = float(predicted.mean), float(predicted.sd)
+        most = UNSUPPORTED_SHARE * strategy.prior_variance(state)
+        predicts = bool(self.answers) and bool(strategy.predicts(state))
+        fails = chance is not None and chance.fails
+        return Best(X, mean, sd, fails=fails, supported=not predicts or sd**2 <= most)
 
     def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
@@ -476,7 +495,7 @@ class MeasurementLog(NamedTuple):
             now: The present time.
             chance: The probability of success; None if no measurement has failed.
             retry: Whether to restrict the search to a category that must be tried again, if any;
-                see :func:`~botorch_tv.loop.log.retried`.
+                see :func:`~botorch_tv.strategies.outcomes.retried`.
             context: The context, `c`.
             generator: Source of random numbers.
         """
@@ -603,76 +622,3 @@ def oldest_for(late: int) -> int:
     """The ``oldest`` that a log needs if a new answer precedes at most ``late`` answers in time."""
     before = max(late - 1, 1)
     return late - 1 + (1 << (before - 1).bit_length())
-
-
-# ---------------- trials of categories with few trials, or untried for long
-
-FEW = 3
-"""A category with fewer trials is new, unless one of the first ``FILLS`` trials has it."""
-SOON = 4
-"""A new category with n trials is due after n times this number of trials without it. While it is
-due, it is tried once in this number of trials."""
-EVERY = 10
-"""While another category is due to be tried again, it is tried once in this number of trials."""
-PATIENCE = 30
-"""Number of trials without a category after which the category is due to be tried again. The number
-doubles with every trial of the category after such a gap."""
-MOST_PATIENCE = 240
-"""Largest number of trials to which ``PATIENCE`` doubles."""
-
-
-def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
-    """The name and the value of a category that must be tried; None if no category is due.
-
-    A category that was not among the first trials, such as an added category, is tried soon, and
-    several times, because its predictions are a guess. A category that is not tried may improve
-    unnoticed, so every category must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective
-    is static, trying a bad category again is a waste. Therefore the interval to the next trial of
-    the category doubles after every trial that brings no improvement. Of several categories that
-    are due, the category with the fewest trials is tried; ties take turns.
-
-    Args:
-        space: The parameters.
-        tried: Points of all trials, the newest last, `n x D`.
-    """
-    trials, found = len(tried), []
-    for (name, axis), at in zip(space.by_name.items(), space.places):
-        if not isinstance(axis, Choice) or axis.columns == 0:
-            continue
-        level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
-        for number, category in enumerate(axis.choices):
-            when = (level == number).nonzero().squeeze(-1)
-            age = trials - 1 - int(when[-1]) if len(when) else trials
-            new = len(when) < FEW and not bool((when < FILLS).any())
-            due = age >= (SOON * len(when) if new else _patience(when))
-            if due and not trials % (SOON if new else EVERY):
-                found.append((len(when), name, category))
-    rarest = [due[1:] for due in found if due[0] == min(found, key=itemgetter(0))[0]]
-    return rarest[trials // SOON % len(rarest)] if rarest else None
-
-
-def _patience(when: Tensor) -> int:
-    """Number of trials without a category after which the category is due.
-
-    Args:
-        when: The indices of the trials with the category, `n`, in order.
-    """
-    lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
-    return min(PATIENCE << int(lone), MOST_PATIENCE)
-
-
-def retried(state: State) -> State:
-    """If a category is due, a state whose search is restricted to it; else the unchanged state.
-
-    Args:
-        state: The state of one trial.
-    """
-    domain = state.domain
-    if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
-        return state
-    if not 0 < domain.search.fills <= state.rounds:
-        return state
-    space = domain.search.space
-    tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]
-    due = overdue(space, tried)
-    return state if due is None or due[0] in domain.search.fixed else holding(state, dict([due]))

@@ -68,10 +68,13 @@ def run_study(
     processes may run the same study in the same folder and share the work. If a process is killed,
     the blocks in progress are lost; if ``chunk`` is smaller, fewer trials are lost.
 
-    The identity of a study includes the code of your own worlds, kernels and rules, and everything
-    that this code refers to by name. The identity ignores attributes and mutable globals whose
-    names begin with an underscore, because they may be caches or counters. The identity includes
-    every constructor argument, even if an attribute with a leading underscore stores the argument.
+    The identity of a study consists of its settings, the version of this package, the version of
+    PyTorch without its patch number, the source of your own worlds, kernels and rules, and
+    everything that this source refers to by name. Comments and docstrings do not count. Code
+    without source, as in ``python -c``, counts as compiled. The identity ignores attributes and
+    mutable globals whose names begin with an underscore, because they may be caches or counters.
+    The identity includes every constructor argument, even if an attribute with a leading underscore
+    stores the argument. Other versions of libraries are recorded, and a warning names them.
 
     If a result is larger than half of the free memory, ``save_to`` is required; the result then
     stays in the files of the folder ``save_to``, and its statistics are computed from a few trials
@@ -139,8 +142,8 @@ def run_study(
             ``save_to`` is None; if the folder contains another study or a damaged file.
         OSError: If ``save_to`` cannot be read or written; finished blocks stay intact.
         KeyboardInterrupt: If interrupted; a note states what is finished and how to resume.
-        RuntimeError: If a worker of ``executor`` has different versions of libraries than this
-            process.
+        RuntimeError: If a worker of ``executor`` has another version of this package or of PyTorch
+            than this process.
         Exception: Any error of a worker, and any error of an executor, such as a lost worker. If
             the executor raises an error, a note on this error states how to continue. Finished
             blocks stay intact.
@@ -199,11 +202,11 @@ def run_study(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": time.perf_counter() - began,
     }
-    made_with = _joined(whole.made_with, folder)
+    made_with = _joined(whole.made_with)
     return StudyResult(whole.dataset().assign_attrs(settings.attributes() | made_with | attributes))
 
 
-def _joined(made_with: set[str], folder: object) -> dict[str, str]:
+def _joined(made_with: set[str]) -> dict[str, str]:
     """The versions of the libraries that computed a study, with a warning if they differ."""
     found = together(map(json.loads, sorted(made_with)))
     if len(made_with) > 1:
@@ -211,7 +214,7 @@ def _joined(made_with: set[str], folder: object) -> dict[str, str]:
             f"{name} {version}" for name, version in found.items() if ", " in version
         )
         warnings.warn(
-            f"save_to={folder} has trials computed with different versions: {several}. Results may "
+            f"The study has trials computed with different versions: {several}. Results may "
             "differ; use another folder for a study with a single version.",
             stacklevel=4,
         )

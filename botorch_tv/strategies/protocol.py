@@ -174,6 +174,14 @@ class Strategy(ABC):
         return True
 
     @property
+    def replays_slowly(self) -> bool:
+        """Whether a replay takes so long that a loop may store snapshots of its state.
+
+        If True, tensors and numbers suffice to restore a state from the state before any round.
+        """
+        return False
+
+    @property
     def usual_noise(self) -> float:
         """Default noise variance of an observation; NaN if the strategy estimates it."""
         return self.process.noise

@@ -13,8 +13,8 @@ import torch
 from botorch_tv.files import beside
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop import Loop
-from botorch_tv.loop import snapshot as module
-from botorch_tv.loop.snapshot import ENDING, EVERY, LATE
+from botorch_tv.loop import file as module
+from botorch_tv.loop.file import ENDING, EVERY, LATE
 from botorch_tv.strategies import Float, Integer, Strategy, adaptive_gp_ucb
 
 BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,), features=12)

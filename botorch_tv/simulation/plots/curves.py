@@ -23,7 +23,7 @@ from botorch_tv.drawing import (
 )
 from botorch_tv.simulation.datasets import BlockMoments, blocks, by_trial
 from botorch_tv.simulation.study_record import StudyRecord
-from botorch_tv.strategies.presets import PRESETS
+from botorch_tv.strategies.listing import PRESETS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,10 +48,15 @@ def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
         labels: Labels of all strategies of the study, whether drawn or not.
     """
     labels = list(labels)
+    listed: dict[str, LineStyle] = {}
+    for function, preset in PRESETS.items():
+        color, line = preset.style.split()
+        style = getattr(drawing, color.upper()), line
+        listed |= {_key(name): style for name in (*preset.names, function)}
     styles: dict[str, LineStyle] = {}
-    for label in sorted(set(labels), key=lambda name: (_key(name) not in _PRESET_STYLES, name)):
+    for label in sorted(set(labels), key=lambda name: (_key(name) not in listed, name)):
         taken = set(styles.values())
-        own = _PRESET_STYLES.get(_key(label))
+        own = listed.get(_key(label))
         styles[label] = _free(label, taken) if own is None or own in taken else own
     return {label: styles[label] for label in labels}
 
@@ -59,13 +64,6 @@ def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
 def _key(label: str) -> str:
     """A key that is the same for all spellings of a name, such as ET-GP-UCB and et_gp_ucb."""
     return re.sub(r"[^a-z0-9]", "", label.lower())
-
-
-_PRESET_STYLES: dict[str, LineStyle] = {
-    _key(name): (getattr(drawing, preset.style.split()[0].upper()), preset.style.split()[1])
-    for function, preset in PRESETS.items()
-    for name in (*preset.names, function)
-}
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
