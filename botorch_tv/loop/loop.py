@@ -231,8 +231,7 @@ class Loop:
             "not store it; use ask() and tell() of the strategy, or a Loop of a single member.",
         )
         if lost_after is not None:
-            fix = "give a number of answers."
-            lost_after = require_integer("Loop: lost_after", lost_after, 1, fix)
+            lost_after = require_integer("Loop: lost_after", lost_after, 1, "give a whole number.")
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._lock = LoopLock()
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
@@ -823,8 +822,8 @@ class Loop:
             if replay:
                 advised += log.recommendations(row, MOST_ADVISED)
         waiting = data_frame(log, units, list(self._record.open.values()))
-        shown = self.table(), waiting, self.domain, units
-        return draw_loop(*shown, best, predict, advised, path, ax, ylabel)
+        frames = self.table(), waiting
+        return draw_loop(frames, self.domain, units, best, predict, advised, path, ax, ylabel)
 
     @property
     @locked

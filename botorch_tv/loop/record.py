@@ -11,6 +11,7 @@ from botorch_tv.loop.file import REBUILT, restored_log
 from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
+    Point,
     Question,
     oldest_for,
     recounted,
@@ -48,7 +49,7 @@ class Record(NamedTuple):
     open: Mapping[int, Measurement] = {}
     consultations: Mapping[int, Question] = {}
     superseded: Sequence[Measurement] = ()
-    queue: tuple[tuple[float, ...], ...] = ()
+    queue: tuple[Point, ...] = ()
     asked: int = 0
     consulted: int = 0
 
@@ -71,7 +72,7 @@ class Record(NamedTuple):
         """Maximum age, in answers, of the earlier states that the log retains."""
         return oldest_for(2 * self.pending - 1)
 
-    def suggested(self, made: Suggestion, queued: tuple[float, ...] | None) -> Record:
+    def suggested(self, made: Suggestion, queued: Point | None) -> Record:
         """The record with one more open suggestion.
 
         Args:
@@ -94,7 +95,7 @@ class Record(NamedTuple):
         opened = {**self.open, row.number: row}
         return self._replace(open=opened, asked=row.number, queue=tuple(queue))
 
-    def unsuggested(self, point: tuple[float, ...], arm: int | None, time: float) -> Measurement:
+    def unsuggested(self, point: Point, arm: int | None, time: float) -> Measurement:
         """The row of a measurement that was not suggested, with the next of -1, -2, ..."""
         rows = (*self.log.answers, *self.superseded)
         number = min([0, *(row.number for row in rows)]) - 1
@@ -172,7 +173,7 @@ class Record(NamedTuple):
         """
         log, (answers, waiting, consultations, replies) = self.log, rows
         if stale and (replies or log.strategy.compares):
-            log, waiting = replayed(log, answers, waiting, replies, stale, self._oldest)
+            log, waiting = replayed(log, (answers, waiting, replies), stale, self._oldest)
         else:
             log = log.changed(answers, self._oldest, replies)
         waiting, consultations = (

@@ -255,20 +255,11 @@ def data_frame(
     cells = []
     for row, reset in pairs:
         values = units.point(row.point[: domain.dim])
+        own = values.values() if isinstance(values, dict) else values
+        begun = [row.number, *own, *row.point[domain.dim :], units.clock.shown(row.time)]
+        y, noise = math.nan if row.y is None else row.y, usual if row.noise is None else row.noise
         mean, sd, _ = (row.predicted if row.number > 0 else None) or (math.nan,) * 3
-        entries = (
-            row.number,
-            *(values.values() if isinstance(values, dict) else values),
-            *row.point[domain.dim :],
-            units.clock.shown(row.time),
-            math.nan if row.y is None else row.y,
-            row.y is not None,
-            usual if row.noise is None else row.noise,
-            mean,
-            sd,
-            reset,
-        )
-        cells.append(entries)
+        cells.append([*begun, y, row.y is not None, noise, mean, sd, reset])
     return pd.DataFrame(cells, columns=[number, *points, *context, *rest])
 
 
