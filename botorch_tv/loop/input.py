@@ -43,7 +43,8 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         ValueError: If there are too many positional arguments, if ``strategy`` is not a
             :class:`~botorch_tv.strategies.Strategy`, or if another argument is a strategy.
     """
-    rest = [value for value in given if value is not None]
+    given = [value for value in given if value is not None]
+    rest = [*given]
     if named["strategy"] is None and rest and isinstance(rest[0], Strategy):
         named["strategy"] = rest.pop(0)
     for name, value in named.items():

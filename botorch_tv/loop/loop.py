@@ -214,8 +214,7 @@ class Loop:
         device: torch.device | str | None = None,
     ) -> None:
         seed = require_integer("Loop: seed", seed, 0, "give a whole number.")
-        given = [argument for argument in (first, second) if argument is not None]
-        strategy, domain = in_order("Loop", given, strategy=strategy, domain=domain)
+        strategy, domain = in_order("Loop", (first, second), strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
         if strategy is None:
