@@ -63,6 +63,22 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return found | {"equal": same["equal"]}
 
 
+def seconds_by_size(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Seconds of eager and captured studies by strategy and number of trials, passes in turn."""
+    found = []
+    for trials in options.sizes:
+        own = resized(options, trials=trials, horizon=options.horizon)
+        for name in PLAYED[:3]:
+            row: dict[str, Any] = {"strategy": name, "trials": trials, "eager": [], "captured": []}
+            for way in ("eager", "captured") * options.passes:
+                result = study(own, presets()[name], options.device, compiled=way == "captured")
+                row[way].append(float(result.data.attrs["seconds"]))
+            row["times_as_fast"] = min(row["eager"]) / min(row["captured"])
+            print(row, flush=True)
+            found.append(row)
+    return found
+
+
 def _per_round(strategy: Strategy, options: argparse.Namespace, compiled: bool) -> float:
     """Launches of a round late in a study, after all captures."""
 

@@ -573,19 +573,28 @@ REFUSED = {
 LATE = ("--time", "2026-03-02T08:00+00:00")
 
 
+@pytest.fixture(scope="module")
+def idle_and_busy(tmp_path_factory):
+    """The content of a loop that was not asked, and of one with suggestions 2 and 3 open."""
+    folder = tmp_path_factory.mktemp("loops")
+    idle, busy = folder / "F.json", folder / "H.json"
+    run("new", str(idle), "x=0:1")
+    run("new", str(busy), "x=0:1", "--pending", "2")
+    for command, *argv in (("ask",), ("ask",), ("tell", "1", "--number", "1"), ("ask",)):
+        run(command, str(busy), *argv, *LATE)
+    return idle.read_bytes(), busy.read_bytes()
+
+
 @pytest.mark.parametrize("command", REFUSED)
-def test_refused(command, tmp_path, call):
+def test_refused(command, idle_and_busy, tmp_path, call):
     """In F nothing was asked; in H suggestion 1 is answered, 2 and 3 are open."""
     idle, busy = tmp_path / "F.json", tmp_path / "H.json"
-    call("new", str(idle), "x=0:1")
-    call("new", str(busy), "x=0:1", "--pending", "2")
-    for argv in (("ask",), ("ask",), ("tell", "1", "--number", "1"), ("ask",)):
-        call(argv[0], str(busy), *argv[1:], *LATE)
-    before = idle.read_bytes(), busy.read_bytes()
+    idle.write_bytes(idle_and_busy[0])
+    busy.write_bytes(idle_and_busy[1])
     names = {"F": str(idle), "H": str(busy)}
     names |= {"G": str(tmp_path / "new.json"), "nowhere": str(tmp_path / "no.json")}
     output = call(*(names.get(word, word) for word in command.split()), fails=True)
     assert REFUSED[command] in output
     # Fixes are commands, not Python.
     assert not re.search(r"\w\(|\+=|suggestion=|datetime\.|loop\.\w+\(", output)
-    assert (idle.read_bytes(), busy.read_bytes()) == before
+    assert (idle.read_bytes(), busy.read_bytes()) == idle_and_busy

@@ -236,19 +236,20 @@ def ax(before: Any) -> dict[str, Any]:
     from ax.api.client import Client
     from ax.api.configs import RangeParameterConfig
 
-    from botorch_tv.ax import adaptive_generation_strategy, best_now
+    import botorch_tv.ax as ours
 
+    best = vars(ours).get("best_parameterization_now") or vars(ours)["best_now"]
     client, ranges, asked = Client(), {"x": (0.0, 1.0), "t": (0.0, 100.0)}, []
     client.configure_experiment(
         [RangeParameterConfig(name=n, parameter_type="float", bounds=b) for n, b in ranges.items()]
     )
     client.configure_optimization(objective="-cost")
-    client.set_generation_strategy(adaptive_generation_strategy("t"))
+    client.set_generation_strategy(ours.adaptive_generation_strategy("t"))
     for t in range(12):
         for index, params in client.get_next_trials(1, fixed_parameters={"t": float(t)}).items():
             asked.append(torch.tensor(params["x"]))
             client.complete_trial(index, {"cost": (params["x"] - 0.4 - 0.02 * t) ** 2})
-    ((mean, variance),) = best_now(client, {"t": 12.0})[1].values()
+    ((mean, variance),) = best(client, {"t": 12.0})[1].values()
     return {"X": asked, "own": asked, "mean": [torch.tensor([mean, variance])]}
 
 

@@ -1,11 +1,12 @@
 """Would the tests notice? Single small faults in the core, each of which some test should see.
 
-    python -m tests.tools.mutation --out FOLDER [--count 160] [--seed 0]
+    python -m tests.tools.mutation --out FOLDER [--count 160] [--seed 0] [--limit 30]
 
 Draws lines of the core and a fault in each. Every fault is tried in a fork that imports the package
-anew, against the tests that execute its line, quick tests of its folder first. FOLDER stores the
-lines that each test executes and the result of each fault: the same call resumes; use an empty
-folder when package or tests have changed. `results/mutation.json` gets the counts and the faults
+anew, against the tests that execute its line, quick tests of its folder first: those of the default
+tier, and if none fails those marked `full`. FOLDER stores the faults' lines that each test executes
+and the result of each fault: the same call resumes; use an empty folder when package or tests have
+changed. `results/mutation.json` gets the counts, the faults that only a `full` test saw and those
 that no test saw; those that it lists as equivalent, with a reason, do not count. Needs fork().
 """
 
@@ -20,21 +21,24 @@ import random
 import resource
 import signal
 import sys
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
 
-Row = dict[str, Any]
+Row, Lines = dict[str, Any], dict[str, set[int]]  # lines by file
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results/mutation.json"
 CORE = """forgetting/ gp/ acquisition/ strategies/ experts/ kernels/ likelihoods/ models/ learning/
     simulation/worlds/ simulation/streams.py simulation/rounds.py simulation/recorders.py"""
 WITHOUT_CORE = ("tests/benchmarks", "tests/cli", "tests/notebooks", "tests/papers", "tests/peers")
 OPTIONS = ["-qq", "--no-summary", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
-LIMIT = 60.0  # CPU seconds of the tests of a fault
+TIERS = {"default": "not slow and not full", "full": "full and not slow"}
+FIRST_TESTS = 3.0  # CPU seconds of the tests of a fault that run before others are imported
 WARM = "torch gpytorch botorch hypothesis xarray pandas matplotlib.pyplot h5netcdf"
 PAIRS = """Lt LtE Gt GtE Eq NotEq Is IsNot In NotIn And Or Add Sub Mult Div BitAnd BitOr
     min max amin amax minimum maximum argmin argmax any all floor ceil clamp_min clamp_max"""
@@ -118,36 +122,46 @@ def core() -> list[str]:
 
 
 class Plugin:
-    """Notes the lines of some files that each test executes, and the tests that fail."""
+    """Notes which lines, of some in files, each test executes, and the tests that fail."""
 
-    def __init__(self, *files: str) -> None:
-        self.files = {str(ROOT / file): file for file in files}
+    def __init__(self, lines: Lines) -> None:
+        self.lines = {str(ROOT / file): (file, lines[file]) for file in lines}
+        self.within: dict[CodeType, tuple[str, set[int]]] = {}  # the lines in a function
         self.tests: list[Row] = []
         self.failed: dict[str, str] = {}
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        lines: dict[str, set[int]] = {}
+        found: Lines = {}
 
-        def note(frame: Any, event: str, argument: object) -> Any:
-            if frame.f_code.co_filename not in self.files:
+        def enter(frame: Any, event: str, argument: object) -> Any:
+            if (code := frame.f_code) not in self.within:
+                file, lines = self.lines.get(code.co_filename, ("", set()))
+                self.within[code] = file, lines & {line for *_, line in code.co_lines() if line}
+            file, lines = self.within[code]
+            if not file or lines <= found.setdefault(file, set()):
                 return None
-            lines.setdefault(self.files[frame.f_code.co_filename], set()).add(frame.f_lineno)
+
+            def note(frame: Any, event: str, argument: object) -> Any:
+                if frame.f_lineno in lines:
+                    found[file].add(frame.f_lineno)
+                return note
+
             return note
 
         start = sum(os.times()[:4])
-        sys.settrace(note if self.files else None)
+        sys.settrace(enter if self.lines else None)
         yield
         sys.settrace(None)
         row = {"name": item.nodeid, "seconds": sum(os.times()[:4]) - start}
-        self.tests.append(row | {"lines": {file: sorted(lines[file]) for file in lines}})
+        self.tests.append(row | {"lines": {file: sorted(found[file]) for file in found}})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.failed |= {report.nodeid: str(report.longrepr)[-200:]} if report.failed else {}
 
 
-def run(names: list[str], files: list[str], fault: Row | None = None) -> Row:
-    """Runs tests, up to the first failure if the package has a fault; notes the lines of files."""
+def run(marks: str, parts: list[list[str]], lines: Lines, fault: Row | None = None) -> Row:
+    """Runs parts of the tests, up to the first failure if the package has a fault; notes lines."""
     if fault:
         loader = importlib.machinery.SourceFileLoader
         path, original = str(ROOT / fault["path"]), loader.get_code
@@ -155,13 +169,14 @@ def run(names: list[str], files: list[str], fault: Row | None = None) -> Row:
         loaded = {path: lambda *_: code}
         get_code = lambda self, name: loaded.get(self.path, original)(self, name)  # noqa: E731
         loader.get_code = get_code  # type: ignore
-    plugin, options = Plugin(*files), [*OPTIONS, *(["-x"] if fault else [])]
-    status = "killed" if pytest.main([*options, *names], plugins=[plugin]) else "survived"
+    plugin, options = Plugin(lines), [*OPTIONS, "-m", marks, *(["-x"] if fault else [])]
+    failed = any(pytest.main([*options, *names], plugins=[plugin]) for names in parts if names)
     passed = [test for test in plugin.tests if test["name"] not in plugin.failed]
-    return {"status": status, "failed": plugin.failed, "tests": passed if files else []}
+    status = "killed" if failed else "survived"
+    return {"status": status, "failed": plugin.failed, "tests": passed if lines else []}
 
 
-def concerned(fault: Row, tests: list[Row]) -> list[str]:
+def concerned(fault: Row, tests: list[Row], limit: float) -> list[list[str]]:
     """Tests that execute a fault's line, near and quick tests first, as far as time allows.
 
     If at most one does, the line may run at import: other tests that enter its file follow.
@@ -172,17 +187,19 @@ def concerned(fault: Row, tests: list[Row]) -> list[str]:
     inside.sort(key=lambda test: (not test["name"].startswith(folder), test["seconds"]))
     on_line = [test for test in inside if not lines.isdisjoint(test["lines"][path])]
     near = on_line if len(on_line) > 1 else on_line + [t for t in inside if t not in on_line]
-    total = accumulate(test["seconds"] for test in near)
-    return [test["name"] for test, spent in zip(near, total) if spent <= LIMIT]
+    total = list(accumulate(test["seconds"] for test in near))
+    few = bisect(total, FIRST_TESTS)
+    names = [test["name"] for test in near[: max(1, bisect(total, limit))]]
+    return [names[:few], names[few:]]
 
 
-def forked(file: Path, work: Callable[..., Row], *arguments: Any) -> Row:
-    """The result of a call in a fork, or what ended it; at most ten minutes of CPU time."""
+def forked(file: Path, seconds: int, work: Callable[..., Row], *arguments: Any) -> Row:
+    """The result of a call in a fork, or what ended it, at the latest a limit of CPU time."""
     if (child := os.fork()) == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.dup2(1, 2)
-        resource.setrlimit(resource.RLIMIT_CPU, (600, 600))
-        signal.alarm(1800)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        signal.alarm(3 * seconds)
         try:
             file.write_text(json.dumps(work(*arguments)))
         finally:
@@ -211,10 +228,17 @@ def counted(faults: list[Row], equivalent: list[Row]) -> Row:
     names = ("path", "line", "before", "after")
     same = [[row[name] for name in names] for row in equivalent]
     real = [row for row in faults if [row[name] for name in names] not in same]
-    missed = [row for row in real if row["status"] in ("survived", "ended 0")]
-    unseen = [{name: row[name] for name in names} for row in missed]
+    unseen = [{name: row[name] for name in names} for row in real if survives(row)]
+    late = [row for row in real if row["tier"] == "full" and not survives(row)]
+    full = [{name: row[name] for name in (*names, "failed")} for row in late]
     counts = {"faults": len(faults), "seen": len(real) - len(unseen), "of": len(real)}
-    return {**counts, "unseen": unseen, "equivalent": equivalent}
+    counts |= {"seen_by_full_tests_only": len(full)}
+    return {**counts, "full_only": full, "unseen": unseen, "equivalent": equivalent}
+
+
+def survives(fault: Row) -> bool:
+    """Whether no test failed."""
+    return fault["status"] in ("survived", "ended 0")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -223,6 +247,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--count", type=int, default=160, help="number of faults")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--limit", type=float, default=30.0, help="CPU seconds of a fault's tests")
     options = parser.parse_args(arguments)
     (out := options.out.resolve()).mkdir(parents=True, exist_ok=True)
     os.chdir(ROOT)
@@ -230,15 +255,26 @@ def main(arguments: list[str] | None = None) -> None:
         importlib.import_module(name)
     found = sorted(str(file) for file in Path("tests").glob("*/**/test_*.py"))
     files = [{"key": file} for file in found if not file.startswith(WITHOUT_CORE)]
-    answer, log = out / "answer.json", out / "tests.jsonl"
-    rows = each(log, files, lambda row: forked(answer, run, [row["key"]], core()))
-    tests = [test for row in rows for test in row.get("tests", [])]
+    answer, faults = out / "answer.json", draw(options.count, options.seed)
+    for tier in TIERS:
+        left = [fault for fault in faults if survives({"status": "survived", **fault})]
+        lines: Lines = {fault["path"]: set() for fault in left}
+        for fault in left:
+            lines[fault["path"]].update(range(fault["lines"][0], fault["lines"][1] + 1))
 
-    def tried(fault: Row) -> Row:
-        names = concerned(fault, tests)
-        return forked(answer, run, names, [], fault) if names else {"status": "survived"}
+        def traced(row: Row, marks: str = TIERS[tier], lines: Lines = lines) -> Row:
+            return forked(answer, 600, run, marks, [[row["key"]]], lines)
 
-    faults = each(out / "faults.jsonl", draw(options.count, options.seed), tried)
+        rows = each(out / f"{tier}-tests.jsonl", files, traced)
+        tests = [test for row in rows for test in row.get("tests", [])]
+
+        def tried(fault: Row, tier: str = tier, tests: list[Row] = tests) -> Row:
+            parts, most = concerned(fault, tests, options.limit), int(60 + 3 * options.limit)
+            result = forked(answer, most, run, "not slow", parts, {}, fault)
+            return {"failed": {}, **result, "tier": tier}
+
+        done = {row["key"]: row for row in each(out / f"{tier}-faults.jsonl", left, tried)}
+        faults = [done.get(fault["key"], fault) for fault in faults]
     result = counted(faults, json.loads(RESULTS.read_text()).get("equivalent", []))
     from benchmarks.speed.common import environment, write  # imports the package
 

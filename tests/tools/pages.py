@@ -22,7 +22,7 @@ from benchmarks.peers.leaders import AHEAD, DRIFT, gaps_of, verdict
 from benchmarks.speed.common import BUSY, RESULTS, ROOT
 from benchmarks.statistics.common import ADAPTIVE, REGRET, standard_error
 from botorch_tv.papers.claims import REQUIRED
-from botorch_tv.strategies.presets import PRESETS, Preset
+from botorch_tv.strategies.listing import PRESETS, Preset
 
 README = ROOT / "README.md"
 GUIDE = ROOT / "botorch_tv" / "GUIDE.md"

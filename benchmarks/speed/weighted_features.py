@@ -1,9 +1,9 @@
 """WGP-UCB in quadrature Fourier features against exact WGP-UCB: regret and time, [W22] §5.
 
-    python -m benchmarks.wgp_features
+    python -m benchmarks.speed.weighted_features
 
-writes ``benchmarks/results/wgp-features.json``. Regret is paired: both kernels play the same
-functions and noise in one study. Time is that of one trial: of the recursion in features, of a
+writes ``benchmarks/results/speed_weighted_features.json``. Regret is paired: both kernels play the
+same functions and noise in one study. Time is that of one trial: of the recursion in features, of a
 Cholesky factor of all observations in every round, and of this package's exact engine.
 """
 
@@ -18,12 +18,12 @@ from torch import Tensor
 
 from benchmarks.speed.common import RESULTS, begin, write
 from botorch_tv.acquisition.widths import WGPUCB, WidthContext
-from botorch_tv.gp.weighted_features import WeightedFeatures
 from botorch_tv.kernels.features import quadrature_fourier_features
 from botorch_tv.simulation import AbruptWorld, RKHSFunctions, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, w_gp_ucb
+from botorch_tv.strategies.weighted_features import WeightedFeatures
 from botorch_tv.theory import quadrature_error
 
 TRIALS, ROUNDS, SEED = 20, 1000, 0
@@ -116,4 +116,4 @@ if __name__ == "__main__":
     found: dict[str, Any] = {}
     for dim in SIDE:
         found[f"dim-{dim}"] = measure(dim)
-        write({**facts, **settings, "measured": found}, RESULTS / "wgp-features.json")
+        write({**facts, **settings, "measured": found}, RESULTS / "speed_weighted_features.json")

@@ -5,8 +5,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from botorch_tv.gp.weighted_features import WeightedFeatures
 from botorch_tv.kernels.features import quadrature_fourier_features
+from botorch_tv.strategies.weighted_features import WeightedFeatures
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
