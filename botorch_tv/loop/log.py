@@ -92,15 +92,15 @@ class Measurement:
     def suggestion(self, state: State) -> Suggestion:
         """The suggestion as the strategy made it."""
         own = like(state)
-        mean, sd, sqrt_beta = own.new_tensor(self.predicted or (math.nan,) * 3).unbind()
-        return Suggestion(
-            X=own.new_tensor(self.point),
-            index=None if self.arm is None else torch.tensor(self.arm, device=own.device),
-            mean=mean,
-            sd=sd,
-            sqrt_beta=sqrt_beta,
-            time=state.time.new_tensor(self.planned_for),
-        )
+        arm = None if self.arm is None else torch.tensor(self.arm, device=own.device)
+        time = state.time.new_tensor(self.planned_for)
+        mean, sd, sqrt_beta = own.new_tensor(self.prediction).unbind()
+        return Suggestion(own.new_tensor(self.point), arm, mean, sd, sqrt_beta, time)
+
+    @property
+    def prediction(self) -> tuple[float, float, float]:
+        """The three values of ``predicted``; NaN without a prediction."""
+        return self.predicted or (math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,15 +376,10 @@ class MeasurementLog(NamedTuple):
         """The state after an expert's reply to a question that follows ``place`` answers."""
         own = like(state)
         assert reply.y is not None
-        X = own.new_tensor(reply.points)
-        asked = Consultation(
-            X=X,
-            choice=X if reply.arms is None else torch.tensor(reply.arms, device=X.device),
-            mask=torch.ones(len(X), dtype=torch.bool, device=X.device),
-            time=state.time.new_tensor(reply.time),
-            round=place,
-            limit=len(X),
-        )
+        X, time = own.new_tensor(reply.points), state.time.new_tensor(reply.time)
+        choice = X if reply.arms is None else torch.tensor(reply.arms, device=X.device)
+        mask = torch.ones(len(X), dtype=torch.bool, device=X.device)
+        asked = Consultation(X, choice, mask, time, round=place, limit=len(X))
         y = own.new_tensor([0.0 if value is None else value for value in reply.y])
         ok = torch.tensor([value is not None for value in reply.y], device=own.device)
         return self.strategy.absorb(state, asked, y, ok=ok, check=False)
@@ -417,8 +412,7 @@ class MeasurementLog(NamedTuple):
         if now is None:
             now = float(self.state.time + self.strategy.step(self.state))
         ended = [(answer.time, answer.point, answer.y is not None) for answer in self.answers]
-        others = [(min(time, now), point, False) for time, point in failed]
-        if others:
+        if others := [(min(time, now), point, False) for time, point in failed]:
             ended = sorted(ended + others)
         if all(ok for _, _, ok in ended):
             return None
