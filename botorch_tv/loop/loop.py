@@ -946,7 +946,7 @@ class Loop:
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
         Raises:
-            ValueError: If the file is damaged, if it has another version, or if it was saved with
+            ValueError: If the file is damaged, if it has another format, or if it was saved with
                 another strategy or domain. The error lists every difference.
             OSError: If the file cannot be read.
         """

@@ -267,7 +267,7 @@ SEARCHES = {
 }
 
 
-@pytest.mark.few("GP-UCB", "SW-GP-UCB", "TV-GP-UCB", "random")
+@pytest.mark.few("GP-UCB", "SW-GP-UCB", "TV-GP-UCB", "Random")
 @pytest.mark.parametrize("name", MEMORY)
 def test_on_a_grid(name: str) -> None:
     for points, horizon in ((4, 12), (7, 16 if name == "SparQ" else 40)):
