@@ -25,7 +25,7 @@ from botorch_tv.simulation.rivals import unit_kernel
 GIVEN = {"kernel": unit_kernel("se", 0.3), "noise": 0.05}
 NAMED = [
     *("ET-GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "WGP-UCB", "GLR-GP-UCB", "GP-TS", "GP-EI"),
-    *("random", "TV-BayesOpt", "UI-TVBO"),
+    *("Random", "TV-BayesOpt", "UI-TVBO"),
 ]
 ON_GRIDS = {name: partial(BY_NAME[name].strategy, *GIVEN.values()) for name in NAMED}
 ON_GRIDS |= {

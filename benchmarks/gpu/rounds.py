@@ -2,10 +2,12 @@
 
     python -m benchmarks.gpu.rounds --out FILE [--device cuda] [--points 50] [--trials 8192]
         [--horizon 200] [--expert-points 20] [--expert-trials 64] [--expert-horizon 30] [--seed 0]
+        [--sizes N ...] [--passes 3]
 
 Studies of the Markov world of [B16] (ε = 0.03, noise 0.02). Of captured rounds the record says
 whether they choose as eager rounds do on the same device, how much faster they are, and how many
-operations a round launches. The file is written after every strategy.
+operations a round launches. The file is written after every strategy. `--sizes 64 512 4096` times
+captured and eager studies of these numbers of trials alone.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gpu import graphs
-from benchmarks.gpu.world import parser, record_of, resized, study, write
-from benchmarks.speed.runs import NOISE, kernel
+from benchmarks.gpu.markov_study import parser, record_of, resized, study, write
+from benchmarks.speed.engine_runs import NOISE, kernel
 from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 
 
@@ -48,6 +50,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     made = parser("rounds", trials=8192, horizon=200, points=50)
     for name, usual in {"points": 20, "trials": 64, "horizon": 30}.items():
         made.add_argument(f"--expert-{name}", type=int, default=usual)
+    made.add_argument("--sizes", type=int, nargs="+", help="numbers of trials, nothing else")
+    made.add_argument("--passes", type=int, default=3, help="of every study at --sizes")
     return made.parse_args(arguments)
 
 
@@ -57,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     smaller = {name: getattr(options, f"expert_{name}") for name in ("points", "trials", "horizon")}
     record = record_of("rounds", options)
     record["parameters"] |= {f"expert_{name}": size for name, size in smaller.items()}
+    if options.sizes:
+        record["sizes"] = graphs.seconds_by_size(options)
+        write(record, options)
+        return record
     record |= {"captured": {}, "experts": {}}
     for name in graphs.PLAYED:
         try:

@@ -69,8 +69,8 @@ class QuadratureFourierKernel(Kernel):  # type: ignore[misc]
     With this kernel a preset plays the model of :func:`quadrature_fourier_features`, for example
     ``w_gp_ucb(kernel=QuadratureFourierKernel(26, 0.2), ...)``. The lengthscale is fixed. A round
     costs as much as with other kernels; the cost per round of the recursion
-    :class:`botorch_tv.gp.weighted_features.WeightedFeatures` does not depend on the number of
-    observations.
+    :class:`botorch_tv.strategies.weighted_features.WeightedFeatures` does not depend on the number
+    of observations.
 
     Args:
         points: Number m̄ of nodes per dimension, at least 1.

@@ -193,7 +193,7 @@ def check_now(now: Tensor, newest: Tensor) -> None:
     )
 
 
-def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
+def check_transform(transform: InputTransform | None, X: Tensor, time: int) -> None:
     """Raise if an input transform changes time, or mixes it into other columns.
 
     One copy of the transform is fitted to the data. Another copy is fitted to the data with every
@@ -201,13 +201,15 @@ def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
     transform must preserve times, and give equal values in all columns other than time.
 
     Args:
-        transform: The transform, which is not changed.
-        X: Training inputs, `... x n x d`, n > 0.
+        transform: The transform, which is not changed; None for no transform.
+        X: Training inputs, `... x n x d`.
         time: Index of the time column, counted from 0.
 
     Raises:
         InputDataError: If the transform changes the times, or if other columns depend on time.
     """
+    if transform is None or not X.shape[-2]:
+        return
     elsewhere, seen = X.clone(), []
     elsewhere[..., time] = 1.6180339887498949 * (1 + X[..., time].abs())
     for given in (X, elsewhere):

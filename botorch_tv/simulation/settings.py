@@ -15,7 +15,7 @@ import torch
 import xarray as xr
 
 from botorch_tv.gp.arms import precise_rounds
-from botorch_tv.identity import Description, describe, libraries
+from botorch_tv.identity import Description, describe, libraries, study_versions
 from botorch_tv.memory import bytes_text, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
 from botorch_tv.simulation.rules import Compilable, compilable, numbers_per_trial
@@ -226,22 +226,14 @@ class StudySettings:
 
     def description(self) -> dict[str, Description]:
         """All settings as JSON. Studies with equal descriptions have the same trials."""
-        recorders = sorted(
-            (describe(recorder, "record") for recorder in self.record), key=json.dumps
-        )
-        kinds = [recorder["type"].rpartition(".")[2] for recorder in recorders]
-        numbers = [kinds[: place + 1].count(kind) for place, kind in enumerate(kinds)]
         return {
             "world": describe(self.world, "world"),
             "horizon": self.horizon,
             "seed": self.seed,
             "dtype": _name(self.dtype),
             "device": self.device.type,
-            "record": {
-                kind if number == 1 else f"{kind} ({number})": recorder
-                for kind, number, recorder in zip(kinds, numbers, recorders)
-            },
-            "botorch_tv": libraries()["botorch_tv"],
+            "record": sorted((describe(each, "record") for each in self.record), key=json.dumps),
+            **study_versions(),
             "strategies": {
                 label: describe(strategy, f"strategies.{label}")
                 for label, strategy in self.strategies.items()

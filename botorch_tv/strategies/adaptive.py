@@ -258,6 +258,11 @@ class Adaptive(ProcessStrategy):
         return self.process.noise
 
     @property
+    def replays_slowly(self) -> bool:
+        """True, because each observation updates every candidate model."""
+        return True
+
+    @property
     def usual_noise(self) -> float:
         """NaN, because the strategy estimates the noise; see :meth:`model_noise`."""
         return math.nan

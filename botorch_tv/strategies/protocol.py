@@ -167,11 +167,19 @@ class Strategy(ABC):
 
     @property
     def remakes_suggestions(self) -> bool:
-        """Whether :meth:`suggestion_at` can replace the suggestions of :meth:`ask`.
+        """Whether points, times and observations suffice to compute the state again.
 
-        If True, a log of points, times and observations suffices to restore the state.
+        If so, a log need not store suggestions, because :meth:`suggestion_at` makes them again.
         """
         return True
+
+    @property
+    def replays_slowly(self) -> bool:
+        """Whether a replay takes so long that a loop may store snapshots of its state.
+
+        If True, tensors and numbers suffice to restore a state from the state before any round.
+        """
+        return False
 
     @property
     def usual_noise(self) -> float:

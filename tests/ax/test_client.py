@@ -21,7 +21,7 @@ from helpers.ax_experiment import acquisition_of, ask, dense_prediction, experim
 from botorch_tv import acquisition as a
 from botorch_tv import forgetting as f
 from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Realized
-from botorch_tv.ax import PresentAcquisition, best_now, complete_trial_at
+from botorch_tv.ax import PresentAcquisition, best_parameterization_now, complete_trial_at
 from botorch_tv.ax.strategy import VALUES, label
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
@@ -120,7 +120,7 @@ def test_parameters_are_held_and_ranges_change():
     client._experiment.search_space.parameters["x"].update_range(lower=0.5, upper=3.0)
     assert ask(client, 7.0)[1]["x"] >= 0.5
     assert len(model_of(client).train_targets) == 10
-    assert best_now(client, {"t": 8.0})[0]["x"] == 0.5
+    assert best_parameterization_now(client, {"t": 8.0})[0]["x"] == 0.5
 
 
 @pytest.mark.full

@@ -88,7 +88,7 @@ def test_draws_belong_to_the_label() -> None:
         alone = study(preset, chunk=TRIALS)
         beside = together["index"].sel(strategy=preset.name).values
         np.testing.assert_array_equal(beside, alone["index"].values[0])
-    chance = BY_NAME["random"]
+    chance = BY_NAME["Random"]
     twins = [chance, chance._replace(name="other")]
     played = study(*twins, chunk=TRIALS)["index"].values
     assert not np.array_equal(played[0], played[1])

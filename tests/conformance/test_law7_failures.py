@@ -42,7 +42,7 @@ from botorch_tv.strategies import (
     Strategy,
     gp_ts,
 )
-from botorch_tv.strategies.exp3 import RestartedExp3
+from botorch_tv.strategies.contrib import RestartedExp3
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 SETTING = Setting(points=4, kernel="se", noise=0.02, rounds=10, lengthscale=0.4)

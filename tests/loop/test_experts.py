@@ -14,7 +14,7 @@ from oracles.dense import squared_exponential
 
 from botorch_tv.experts import Consultation, ExpertWarning, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.loop import Loop
-from botorch_tv.loop.loop import MOST_OPEN
+from botorch_tv.loop.record import MOST_OPEN
 from botorch_tv.strategies import gp_ucb, ui_gp_ucb
 from botorch_tv.strategies.outcomes import CAUTION
 

@@ -160,7 +160,7 @@ def test_retained_states_are_few_and_late_answers_fast(monkeypatch):
     loop = made(("Markov", "grid"), pending=8)
     for number in range(40):
         loop.observe(GRID.X[number % 36], 0.1, time=float(number))
-    assert len(loop._log.states) <= 7
+    assert len(loop._record.log.states) <= 7
     tells, plain = [], type(loop.strategy).tell
 
     def counted(*given, **more):

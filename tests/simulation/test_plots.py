@@ -18,7 +18,7 @@ from botorch_tv.simulation.plots.recorded import lattice
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
-from botorch_tv.strategies.presets import PRESETS
+from botorch_tv.strategies.listing import PRESETS
 from botorch_tv.theory.plots import plot_bounds, plot_orders
 
 LEVELS = {"GP-UCB": 1.0, "R-GP-UCB": 0.8, "ET-GP-UCB": 0.5}

@@ -63,7 +63,7 @@ def parts_of(name):
 
 NAMES = ["GP-UCB", "TV-GP-UCB", "ET-GP-UCB realised gain", "WGP-UCB", "EI + Wiener + reset"]
 NAMES += ["PI + window by time", "TV-GP-UCB estimated mean", "Thompson + trigger"]
-NAMES += ["Thompson + Markov + window", "random"]
+NAMES += ["Thompson + Markov + window", "Random"]
 
 
 @pytest.mark.few(2)
@@ -109,7 +109,7 @@ def play(strategy, domain=BOX, rounds=4, batch_shape=(2, 2), dtype=D, seed=0):
     return state, suggestion, info
 
 
-PURE = ["TV-GP-UCB", "ET-GP-UCB", "EI + Wiener + reset", "GP-TS", "random"]
+PURE = ["TV-GP-UCB", "ET-GP-UCB", "EI + Wiener + reset", "GP-TS", "Random"]
 
 
 @pytest.mark.few(2)
@@ -339,7 +339,7 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
 
 
 def test_random_candidates_are_equally_likely() -> None:
-    strategy = BY_NAME["random"].strategy(SETTING.module(), 0.1)
+    strategy = BY_NAME["Random"].strategy(SETTING.module(), 0.1)
     state = strategy.init(BOX_OF_ARMS, batch_shape=(3000,), dtype=torch.float32)
     X = strategy.ask(state, generator=torch.Generator().manual_seed(0)).X
     assert X.dtype == torch.float32

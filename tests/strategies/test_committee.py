@@ -35,7 +35,7 @@ from botorch_tv.strategies import (
     r_perp,
     w_gp_ucb,
 )
-from botorch_tv.strategies.phases import PhasedElimination, phase_lengths
+from botorch_tv.strategies.contrib import PhasedElimination, phase_lengths
 from botorch_tv.strategies.presets import sparq_gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=24)

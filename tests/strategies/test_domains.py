@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_tv.gp import data
 from botorch_tv.gp.covariance import covariance_matrix
 from botorch_tv.gp.random import draws_for, leading_normals
 from botorch_tv.identity import describe, differences
@@ -30,7 +29,6 @@ from botorch_tv.strategies import (
     random_search,
     tv_gp_ucb,
 )
-from botorch_tv.strategies import state as state_module
 from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.parameters import Number
 
@@ -99,15 +97,6 @@ def test_a_grid_is_saved_without_its_cache() -> None:
     again = pickle.loads(pickle.dumps(grid))
     assert torch.equal(again.points(torch.tensor([4]), again.X), grid.X[4:5])
     assert torch.equal(copy.deepcopy(grid).X, grid.X)
-
-
-def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "own_version", lambda: "0.0.1")
-    saved = pickle.dumps(gp_ucb(kernel=RBFKernel().double(), noise=0.01).init(Grid.regular(4, 2)))
-    monkeypatch.setattr(state_module, "own_version", lambda: "0.0.2")
-    monkeypatch.delattr(data, "Data")
-    with pytest.raises(InputDataError, match=r"saved by .* 0\.0\.1; 0\.0\.2 is running.*init"):
-        pickle.loads(saved)
 
 
 NOWHERE = torch.device("meta")

@@ -30,11 +30,8 @@ from botorch_tv.acquisition import Constant
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
     OLDEST,
-    SOON,
     Censored,
     MeasurementLog,
-    overdue,
-    retried,
     trial_answer,
     trial_log,
 )
@@ -42,10 +39,13 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
 from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.outcomes import (
+    SOON,
     Success,
     apart,
     as_if_measured,
+    overdue,
     recommended,
+    retried,
     success,
 )
 from botorch_tv.strategies.parameters import Number, Space
@@ -286,8 +286,8 @@ def test_failures_besides_the_answers_count_in_order_of_time() -> None:
             loop.observe([x], 0.5, time=float(t))
     whole.observe([0.9], ok=False, time=6.0)
     now, X = 6.0, torch.linspace(0, 1, 11, dtype=torch.float64).unsqueeze(-1)
-    found = loop._log.success(now, [(9.0, (0.9,)), (2.0, (0.75,)), (1.0, (0.7,))])
-    wanted = whole._log.success(now)
+    found = loop._record.log.success(now, [(9.0, (0.9,)), (2.0, (0.75,)), (1.0, (0.7,))])
+    wanted = whole._record.log.success(now)
     assert found is not None
     assert wanted is not None
     assert torch.equal(found.at(X), wanted.at(X))

@@ -21,6 +21,8 @@ import botorch_tv
 
 PACKAGE = Path(botorch_tv.__file__).parent
 PAGE = PACKAGE / "API.md"
+OFFERED = re.compile(r"^__all__ = \[|^    __all__ = sorted\(", re.MULTILINE)
+"""A list of names, or a list computed from the presets."""
 WIDEST = 100
 """Characters that the first line of a docstring may have."""
 HEAD = """\
@@ -67,7 +69,7 @@ def _says_what_it_offers(path: str) -> bool:
     """Whether a module has an ``__all__``; it is not imported for that."""
     place = PACKAGE.joinpath(*path.split(".")[1:])
     source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    return "\n__all__ = [" in source.read_text(encoding="utf-8")
+    return bool(OFFERED.search(source.read_text(encoding="utf-8")))
 
 
 def _row(module: ModuleType, name: str) -> tuple[str, str]:
