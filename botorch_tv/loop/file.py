@@ -14,11 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.files import beside, require_regular, write_whole
@@ -68,18 +66,6 @@ LARGEST = 2**62
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NEW_LOOP = "start a new loop with the table of old measurements."
 COPY = f"load a copy of it, or {NEW_LOOP}"
-DAMAGE = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    InputDataError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""Types of the errors that reading a damaged file may raise."""
 
 
 @contextmanager
@@ -87,7 +73,7 @@ def refused(problem: str, fix: str) -> Iterator[None]:
     """Convert an error raised by damaged content to a ``ValueError`` that suggests a fix."""
     try:
         yield
-    except DAMAGE as error:
+    except Exception as error:
         reason = f"{type(error).__name__}: {str(error)[:300]}"
         raise ValueError(f"{problem} ({reason}); {fix}") from error
 
@@ -305,8 +291,6 @@ def require_same(there: Description, here: Description, name: str, path: Path) -
 # ---------------------------------------------------------------- domains
 
 TYPE = "type"
-MIXED = {TYPE: "Mixed"}
-"""What a file stores as the search of a box with categorical parameters."""
 MOST_ARMS = 10**8
 """Maximum number of arms; a file with more arms counts as damaged."""
 
@@ -325,7 +309,15 @@ def domain_data(domain: Domain) -> dict[str, Description]:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
             ranges = {"parameters": domain.parameters.data()}
-        search = _search_data(domain.search)
+        own: Any = domain.search
+        if type(own) is MixedSearch:
+            search: Description = {TYPE: "Mixed"}
+        elif type(own) is MultiStart:
+            search = {TYPE: "MultiStart", **asdict(own)}
+        elif type(own) is DiscreteSearch:
+            search = {TYPE: "Candidates", "X": _numbers(own.X)}
+        else:
+            search = describe(own, "domain.search")
         return {TYPE: "Box", **ranges, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
         axes = [torch.unique(domain.X[:, axis]) for axis in range(domain.dim)]
@@ -366,16 +358,6 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     else:
         require(kind == "Mixed", "the file only describes the domain; pass domain=")
     return Box(bounds, context_dim=data["context_dim"], search=search)
-
-
-def _search_data(search: Search) -> Description:
-    if type(search) is MixedSearch:
-        return MIXED
-    if type(search) is MultiStart:
-        return {TYPE: "MultiStart", **asdict(search)}
-    if type(search) is DiscreteSearch:
-        return {TYPE: "Candidates", "X": _numbers(search.X)}
-    return describe(search, "domain.search")
 
 
 def _product(axes: list[Tensor]) -> Tensor:
@@ -469,7 +451,7 @@ def _read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
         state = _restored(log.start, retained["state"])
         require(0 < state.rounds == len(answers) == len(retained["resets"]), "it lacks answers")
         return log._replace(states=(state,), answers=answers, resets=tuple(retained["resets"]))
-    except (*DAMAGE, OSError, EOFError, UnpicklingError):
+    except Exception:
         return log
 
 
