@@ -178,10 +178,10 @@ class RunningPosterior(ABC):
         """Add the outer product of a step to D, or subtract it if ``sign`` is -1.
 
         Returns:
-            Three tensors; in their formulas, ± is + if ``sign`` is 1 and - if it is -1. First, ± v,
-            where v is the posterior variance of the arm, `batch_shape`. Second, r = (noise ±
-            v)^(-1/2), `batch_shape`. Third, the step: r times the arm's posterior covariance with
-            all arms, `batch_shape x M`.
+            Three tensors; v is the posterior variance of the arm before the step.
+            1. ``sign`` v, `batch_shape`.
+            2. r = (noise + ``sign`` v)^(-1/2), `batch_shape`.
+            3. The step: r times the arm's posterior covariance with all arms, `batch_shape x M`.
         """
 
 

@@ -308,11 +308,13 @@ class Recursion(Inference):
         """The posterior at time ``now``, of all arms or of some; valid until the next call.
 
         Returns:
-            Five values. First, the mean minus the estimated constant, `batch_shape x q`. Second to
-            fourth, each `batch_shape`, or None for a static objective: the factor on D, which is
-            the prior minus the posterior covariance; the factor on the prior covariance; and the
-            new part of the prior variance as a share of the kernel's variance. Fifth, the estimated
-            constant, `batch_shape`, or None if the prior mean is given.
+            Five values; 2 to 4 are `batch_shape`, and None for a static objective.
+            1. The mean minus the estimated constant, `batch_shape x q`.
+            2. The factor on D, where D is the prior minus the posterior covariance.
+            3. The factor on the prior covariance.
+            4. The prior variance that is new since the last observation, as a share of the
+               kernel's variance.
+            5. The estimated constant, `batch_shape`; None if the prior mean is given.
         """
         running = running_of(data)
         mean, trend = running.mean, running.trend

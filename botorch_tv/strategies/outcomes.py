@@ -129,10 +129,9 @@ class Success:
         return self._highest <= LIKELY
 
     def strict(self) -> Success:
-        """A copy of this object that allows only points likelier to succeed than to fail.
+        """A copy that allows only points where success is likelier than failure.
 
-        If failure is likelier than success at every point, the copy allows the same points as the
-        original object.
+        If there is no such point, the copy allows what this object allows.
         """
         other = copy.copy(self)
         if not self.fails:

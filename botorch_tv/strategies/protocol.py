@@ -167,9 +167,9 @@ class Strategy(ABC):
 
     @property
     def remakes_suggestions(self) -> bool:
-        """Whether :meth:`suggestion_at` can replace the suggestions of :meth:`ask`.
+        """Whether points, times and observations suffice to compute the state again.
 
-        If True, a log of points, times and observations suffices to restore the state.
+        If so, a log need not store suggestions, because :meth:`suggestion_at` makes them again.
         """
         return True
 

@@ -26,7 +26,7 @@ from benchmarks.records import BUSY, RESULTS, ROOT
 from benchmarks.statistics.paired import ADAPTIVE, REGRET, standard_error
 from botorch_tv.papers import EXPERIMENTS
 from botorch_tv.papers.claims import REQUIRED
-from botorch_tv.strategies.listing import PRESETS, Preset
+from botorch_tv.strategies.listing import PRESETS
 
 Record = dict[str, Any]
 PACKAGE = ROOT / "botorch_tv"
@@ -47,6 +47,8 @@ READ = {
 """Results from which other tools write a page."""
 WRITERS = {
     "et-fig7.png": "benchmarks.paper.collect",
+    "gpu_limits.json": "benchmarks.speed.limits",
+    "gpu_rounds_by_size.json": "benchmarks.gpu.rounds",
     "studies.json": "benchmarks.paper.collect",
     "peers.json": "benchmarks.peers",
     "mutation.json": "tests.tools.mutation",
@@ -76,17 +78,6 @@ WIDER = {
     "temperature": "recorded temperatures",
     "traffic": "recorded speeds",
     "traffic above usual": "speeds above usual",
-}
-LATER = {
-    "gp_ucb": "GP-UCB",
-    "et_gp_ucb": "ET-GP-UCB",
-    "glr_gp_ucb": "GLR-GP-UCB",
-    "tv_gp_ucb": "TV-GP-UCB",
-    "w_dbo": "W-DBO",
-    "pe_gp_ucb": "PE-GP-UCB",
-    "tv_bayesopt": "TV-BayesOpt",
-    "bob_gp_ucb": "BOB-GP-UCB",
-    "r_perp": "R-PERP",
 }
 LATER_WORLDS = {"static": "static", "markov": "drift", "redrawn": "one change", "turning": "cycle"}
 
@@ -184,12 +175,14 @@ def halved(boxes: Record) -> str:
 
 
 def later(record: Record) -> str:
-    """Regret per round of the algorithms after the five papers."""
+    """Regret per round of the algorithms after the five papers, and of algorithms before them."""
     worlds = record["worlds"]
     rows = [f"strategy | {' | '.join(LATER_WORLDS.values())}", "---|" * len(LATER_WORLDS) + "---"]
-    for preset, label in LATER.items():
-        cells = [f"{worlds[world][label]['regret_per_round']:.2f}" for world in LATER_WORLDS]
-        rows.append(f"`{preset}` | {' | '.join(cells)}")
+    for name, preset in PRESETS.items():
+        label = preset.names[0]
+        if label != "Random" and all(label in worlds[world] for world in LATER_WORLDS):
+            cells = [f"{worlds[world][label]['regret_per_round']:.2f}" for world in LATER_WORLDS]
+            rows.append(f"`{name}` | {' | '.join(cells)}")
     return "\n".join(["", "", *rows, "", ""])
 
 
@@ -204,24 +197,27 @@ def sooner(record: Record) -> str:
     return f"{_percent(large)} ({_percent(small)} for the smallest change)"
 
 
-def presets(listed: Mapping[str, Preset] = PRESETS) -> str:
-    """The table of presets, one row for each way of forgetting.
-
-    Args:
-        listed: The presets by name.
-    """
+def presets() -> str:
+    """The table of presets, one row for each way of forgetting; † marks those in ``contrib``."""
     groups: dict[str, list[tuple[str, str]]] = {}
-    for name, preset in listed.items():
+    for name, preset in PRESETS.items():
         decay, noise, rows, _, paper = (cell.strip() for cell in preset.row.split("|"))
         parts = {decay: "none", f"noise {noise}": "noise σ²", f"retains {rows}": "retains all"}
         forgetting = "; ".join(part for part, none in parts.items() if part != none) or "nothing"
-        groups.setdefault(forgetting, []).append((f"`{name}`", paper))
+        groups.setdefault(forgetting, []).append(
+            (f"`{name}`{'†' if preset.contrib else ''}", paper)
+        )
     table = ["presets | forgetting | papers", "---|---|---"]
     for forgetting, group in groups.items():
         names = ", ".join(name for name, _ in group)
         papers = "; ".join(dict.fromkeys(paper for _, paper in group if paper))
         table.append(f"{names} | {forgetting} | {papers}".strip())
     return "\n".join(["", "", *table, "", ""])
+
+
+def contrib() -> str:
+    """The presets whose papers were not available in full."""
+    return ", ".join(f"`{name}`" for name, preset in PRESETS.items() if preset.contrib)
 
 
 def picture(notebook: Path = NOTEBOOK) -> bytes:
@@ -248,6 +244,7 @@ SECTIONS: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "later": (later, ("statistics_regret_of_later_algorithms.json",)),
     "sooner": (sooner, ("statistics_delay_of_detection.json",)),
     "presets": (presets, ()),
+    "contrib": (contrib, ()),
 }
 """The function that writes a section, and the records that it is given."""
 

@@ -46,9 +46,9 @@ CANDIDATES = 1024
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""Largest number of measurements that may set the units. Up to this number, a measurement at the
-same time as the last of the first measurements also counts: it changes the units, and all
-measurements are processed again."""
+"""Largest number of measurements that set the units. After the first measurements, only those at
+the time of the last of them count; each changes the units, and then all measurements are processed
+again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, in either
 direction. It is about the ratio of neighbouring rates of a bank."""
