@@ -406,7 +406,9 @@ def ended(
     return found, _bounds(found, stopped), failed
 
 
-def _bounds(found: list[Measurement], stopped: list[tuple[float, int, Place]]) -> list[Measurement]:
+def _bounds(
+    found: list[Measurement], stopped: list[tuple[float, int, tuple[float, ...]]]
+) -> list[Measurement]:
     """For each early-stopped trial the median of the earlier values; none for the first trials."""
     bounds = []
     for time, index, place in stopped:
