@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.speed.common import RESULTS
+from benchmarks.records import RESULTS
 
 
 def command_line(

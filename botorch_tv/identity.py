@@ -42,7 +42,8 @@ MADE = (
     *(staticmethod, classmethod, property, types.MethodType),
     *(functools.partial, functools.partialmethod, functools.cached_property),
 )
-"""Types of objects made from functions."""
+FUNCTIONS = (types.FunctionType, *MADE)
+"""MADE: types of objects made from functions. FUNCTIONS: types of functions in classes."""
 PARTS = ("func", "args", "keywords", "fget", "fset", "__self__", "__func__", "__wrapped__")
 """Names of the attributes that contain the parts of an object made from functions."""
 DATA = (Tensor, np.ndarray, torch.nn.Module, Mapping, list, tuple, set)
@@ -113,20 +114,17 @@ def study_versions() -> dict[str, str]:
     return {"botorch_tv": botorch_tv.__version__, "torch": minor}
 
 
-def check_format(
-    what: str, found: object, own: int, fix: str, made_with: Mapping[str, str] | None = None
+def require_format(
+    what: str, found: object, own: int, made_with: Mapping[str, str], fix: str
 ) -> None:
-    """Check what a saved file states about its format and versions; all kinds of files call this.
-
-    A file of another format is refused. A file that was saved with other versions of libraries is
-    read, with a warning. Snapshots and studies compare versions on their own, and omit them here.
+    """Refuse a state, a loop or a study of another format.
 
     Args:
         what: Name of the file in messages.
-        found: Number of its format.
+        found: Number of the format of the file.
         own: Number of the format that this version reads.
-        fix: What to do with a file of another format.
         made_with: Versions of the libraries that saved the file, see :func:`libraries`.
+        fix: An alternative to the version that saved the file.
 
     Raises:
         ValueError: If the file has another format.
@@ -134,13 +132,17 @@ def check_format(
     require(
         found == own,
         f"{what} has format {found}, but botorch_tv {botorch_tv.__version__} reads format {own}; "
-        f"{fix}",
+        f"load it with botorch_tv {made_with.get('botorch_tv')}, or {fix}",
     )
-    if unlike := differences(made_with or libraries(), libraries()):
+
+
+def warn_of_versions(what: str, made_with: Mapping[str, str]) -> None:
+    """Warn if a file that can be read was saved with other versions of libraries."""
+    if unlike := differences(dict(made_with), libraries()):
         warnings.warn(
             f"{what} was saved with other versions of libraries: {'; '.join(unlike)}. Later "
             "choices may differ; to continue exactly, install the versions that saved it.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -184,12 +186,10 @@ class _Describer:
                 return self._object(value, {"value": value.value}, path)
             case None | bool() | int() | str():
                 return value
-            case Path() | torch.dtype() | torch.device() | range() | complex():
+            case Path() | torch.dtype() | torch.device() | range() | complex() | bytes():
                 return str(value)
             case float():
                 return float(value) if math.isfinite(value) else str(float(value))
-            case bytes():
-                return f"{len(value)} bytes, sha256 {digest(value)}"
             case np.generic():
                 return self.describe(value.item(), path)
             case np.ndarray() if value.dtype.hasobject:
@@ -207,8 +207,7 @@ class _Describer:
                 return {TYPE: type(value).__qualname__} | self._parts(parts, path)
             case Mapping():
                 parts = {k if isinstance(k, str) else f"({k!r})": v for k, v in value.items()}
-                plain = type(value) is dict
-                return self._parts(parts, path) if plain else self._object(value, parts, path)
+                return self._object(value, parts, path)
             case tuple() if hasattr(value, "_asdict"):
                 return self._object(value, value._asdict(), path)
             case list() | tuple():
@@ -289,23 +288,20 @@ def _users_bases(kind: type) -> list[type]:
 def _members(kind: type) -> Iterator[tuple[str, object]]:
     """The members in the body of a class, by name."""
     for name, member in sorted(vars(kind).items()):
-        function = isinstance(member, (types.FunctionType, *MADE))
-        written = function and not name.startswith("__annotate")
-        if written or not name.startswith("__"):
+        special = name.startswith("__annotate") or not isinstance(member, FUNCTIONS)
+        if not (name.startswith("__") and special):
             yield f"{kind.__qualname__}.{name}", member
 
 
-def _globals_used(
-    used: set[str], scope: Mapping[str, object], at: str = "", above: tuple[object, ...] = ()
-) -> dict[str, object]:
+def _globals_used(used: set[str], scope: Mapping[str, object], at: str = "") -> dict[str, object]:
     """The globals named in ``used``; for a user's module, its globals named in ``used``."""
     found: dict[str, object] = {}
     for name in sorted(used & scope.keys()):
-        value, own = scope[name], f"{at}{name}"
+        value = scope[name]
         if not isinstance(value, types.ModuleType):
-            found |= {} if name.startswith("__") else {own: value}
-        elif value not in above and is_users(value.__name__):
-            found |= _globals_used(used, vars(value), f"{own}.", (*above, value))
+            found |= {} if name.startswith("__") else {f"{at}{name}": value}
+        elif is_users(value.__name__):
+            found |= _globals_used(used - {name}, vars(value), f"{at}{name}.")
     return found
 
 
@@ -324,7 +320,7 @@ def _array(array: np.ndarray | Tensor) -> Description:
 
 def _short(description: Description) -> str:
     if isinstance(description, dict):
-        kind = str(description.get(TYPE, "a mapping"))
+        kind = str(description.get(TYPE))
         return f"{kind}, sha256 {description['sha256']}" if SUMS in description else kind
     text = repr(description)
     if isinstance(description, list):

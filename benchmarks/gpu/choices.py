@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.gpu.world import parser, record_of, study, write
-from benchmarks.speed.runs import EPSILON, NOISE, kernel
+from benchmarks.gpu.markov_study import parser, record_of, study, write
+from benchmarks.speed.engine_runs import EPSILON, NOISE, kernel
 from botorch_tv.experts import SparQ
 from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.rivals import Settings, line_up, rivals

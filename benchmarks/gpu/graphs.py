@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.choices import compare, presets
-from benchmarks.gpu.world import resized, study
+from benchmarks.gpu.markov_study import resized, study
 from botorch_tv.simulation import StudyResult
 from botorch_tv.strategies import Strategy
 

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gpu import graphs
-from benchmarks.gpu.world import parser, record_of, resized, study, write
-from benchmarks.speed.runs import NOISE, kernel
+from benchmarks.gpu.markov_study import parser, record_of, resized, study, write
+from benchmarks.speed.engine_runs import NOISE, kernel
 from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 
 

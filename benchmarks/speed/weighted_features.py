@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.records import RESULTS, begin, write
 from botorch_tv.acquisition.widths import WGPUCB, WidthContext
 from botorch_tv.kernels.features import quadrature_fourier_features
 from botorch_tv.simulation import AbruptWorld, RKHSFunctions, run_study

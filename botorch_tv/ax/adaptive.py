@@ -40,6 +40,7 @@ from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
     Place,
+    Point,
     trial_answer,
     trial_log,
 )
@@ -406,9 +407,7 @@ def ended(
     return found, _bounds(found, stopped), failed
 
 
-def _bounds(
-    found: list[Measurement], stopped: list[tuple[float, int, tuple[float, ...]]]
-) -> list[Measurement]:
+def _bounds(found: list[Measurement], stopped: list[tuple[float, int, Point]]) -> list[Measurement]:
     """For each early-stopped trial the median of the earlier values; none for the first trials."""
     bounds = []
     for time, index, place in stopped:

@@ -14,27 +14,33 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.files import beside, require_regular, write_whole
 from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.gp.tensors import Rows
-from botorch_tv.identity import Description, describe, differences, libraries
+from botorch_tv.identity import (
+    Description,
+    describe,
+    differences,
+    libraries,
+    require_format,
+    warn_of_versions,
+)
 from botorch_tv.loop.clock import LoopClock, Units
 from botorch_tv.loop.log import Measurement, MeasurementLog, Question, recounted
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.parameters import MixedSearch
+from botorch_tv.strategies.state import FORMAT as STATE_FORMAT
 from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
 VERSION = 3
-"""Version of the format. Files of other versions cannot be read."""
+"""Number of the format; it increases if older files cannot be read."""
 SHORT = 12
 """Number of hexadecimal digits of a digest in a file."""
 DIGESTS = "digests"
@@ -60,18 +66,6 @@ LARGEST = 2**62
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NEW_LOOP = "start a new loop with the table of old measurements."
 COPY = f"load a copy of it, or {NEW_LOOP}"
-DAMAGE = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    InputDataError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""Types of the errors that reading a damaged file may raise."""
 
 
 @contextmanager
@@ -79,7 +73,7 @@ def refused(problem: str, fix: str) -> Iterator[None]:
     """Convert an error raised by damaged content to a ``ValueError`` that suggests a fix."""
     try:
         yield
-    except DAMAGE as error:
+    except Exception as error:
         reason = f"{type(error).__name__}: {str(error)[:300]}"
         raise ValueError(f"{problem} ({reason}); {fix}") from error
 
@@ -128,16 +122,20 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         must be recomputed, because the prediction used rows that were changed by hand.
 
     Raises:
-        ValueError: If the file is damaged, if it has another version, or if it is not the file of a
+        ValueError: If the file is damaged, if it has another format, or if it is not the file of a
             loop.
         OSError: If the file cannot be read.
     """
     require_regular(path)
     text = path.read_bytes()
-    with refused(f"{path} is damaged, or is not the file of a loop", "load a copy of it."):
+    problem, fix = f"{path} is damaged, or is not the file of a loop", "load a copy of it."
+    with refused(problem, fix):
         content = json.loads(text)
-        written = content["format"], content["version"]
-        require(written == (FORMAT, VERSION), f"its format is {written}, not {(FORMAT, VERSION)}")
+        require(content["format"] == FORMAT, f"its format is {content['format']!r}")
+        number, made_with = content["version"], dict(content["made_with"])
+    require_format(str(path), number, VERSION, made_with, NEW_LOOP)
+    warn_of_versions(str(path), made_with)
+    with refused(problem, fix):
         changes, touched = _changes(content)
         require(isinstance(content["strategy"], dict), '"strategy" does not describe a strategy')
         parameters = content["domain"].get("parameters")
@@ -146,16 +144,7 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         for name, (_, fields) in ROWS.items():
             require(isinstance(content[name], list), f"{name} is not a list")
             content[name] = [_row(name, units.read(row), fields) for row in content[name]]
-        made, here = content["made_with"], libraries()
-        unlike = differences({library: made.get(library) for library in here}, here)
         stale = _recount(content, touched) if changes else set()
-    if unlike:
-        warnings.warn(
-            f"{path} was saved with other versions of libraries: {'; '.join(unlike)}. All answers "
-            "are replayed with the installed versions, so later choices may differ; to continue "
-            "exactly, install the versions that saved the file.",
-            stacklevel=3,
-        )
     if changes:
         more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
         warnings.warn(
@@ -302,8 +291,6 @@ def require_same(there: Description, here: Description, name: str, path: Path) -
 # ---------------------------------------------------------------- domains
 
 TYPE = "type"
-MIXED = {TYPE: "Mixed"}
-"""What a file stores as the search of a box with categorical parameters."""
 MOST_ARMS = 10**8
 """Maximum number of arms; a file with more arms counts as damaged."""
 
@@ -322,7 +309,15 @@ def domain_data(domain: Domain) -> dict[str, Description]:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
             ranges = {"parameters": domain.parameters.data()}
-        search = _search_data(domain.search)
+        own: Any = domain.search
+        if type(own) is MixedSearch:
+            search: Description = {TYPE: "Mixed"}
+        elif type(own) is MultiStart:
+            search = {TYPE: "MultiStart", **asdict(own)}
+        elif type(own) is DiscreteSearch:
+            search = {TYPE: "Candidates", "X": _numbers(own.X)}
+        else:
+            search = describe(own, "domain.search")
         return {TYPE: "Box", **ranges, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
         axes = [torch.unique(domain.X[:, axis]) for axis in range(domain.dim)]
@@ -363,16 +358,6 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     else:
         require(kind == "Mixed", "the file only describes the domain; pass domain=")
     return Box(bounds, context_dim=data["context_dim"], search=search)
-
-
-def _search_data(search: Search) -> Description:
-    if type(search) is MixedSearch:
-        return MIXED
-    if type(search) is MultiStart:
-        return {TYPE: "MultiStart", **asdict(search)}
-    if type(search) is DiscreteSearch:
-        return {TYPE: "Candidates", "X": _numbers(search.X)}
-    return describe(search, "domain.search")
 
 
 def _product(axes: list[Tensor]) -> Tensor:
@@ -466,15 +451,16 @@ def _read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
         state = _restored(log.start, retained["state"])
         require(0 < state.rounds == len(answers) == len(retained["resets"]), "it lacks answers")
         return log._replace(states=(state,), answers=answers, resets=tuple(retained["resets"]))
-    except (*DAMAGE, OSError, EOFError, UnpicklingError):
+    except Exception:
         return log
 
 
 def _digest(content: Mapping[str, Any], answers: Sequence[Measurement]) -> str:
-    """A digest of all that determines a state: strategy, domain, answers and library versions."""
+    """A digest of all that determines a state and its format: strategy, answers, versions, ...."""
     parts = {
         **{name: content[name] for name in ("strategy", "domain", "dtype", "device")},
         "answers": [asdict(answer) for answer in answers],
+        "format": STATE_FORMAT,
         "libraries": libraries(),
         "threads": torch.get_num_threads(),
         "processor": torch.backends.cpu.get_cpu_capability(),

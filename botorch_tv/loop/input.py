@@ -43,7 +43,8 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         ValueError: If there are too many positional arguments, if ``strategy`` is not a
             :class:`~botorch_tv.strategies.Strategy`, or if another argument is a strategy.
     """
-    rest = [value for value in given if value is not None]
+    given = [value for value in given if value is not None]
+    rest = [*given]
     if named["strategy"] is None and rest and isinstance(rest[0], Strategy):
         named["strategy"] = rest.pop(0)
     for name, value in named.items():
@@ -164,16 +165,14 @@ def check_labels(columns: Mapping[str, Any]) -> None:
     Raises:
         InputDataError: If the labels of two columns differ; the error names the columns.
     """
-    found: dict[str, Any] = {
-        name: getattr(column, "index", None) for name, column in columns.items()
-    }
-    labelled = {name: index for name, index in found.items() if hasattr(index, "equals")}
-    first = next(iter(labelled), "")
-    for name, labels in labelled.items():
-        if not labels.equals(labelled[first]):
+    every = ((name, getattr(column, "index", None)) for name, column in columns.items())
+    labelled: list[Any] = [(name, index) for name, index in every if hasattr(index, "equals")]
+    for name, labels in labelled[1:]:
+        first, own = labelled[0]
+        if not labels.equals(own):
             raise InputDataError(
                 f"{name} has the row labels {shown(list(labels))}, but {first} has "
-                f"{shown(list(labelled[first]))}; rows are matched by position, so give "
+                f"{shown(list(own))}; rows are matched by position, so give "
                 f"{name}.loc[{first}.index], or {name}.to_numpy() if the order is right."
             )
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import islice
 from statistics import median_low
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -50,7 +50,9 @@ Recommendations ignore a reading that is this much better than predicted, until 
 static, drifting and jumping objectives this did no harm; at 2, it did after jumps."""
 UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
-Place = tuple[float, tuple[float, ...]]
+Point = tuple[float, ...]
+"""Type of the coordinates of a point, followed by its context."""
+Place = tuple[float, Point]
 """Type of a pair: the time and the point of a measurement."""
 
 
@@ -76,7 +78,7 @@ class Measurement:
     """
 
     number: int
-    point: tuple[float, ...]
+    point: Point
     arm: int | None
     planned_for: float
     time: float
@@ -90,15 +92,15 @@ class Measurement:
     def suggestion(self, state: State) -> Suggestion:
         """The suggestion as the strategy made it."""
         own = like(state)
-        mean, sd, sqrt_beta = own.new_tensor(self.predicted or (math.nan,) * 3).unbind()
-        return Suggestion(
-            X=own.new_tensor(self.point),
-            index=None if self.arm is None else torch.tensor(self.arm, device=own.device),
-            mean=mean,
-            sd=sd,
-            sqrt_beta=sqrt_beta,
-            time=state.time.new_tensor(self.planned_for),
-        )
+        arm = None if self.arm is None else torch.tensor(self.arm, device=own.device)
+        time = state.time.new_tensor(self.planned_for)
+        mean, sd, sqrt_beta = own.new_tensor(self.prediction).unbind()
+        return Suggestion(own.new_tensor(self.point), arm, mean, sd, sqrt_beta, time)
+
+    @property
+    def prediction(self) -> tuple[float, float, float]:
+        """The three values of ``predicted``; NaN without a prediction."""
+        return self.predicted or (math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Question:
     """
 
     number: int
-    points: tuple[tuple[float, ...], ...]
+    points: tuple[Point, ...]
     arms: tuple[int, ...] | None
     time: float
     known: int
@@ -212,7 +214,7 @@ class MeasurementLog(NamedTuple):
     replies: tuple[Question, ...] = ()
 
     @classmethod
-    def begin(cls, strategy: Strategy, start: State) -> MeasurementLog:
+    def begin(cls, strategy: Strategy, start: State) -> Self:
         """A log without answers."""
         return cls(strategy, strategy.undisturbed(), start, (start,))
 
@@ -259,7 +261,7 @@ class MeasurementLog(NamedTuple):
             state = after
         return state
 
-    def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
+    def added(self, answer: Measurement, oldest: int) -> Self:
         """The log with one more answer, inserted after all answers of the same time.
 
         Args:
@@ -275,7 +277,7 @@ class MeasurementLog(NamedTuple):
 
     def changed(
         self, answers: Iterable[Measurement], oldest: int, replies: Iterable[Question] = ()
-    ) -> MeasurementLog:
+    ) -> Self:
         """A log with the given answers and replies instead of those of ``self``.
 
         The new log replays all answers from the first answer that differs, or all answers if
@@ -289,7 +291,7 @@ class MeasurementLog(NamedTuple):
         Raises:
             InputDataError: As in :meth:`added`.
         """
-        log = MeasurementLog.begin(self.strategy, self.start) if self.replies else self
+        log = self.begin(self.strategy, self.start) if self.replies else self
         answers = tuple(sorted(answers, key=by_time))
         pairs = enumerate(zip(answers, log.answers))
         least = min(len(answers), len(log.answers))
@@ -299,7 +301,7 @@ class MeasurementLog(NamedTuple):
             log = log.absorbed(reply)
         return log
 
-    def absorbed(self, reply: Question) -> MeasurementLog:
+    def absorbed(self, reply: Question) -> Self:
         """The log with one more expert reply, to a question newer than all answered questions."""
         place = self.place_of(reply)
         states = tuple(
@@ -313,29 +315,22 @@ class MeasurementLog(NamedTuple):
         answers = self.answers if answers is None else answers
         return bisect_left(answers, (question.time, question.known), key=by_time)
 
-    def _replayed(
-        self, place: int, answers: tuple[Measurement, ...], oldest: int
-    ) -> MeasurementLog:
+    def _replayed(self, place: int, answers: tuple[Measurement, ...], oldest: int) -> Self:
         """The log with ``answers`` as its answers; the first ``place`` answers do not change."""
         base = self._base(place)
         states, resets = [old for old in self.states if old.rounds <= base.rounds], []
         try:
             for state, reset in self._steps(base, answers):
                 resets.append(reset)
-                states = [
-                    old for old in (*states, state) if is_retained(old.rounds, state.rounds, oldest)
-                ]
+                newest, states = state.rounds, [*states, state]
+                states = [old for old in states if is_retained(old.rounds, newest, oldest)]
         except Exception as error:
-            at = base.rounds + len(resets)
-            error.add_note(
-                f"Loop: while replaying measurement {at + 1}, time {answers[at].time:g}."
-            )
+            failed = base.rounds + len(resets)
+            when = f"{answers[failed].time:g}"
+            error.add_note(f"Loop: while replaying measurement {failed + 1}, time {when}.")
             raise
-        return self._replace(
-            states=tuple(states) or (base,),
-            answers=answers,
-            resets=(*self.resets[: base.rounds], *resets),
-        )
+        whole = (*self.resets[: base.rounds], *resets)
+        return self._replace(states=tuple(states) or (base,), answers=answers, resets=whole)
 
     def _base(self, place: int) -> State:
         """The newest retained state that includes at most ``place`` answers."""
@@ -381,20 +376,13 @@ class MeasurementLog(NamedTuple):
         """The state after an expert's reply to a question that follows ``place`` answers."""
         own = like(state)
         assert reply.y is not None
-        X = own.new_tensor(reply.points)
-        asked = Consultation(
-            X=X,
-            choice=X if reply.arms is None else torch.tensor(reply.arms, device=X.device),
-            mask=torch.ones(len(X), dtype=torch.bool, device=X.device),
-            time=state.time.new_tensor(reply.time),
-            round=place,
-            limit=len(X),
-        )
+        X, time = own.new_tensor(reply.points), state.time.new_tensor(reply.time)
+        choice = X if reply.arms is None else torch.tensor(reply.arms, device=X.device)
+        mask = torch.ones(len(X), dtype=torch.bool, device=X.device)
+        asked = Consultation(X, choice, mask, time, round=place, limit=len(X))
         y = own.new_tensor([0.0 if value is None else value for value in reply.y])
         ok = torch.tensor([value is not None for value in reply.y], device=own.device)
-        return self.strategy.absorb(
-            state, asked, y, ok=ok if None in reply.y else None, check=False
-        )
+        return self.strategy.absorb(state, asked, y, ok=ok, check=False)
 
     def recommendations(self, context: Tensor | None, most: int) -> Iterator[Place]:
         """Replay the log, and recommend a point after every k-th answer, at its time.
@@ -424,8 +412,7 @@ class MeasurementLog(NamedTuple):
         if now is None:
             now = float(self.state.time + self.strategy.step(self.state))
         ended = [(answer.time, answer.point, answer.y is not None) for answer in self.answers]
-        others = [(min(time, now), point, False) for time, point in failed]
-        if others:
+        if others := [(min(time, now), point, False) for time, point in failed]:
             ended = sorted(ended + others)
         if all(ok for _, _, ok in ended):
             return None
@@ -511,21 +498,14 @@ class MeasurementLog(NamedTuple):
 
 
 def replayed(
-    log: MeasurementLog,
-    answers: Iterable[Measurement],
-    waiting: Iterable[Measurement],
-    replies: Iterable[Question],
-    stale: Collection[int],
-    oldest: int,
+    start: MeasurementLog, rows: Sequence[Any], stale: Collection[int], oldest: int
 ) -> tuple[MeasurementLog, list[Measurement]]:
     """Replay all answers in order of arrival, and recompute some predictions.
 
     Args:
-        log: A log with the strategy and the start state; the answers of this log are not used.
-        answers: All answers.
-        waiting: The open suggestions.
-        replies: The expert's replies. A reply with ``known`` = k is added after the k answers that
-            arrived first.
+        start: A log with the strategy and the start state; the answers of this log are not used.
+        rows: Three lists: all answers, the open suggestions, and the expert's replies. A reply with
+            ``known`` = k is added after the k answers that arrived first.
         stale: The ``number`` of each answer and open suggestion whose prediction is recomputed,
             because the old prediction used answers that were changed.
         oldest: As in :meth:`MeasurementLog.added`.
@@ -536,7 +516,8 @@ def replayed(
     Raises:
         InputDataError: If the strategy refuses an answer.
     """
-    log, due = MeasurementLog.begin(log.strategy, log.start), list(replies)
+    answers, waiting, replies = rows
+    log, due = start.begin(start.strategy, start.start), list(replies)
     plans = [*sorted(answers, key=lambda answer: answer.arrival), *waiting]
     arrived = sum(plan.arrival != OPEN for plan in plans)
     begun = defaultdict(list)
@@ -578,11 +559,7 @@ def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
 
 
 def trial_answer(
-    time: float,
-    number: int,
-    point: tuple[float, ...],
-    y: float,
-    kind: type[Measurement] = Measurement,
+    time: float, number: int, point: Point, y: float, kind: type[Measurement] = Measurement
 ) -> Measurement:
     """The row of a trial that has ended with a value, or with a bound on its value."""
     return kind(number, point, None, time, time, 0, None, y, arrival=number)

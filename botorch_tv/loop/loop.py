@@ -6,7 +6,7 @@ import base64
 import functools
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -51,7 +51,7 @@ from botorch_tv.loop.input import (
     with_context,
 )
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, like
-from botorch_tv.loop.record import MOST_OPEN, Record, identified
+from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
 from botorch_tv.loop.table import (
     LastAnswer,
     NumberedConsultation,
@@ -66,12 +66,11 @@ from botorch_tv.loop.table import (
     rows_from,
     table,
 )
-from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Bounds, Parameters, holding
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import ExpertWarning, State, Suggestion
+from botorch_tv.strategies.state import ExpertWarning, State
 from botorch_tv.validation import counted, real, require, require_integer, shown
 
 if TYPE_CHECKING:
@@ -91,8 +90,6 @@ UNSUPPORTED = (
     "Measure it before you rely on it."
 )
 FAILS_EVERYWHERE = "Every setting is more likely to fail than to succeed."
-Fixed = Mapping[str, Any] | None
-"""Type of the values of held parameters, indexed by name."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -214,8 +211,7 @@ class Loop:
         device: torch.device | str | None = None,
     ) -> None:
         seed = require_integer("Loop: seed", seed, 0, "give a whole number.")
-        given = [argument for argument in (first, second) if argument is not None]
-        strategy, domain = in_order("Loop", given, strategy=strategy, domain=domain)
+        strategy, domain = in_order("Loop", (first, second), strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
         if strategy is None:
@@ -231,8 +227,7 @@ class Loop:
             "not store it; use ask() and tell() of the strategy, or a Loop of a single member.",
         )
         if lost_after is not None:
-            fix = "give a number of answers."
-            lost_after = require_integer("Loop: lost_after", lost_after, 1, fix)
+            lost_after = require_integer("Loop: lost_after", lost_after, 1, "give a whole number.")
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._lock = LoopLock()
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
@@ -377,45 +372,10 @@ class Loop:
         holding(self.state, fixed)  # raises for wrong names and values, before anything changes
         self._strategy.warn_of_absence(self.state, stacklevel=4)
         for _ in range(count):
-            record = self._suggested(record, present, row, fixed)
+            record = record.asking(present, row, fixed, self._units, self._generator)
         self._record = record._replace(pending=pending)
         made = self.open[-count:]
         return made[0] if n is None else made
-
-    def _suggested(
-        self, record: Record, present: float | None, context: Tensor | None, fixed: Fixed
-    ) -> Record:
-        """The record with one more suggestion, for a context `c`."""
-        state, units = self.state, self._units
-        fits = (p for p in record.queue if not fixed or units.moved(p, fixed, state)[0] == p)
-        queued = next(fits, None)
-        try:
-            if queued is None:
-                choice = self._choice(record, present, context, fixed)
-            else:
-                X = with_context(like(state).new_tensor(queued), context)
-                choice = self._strategy.suggestion_at(state, X, now=present)
-        except Exception as error:
-            error.add_note(f"Loop: while choosing suggestion {record.asked + 1}.")
-            raise
-        if record.waiting:
-            predicted = record.log.quiet.suggestion_at(state, choice.X, now=choice.time)
-            choice = choice._replace(mean=predicted.mean, sd=predicted.sd)
-        return record.suggested(choice._replace(X=units.rounded(choice.X)), queued)
-
-    def _choice(
-        self, record: Record, present: float | None, context: Tensor | None, fixed: Fixed = None
-    ) -> Suggestion:
-        """The strategy's next choice at a time, for a context `c`; ``fixed`` as in :meth:`ask`."""
-        waiting = [(row.planned_for, row.point) for row in record.waiting.values()]
-        return record.log.choice(
-            holding(record.log.as_if_answered(waiting, present), fixed),
-            present,
-            record.log.success(present),
-            retry=isinstance(self._strategy, Adaptive),
-            context=context,
-            generator=self._generator,
-        )
 
     @locked
     def tell(
@@ -823,8 +783,8 @@ class Loop:
             if replay:
                 advised += log.recommendations(row, MOST_ADVISED)
         waiting = data_frame(log, units, list(self._record.open.values()))
-        shown = self.table(), waiting, self.domain, units
-        return draw_loop(*shown, best, predict, advised, path, ax, ylabel)
+        frames = self.table(), waiting
+        return draw_loop(frames, self.domain, units, best, predict, advised, path, ax, ylabel)
 
     @property
     @locked
@@ -986,7 +946,7 @@ class Loop:
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
         Raises:
-            ValueError: If the file is damaged, if it has another version, or if it was saved with
+            ValueError: If the file is damaged, if it has another format, or if it was saved with
                 another strategy or domain. The error lists every difference.
             OSError: If the file cannot be read.
         """
@@ -1077,7 +1037,7 @@ class Loop:
         following = following or list(record.queue[:1])
         if not following and not self._draws and self._has_best(context):
             row = context_row(self.state, context)
-            choice = self._choice(record, self._present(now), row)
+            choice = record.choice(self._present(now), row, None, self._generator)
             following = [tuple(choice.X.tolist())]
         prior = bank_prior(self.state.data)
         ranges = (prior.upper - prior.lower).tolist()

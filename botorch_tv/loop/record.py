@@ -7,15 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from torch import Generator, Tensor
+
+from botorch_tv.loop.clock import Units
 from botorch_tv.loop.file import REBUILT, restored_log
+from botorch_tv.loop.input import with_context
 from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
+    Point,
     Question,
+    like,
     oldest_for,
     recounted,
     replayed,
 )
+from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.state import Consultation, Suggestion
 from botorch_tv.validation import plain
 
@@ -23,6 +31,8 @@ RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
+Fixed = Mapping[str, Any] | None
+"""Type of the values of held parameters, indexed by name."""
 Row = TypeVar("Row", Measurement, Question)
 
 
@@ -48,7 +58,7 @@ class Record(NamedTuple):
     open: Mapping[int, Measurement] = {}
     consultations: Mapping[int, Question] = {}
     superseded: Sequence[Measurement] = ()
-    queue: tuple[tuple[float, ...], ...] = ()
+    queue: tuple[Point, ...] = ()
     asked: int = 0
     consulted: int = 0
 
@@ -71,30 +81,71 @@ class Record(NamedTuple):
         """Maximum age, in answers, of the earlier states that the log retains."""
         return oldest_for(2 * self.pending - 1)
 
-    def suggested(self, made: Suggestion, queued: tuple[float, ...] | None) -> Record:
-        """The record with one more open suggestion.
+    def choice(
+        self, now: float | None, context: Tensor | None, fixed: Fixed, generator: Generator
+    ) -> Suggestion:
+        """The strategy's next choice, as if all suggestions that are not lost had been answered.
 
         Args:
-            made: The suggestion of the strategy.
-            queued: The point of the queue that was suggested; None if the strategy chose.
+            now: The present time; one step after the newest measurement by default.
+            context: The context, `c`.
+            fixed: Values of held parameters.
+            generator: Source of random numbers.
         """
-        predicted = (float(made.mean), float(made.sd), float(made.sqrt_beta))
+        waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
+        state = holding(self.log.as_if_answered(waiting, now), fixed)
+        retry, chance = isinstance(self.log.strategy, Adaptive), self.log.success(now)
+        return self.log.choice(
+            state, now, chance, retry=retry, context=context, generator=generator
+        )
+
+    def asking(
+        self,
+        now: float | None,
+        context: Tensor | None,
+        fixed: Fixed,
+        units: Units,
+        generator: Generator,
+    ) -> Record:
+        """The record with one more open suggestion: the next of the queue, or a choice.
+
+        Args:
+            now: As in :meth:`choice`.
+            context: As in :meth:`choice`.
+            fixed: As in :meth:`choice`; points of the queue that differ stay in the queue.
+            units: The units to which the point is rounded.
+            generator: As in :meth:`choice`.
+        """
+        log, strategy, state = self.log, self.log.strategy, self.log.state
+        fits = (p for p in self.queue if not fixed or units.moved(p, fixed, state)[0] == p)
+        queue, queued = list(self.queue), next(fits, None)
+        try:
+            if queued is None:
+                made = self.choice(now, context, fixed, generator)
+            else:
+                queue.remove(queued)
+                X = with_context(like(state).new_tensor(queued), context)
+                made = strategy.suggestion_at(state, X, now=now)
+        except Exception as error:
+            error.add_note(f"Loop: while choosing suggestion {self.asked + 1}.")
+            raise
+        if self.waiting:
+            predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
+            made = made._replace(mean=predicted.mean, sd=predicted.sd)
+        prediction = (float(made.mean), float(made.sd), float(made.sqrt_beta))
         row = Measurement(
             number=self.asked + 1,
-            point=tuple(made.X.tolist()),
+            point=tuple(units.rounded(made.X).tolist()),
             arm=None if made.index is None else int(made.index),
             planned_for=float(made.time),
             time=float(made.time),
-            known=len(self.log.answers),
-            predicted=predicted if bool(self.log.strategy.predicts(self.log.state)) else None,
+            known=len(log.answers),
+            predicted=prediction if bool(strategy.predicts(state)) else None,
         )
-        queue = list(self.queue)
-        if queued is not None:
-            queue.remove(queued)
         opened = {**self.open, row.number: row}
         return self._replace(open=opened, asked=row.number, queue=tuple(queue))
 
-    def unsuggested(self, point: tuple[float, ...], arm: int | None, time: float) -> Measurement:
+    def unsuggested(self, point: Point, arm: int | None, time: float) -> Measurement:
         """The row of a measurement that was not suggested, with the next of -1, -2, ..."""
         rows = (*self.log.answers, *self.superseded)
         number = min([0, *(row.number for row in rows)]) - 1
@@ -172,7 +223,7 @@ class Record(NamedTuple):
         """
         log, (answers, waiting, consultations, replies) = self.log, rows
         if stale and (replies or log.strategy.compares):
-            log, waiting = replayed(log, answers, waiting, replies, stale, self._oldest)
+            log, waiting = replayed(log, (answers, waiting, replies), stale, self._oldest)
         else:
             log = log.changed(answers, self._oldest, replies)
         waiting, consultations = (

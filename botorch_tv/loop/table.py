@@ -68,18 +68,11 @@ class NumberedSuggestion:
 
 def numbered(row: Measurement, state: State, units: Units) -> NumberedSuggestion:
     """The suggestion that a row of the log describes."""
-    mean, sd, _ = row.predicted or (math.nan,) * 3
+    mean, sd, _ = row.prediction
     X, d = like(state).new_tensor(row.point), state.domain.dim
-    return NumberedSuggestion(
-        row.number,
-        X[:d],
-        X[d:] if len(X) > d else None,
-        units.clock.shown(row.time),
-        mean,
-        sd,
-        point=units.point(row.point[:d]),
-        row=row,
-    )
+    context, time = X[d:] if len(X) > d else None, units.clock.shown(row.time)
+    point = units.point(row.point[:d])
+    return NumberedSuggestion(row.number, X[:d], context, time, mean, sd, point=point, row=row)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,13 +105,9 @@ class NumberedConsultation:
 
 def numbered_consultation(row: Question, state: State, units: Units) -> NumberedConsultation:
     """The consultation that a row of the log describes."""
-    return NumberedConsultation(
-        row.number,
-        like(state).new_tensor(row.points),
-        units.clock.shown(row.time),
-        points=[units.point(point) for point in row.points],
-        row=row,
-    )
+    X, time = like(state).new_tensor(row.points), units.clock.shown(row.time)
+    points = [units.point(point) for point in row.points]
+    return NumberedConsultation(row.number, X, time, points=points, row=row)
 
 
 class Table(NamedTuple):
@@ -255,20 +244,11 @@ def data_frame(
     cells = []
     for row, reset in pairs:
         values = units.point(row.point[: domain.dim])
-        mean, sd, _ = (row.predicted if row.number > 0 else None) or (math.nan,) * 3
-        entries = (
-            row.number,
-            *(values.values() if isinstance(values, dict) else values),
-            *row.point[domain.dim :],
-            units.clock.shown(row.time),
-            math.nan if row.y is None else row.y,
-            row.y is not None,
-            usual if row.noise is None else row.noise,
-            mean,
-            sd,
-            reset,
-        )
-        cells.append(entries)
+        own = values.values() if isinstance(values, dict) else values
+        begun = [row.number, *own, *row.point[domain.dim :], units.clock.shown(row.time)]
+        y, noise = math.nan if row.y is None else row.y, usual if row.noise is None else row.noise
+        mean, sd, _ = row.prediction if row.number > 0 else (math.nan,) * 3
+        cells.append([*begun, y, row.y is not None, noise, mean, sd, reset])
     return pd.DataFrame(cells, columns=[number, *points, *context, *rest])
 
 

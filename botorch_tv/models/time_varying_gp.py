@@ -4,7 +4,7 @@ Standardised data have variance 1, but a few dozen observations of a slow drift 
 the objective's variation. If the prior variance is fixed at 1, a fit to a few dozen observations
 finds a rate of change that is several times too high. Therefore the default kernel also learns an
 output scale. The priors of scale, noise and rate (``RatePrior``) were chosen on simulated data by
-``benchmarks/statistics/default_rate.py``, and validated on other data.
+``benchmarks/statistics/recovery_of_rate.py``, and validated on other data.
 """
 
 from __future__ import annotations

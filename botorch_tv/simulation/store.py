@@ -33,7 +33,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from botorch_tv.files import write_new, write_whole
-from botorch_tv.identity import check_format, differences, libraries
+from botorch_tv.identity import differences, libraries, require_format
 from botorch_tv.simulation.datasets import BlockMoments
 from botorch_tv.simulation.settings import Arrays, StudySettings, error_of, scatter_of
 from botorch_tv.validation import require
@@ -427,7 +427,7 @@ def _read(file: Path) -> dict[str, Any]:
     """
     try:
         whole = json.loads(file.read_bytes())
-        number, content = whole["format"], whole["content"]
+        number, made_with, content = whole["format"], dict(whole["made_with"]), whole["content"]
         intact = whole["sha256"] == _sha256(content)
     except (ValueError, LookupError, TypeError, RecursionError):
         intact = False
@@ -436,5 +436,5 @@ def _read(file: Path) -> dict[str, Any]:
         f"{file} is damaged. Restore this file from a copy to resume the study from the blocks in "
         "its folder, or give another folder.",
     )
-    check_format(str(file), number, FORMAT, "give another folder.")
+    require_format(str(file), number, FORMAT, made_with, "give another folder.")
     return dict(content)

@@ -119,11 +119,12 @@ def run_study(
             retention (reset, trigger or window), and if the noise variance does not grow with the
             age of observations. Strategies that cannot be compiled run without compilation. The
             default on a CPU is True if Numba is installed and the study is large enough to benefit.
-            On a CUDA device the default is False. If ``compiled`` is True on a CUDA device, rounds
-            are recorded as CUDA graphs, which Python launches as a whole. CUDA graphs have the same
-            requirements as compilation; in addition, the strategy must have no window. If the
-            recording of a CUDA graph fails, a warning is issued and the study runs without CUDA
-            graphs.
+            If ``compiled`` is True on a CUDA device, rounds are recorded as CUDA graphs, which
+            Python launches as a whole: on an H200, 2 to 3.5 times as fast for up to 512 trials on
+            2,500 arms, and up to 1.5 times as slow from 4,096 trials on. There the default is True
+            for up to 1.3 million trials times arms. CUDA graphs have the same requirements as
+            compilation; in addition, the strategy must have no window. If the recording of a CUDA
+            graph fails, a warning is issued and the study runs without CUDA graphs.
         progress: Whether to show a progress bar; in a log file, the bar is a new line every minute.
 
     Returns:
@@ -154,7 +155,7 @@ def run_study(
     place = usable_device(place, remote=executor is not None)
     workers = _workers(workers, place, executor)
     folder = None if save_to is None else Path(save_to)
-    compiles = require_compiled(compiled, world, trials * horizon * len(strategies), place)
+    compiles = require_compiled(compiled, world, trials, trials * horizon * len(strategies), place)
     settings = StudySettings(
         world, strategies, horizon, seed, dtype, place, tuple(record), compiled=compiles
     )

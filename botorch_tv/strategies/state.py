@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_tv.gp.data import Data, History, Prior
 from botorch_tv.gp.random import Draws, Generators, draws_for
-from botorch_tv.identity import check_format, libraries
+from botorch_tv.identity import libraries, require_format, warn_of_versions
 from botorch_tv.strategies.domains import Domain
 
 Now = float | Tensor | None
@@ -86,8 +86,9 @@ class SavedBy:
 
 
 def _checked(number: int, made_with: dict[str, str]) -> SavedBy:
-    fix = f"load it with botorch_tv {made_with['botorch_tv']}, or add the observations again."
-    check_format("this state", number, FORMAT, fix, made_with)
+    fix = "begin with strategy.init(domain) and add the observations again."
+    require_format("this state", number, FORMAT, made_with, fix)
+    warn_of_versions("this state", made_with)
     return SavedBy()
 
 

@@ -126,12 +126,16 @@ def test_ours_is_ahead_where_it_is_ahead_of_all(gaps, expected):
 
 
 def test_the_page_is_written_from_the_files(tmp_path):
-    write_page(stored("peers.json"), stored("statistics_optuna_drift.json"), tmp_path / "page.md")
+    write_page(
+        stored("peers.json"),
+        stored("statistics_regret_of_optuna_samplers.json"),
+        tmp_path / "page.md",
+    )
     page = PAGE.read_text(encoding="utf-8")
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == page
     rows = [line for line in page.partition("## Setup")[0].splitlines() if "| ahead" in line]
     assert f"On {len(rows)} of 25 worlds ours is ahead" in page
-    runs = stored("statistics_optuna_drift.json")["runs"]
+    runs = stored("statistics_regret_of_optuna_samplers.json")["runs"]
     regret = {(run["world"], run["sampler"], run["seed"]): run["regret"] for run in runs}
     gaps = np.array([regret["jumps", "tpe", i] - regret["jumps", "drift", i] for i in range(20)])
     row = next(line for line in page.splitlines() if line.startswith("| jumps | `TPESampler`"))

@@ -13,11 +13,12 @@ from scipy.stats import sem
 
 from benchmarks.paper.collect import PAGE, collect
 from benchmarks.paper.page import write_page
-from benchmarks.speed.common import RESULTS
-from benchmarks.statistics.common import ADAPTIVE, REGRET, standard_error, summary
+from benchmarks.records import RESULTS
+from benchmarks.statistics.paired import ADAPTIVE, REGRET, standard_error, summary
 from botorch_tv.papers import EXPERIMENTS, worlds
 from tests.tools.api import PAGE as NAMES
 from tests.tools.api import _markdown, modules, page
+from tests.tools.pages import INDEX, index
 
 STORED = {path.name: json.loads(path.read_text("utf-8")) for path in RESULTS.glob("*.json")}
 
@@ -29,7 +30,7 @@ def test_page_of_the_papers_is_written_from_the_files(tmp_path):
 
 
 def test_stored_summaries_follow_from_stored_runs():
-    for name in ("adaptive", "adaptive_grid"):
+    for name in ("regret_on_square", "regret_on_grid"):
         for world in STORED[f"statistics_{name}.json"]["worlds"].values():
             horizon = world.get("horizon") or world["runs"][ADAPTIVE]["settings"]["horizon"]
             found = summary(world["runs"], horizon)
@@ -88,6 +89,18 @@ def test_quick_runs_are_not_collected(tmp_path, monkeypatch):
     EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)
     with pytest.raises(ValueError, match=r"et-fig4.json is of a quick look .* full size"):
         collect(tmp_path, tmp_path / "results")
+
+
+def test_every_result_is_in_the_index_with_its_script():
+    text = INDEX.read_text("utf-8")
+    assert text == index(), "run `python -m tests.tools.pages`"
+    rows = re.findall(r"^\| \[([^]]+)\]\(\1\) \| (.+) \| (.*) \|$", text, re.MULTILINE)
+    names = sorted(path.name for path in RESULTS.iterdir() if path != INDEX)
+    assert [name for name, _, _ in rows] == names
+    for name, script, pages in rows:
+        assert name.endswith(".md") == (script == "by hand")
+        assert pages or name.endswith((".json", ".md")), f"no page shows {name}; remove it"
+    assert all((RESULTS / link).exists() for link in re.findall(r"\]\(([^)]+)\)", text))
 
 
 LINKED = re.compile(r"^\| \[`(\w+)`\]\(([\w/]+\.py)\) \| (.+) \|$", re.MULTILINE)

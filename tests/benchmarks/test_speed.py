@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchmarks.speed import limits, rates
-from benchmarks.speed.count import product_flops, round_count
-from benchmarks.speed.shares import distinct
+from benchmarks.speed.least_work import product_flops, round_count
+from benchmarks.speed.shares_of_limits import distinct
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.gp.basis import FeatureBasis, ProductBasis
 

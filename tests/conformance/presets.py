@@ -301,8 +301,8 @@ LINES: dict[str, Line] = {  # of the presets that the textbook describes
     "w_sparq_gp_ucb": line(book(inflation=("injection", 1.5, 1.0), consultant=Consultant(WINDOWS)), alpha=1.5, alpha_tilde=0.3, steps=0, width=NARROW),
 }
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {  # of all others: the module of their own oracle
-    "w_dbo": ("forgetting/test_relevance.py", {"epsilon": 0.1}),
-    "pe_gp_ucb": ("strategies/test_committee.py", {"epsilons": (0.0, 0.1)}),
+    "w_dbo": ("forgetting/test_relevance.py", {"epsilon": 0.2, "alpha": 3.0}),
+    "pe_gp_ucb": ("strategies/test_committee.py", {"epsilons": (0.0, 0.2)}),
     "bob_gp_ucb": ("strategies/test_committee.py", {"windows": (2, 4), "block": 4, "horizon": 20}),
     "r_perp": ("strategies/test_committee.py", {"period": 9, "beta": 4.0}),
     "rexp3": ("strategies/test_exp3.py", {"period": 9, "low": -1.0, "high": 1.0}),

@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, each_pair, one_per_path
+from conformance.presets import (
+    BY_NAME,
+    OTHERS,
+    PRESETS,
+    RECURSIONS,
+    Preset,
+    each_pair,
+    one_per_path,
+)
 from conformance.rounds import Setting
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.strategies import (
-    GPStrategy,
-    adaptive_gp_ucb,
-    bob_gp_ucb,
-    pe_gp_ucb,
-    r_perp,
-    rexp3,
-    w_dbo,
-)
+from botorch_tv.strategies import GPStrategy, adaptive_gp_ucb, listing
 from botorch_tv.strategies.domains import Domain
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=15)
@@ -254,19 +254,14 @@ def test_no_round_waits(preset: Preset, engine: str) -> None:
     require_no_wait(strategy, EIGENVECTORS if sampling else frozenset())
 
 
-LATER = {
-    "W-DBO": lambda k: w_dbo(kernel=k, noise=0.02, epsilon=0.2, alpha=3.0),
-    "PE-GP-UCB": lambda k: pe_gp_ucb(kernel=k, noise=0.02, epsilons=(0.0, 0.2)),
-    "BOB-GP-UCB": lambda k: bob_gp_ucb(kernel=k, noise=0.02, windows=(2, 4), block=4, horizon=20),
-    "R-PERP": lambda k: r_perp(kernel=k, noise=0.02, period=9, beta=4.0),
-    "RExp3": lambda k: rexp3(kernel=k, noise=0.02, period=9, low=-1.0, high=1.0),
-}
+WITHOUT_TEXTBOOK = OTHERS.keys() - {"adaptive_gp_ucb"}  # which waits, see below
 
 
-@pytest.mark.few("BOB-GP-UCB", "PE-GP-UCB", "R-PERP", "RExp3")
-@pytest.mark.parametrize("name", LATER)
+@pytest.mark.few("bob_gp_ucb", "pe_gp_ucb", "r_perp", "rexp3")
+@pytest.mark.parametrize("name", sorted(WITHOUT_TEXTBOOK))
 def test_no_round_of_other_strategies_waits(name: str) -> None:
-    require_no_wait(LATER[name](SETTING.module()))
+    make, arguments = listing.PRESETS[name].make, OTHERS[name][1]
+    require_no_wait(make(kernel=SETTING.module(), noise=0.02, **arguments))
 
 
 def test_an_adaptive_strategy_does_not_wait_once_its_units_are_final() -> None:

@@ -1,4 +1,7 @@
-"""States, loops, snapshots and studies of another format, and of other versions of libraries."""
+"""States, loops and studies of another format, and of other versions of libraries.
+
+Refusals of loops and snapshots of another format are tested beside their other refusals.
+"""
 
 import pickle
 
@@ -10,6 +13,7 @@ from gpytorch.kernels import RBFKernel
 
 import botorch_tv
 from botorch_tv.gp import data
+from botorch_tv.loop import Loop
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Grid, gp_ucb
 
@@ -41,10 +45,23 @@ def test_a_state_of_other_versions_is_loaded_with_a_warning(monkeypatch):
     assert torch.equal(STRATEGY.ask(loaded).X, STRATEGY.ask(state).X)
 
 
+def test_a_loop_of_other_versions_is_loaded_with_a_warning(monkeypatch, tmp_path):
+    loop = Loop(STRATEGY, GRID)
+    loop.tell(1.0, suggestion=loop.ask())
+    loop.save(tmp_path / "loop.json")
+    monkeypatch.setattr(gpytorch, "__version__", "99.0")
+    with pytest.warns(UserWarning, match=r"loop.json was saved .*gpytorch is .* and '99.0' here"):
+        loaded = Loop.load(tmp_path / "loop.json", STRATEGY)
+    assert loaded.ask().point == loop.ask().point
+
+
 def test_a_study_of_another_format_is_refused(monkeypatch, tmp_path):
     study(tmp_path)
     monkeypatch.setattr("botorch_tv.simulation.store.FORMAT", 99)
-    with pytest.raises(ValueError, match=r"study.json has format 5, .* reads format 99; give"):
+    with pytest.raises(
+        ValueError,
+        match=r"study.json has format 5, .* reads format 99; load it with botorch_tv 0.*, or give",
+    ):
         study(tmp_path)
 
 

@@ -13,7 +13,7 @@ from gpytorch.priors import GammaPrior
 from models.cases import fit
 from scipy.stats import gamma, halfnorm
 
-from benchmarks.statistics import default_rate
+from benchmarks.statistics import recovery_of_rate
 from botorch_tv.forgetting import (
     Decay,
     ExponentialWeights,
@@ -35,7 +35,7 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, GPStrategy
 
 UNITS = {"years": 1 / 8766, "milliseconds": 3.6e6}
-DATA = default_rate.data_set(0)
+DATA = recovery_of_rate.data_set(0)
 
 
 def fitted(unit, **options):
@@ -77,7 +77,7 @@ def test_other_rates_are_the_same_too(per_hour, per_second):
 @pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03)], ids=repr)
 def test_loops_learn_the_same_rate(decay):
     """Two loops with different gaps in a batch; starts and warm starts per unit of time."""
-    sets = [DATA, default_rate.data_set(3)]
+    sets = [DATA, recovery_of_rate.data_set(3)]
     X = torch.stack([data.X[:, :-1] for data in sets])
     y = torch.stack([(data.Y - data.Y.mean()).squeeze(-1) / data.Y.std() for data in sets])
     times = torch.stack([DATA.X[:, -1], 7 * DATA.X[:, -1]])

@@ -200,9 +200,11 @@ def test_a_damaged_snapshot_is_ignored(name, path, replayed):
     assert len(replayed) == LATE  # written anew
 
 
-@pytest.mark.parametrize("change", ["libraries", "threads", "processor"])
+@pytest.mark.parametrize("change", ["format", "libraries", "threads", "processor"])
 def test_a_snapshot_of_another_environment_is_ignored(change, path, replayed, monkeypatch):
-    if change == "libraries":
+    if change == "format":
+        monkeypatch.setattr(module, "STATE_FORMAT", 99)
+    elif change == "libraries":
         monkeypatch.setattr(module, "libraries", lambda: {"torch": "0"})
     elif change == "threads":
         monkeypatch.setattr(torch, "get_num_threads", lambda: 99)

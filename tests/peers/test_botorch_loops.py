@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from benchmarks.speed.botorch_loops import play, rewards, spread, strategy, time_peer, verify
-from benchmarks.speed.peers import LOOPS, Problem, lowest_best
+from benchmarks.speed.against_botorch import play, rewards, spread, strategy, time_peer, verify
+from benchmarks.speed.botorch_gp_ucb import LOOPS, Problem, lowest_best
 from botorch_tv.strategies import Grid
 
 POINTS, ROUNDS, TRIALS = 10, 15, 3

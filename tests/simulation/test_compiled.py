@@ -250,17 +250,18 @@ def test_trials_with_too_many_arms_are_played_by_the_recursion(monkeypatch):
     require_compiled_like_eager(markov("square", epsilon=0.1), strategies)
 
 
-def test_large_studies_compile_by_default(monkeypatch):
+def test_large_studies_compile_and_small_studies_are_recorded_by_default(monkeypatch):
     world = MarkovWorld(Grid.regular(50, 2), kernel=smooth(), epsilon=0.05, noise=NOISE)
     enough, cpu, gpu = rules.WORTH_COMPILING // 2500 + 1, torch.device("cpu"), torch.device("cuda")
-    assert require_compiled(None, world, enough, cpu)
-    assert not require_compiled(None, world, enough // 2, cpu)
-    assert require_compiled(True, world, 1, cpu)
-    assert not require_compiled(False, world, enough, cpu)
+    assert require_compiled(None, world, 1, enough, cpu)
+    assert not require_compiled(None, world, 1, enough // 2, cpu)
+    assert require_compiled(True, world, 1, 1, cpu)
+    assert not require_compiled(False, world, 1, enough, cpu)
     monkeypatch.setattr(rules, "find_spec", lambda name: None)
-    assert not require_compiled(None, world, 10 * enough, cpu)
-    assert require_compiled(True, world, 1, gpu)
-    assert not require_compiled(None, world, 2**60, gpu)
+    assert not require_compiled(None, world, 1, 10 * enough, cpu)
+    assert require_compiled(True, world, 4096, 1, gpu)
+    assert require_compiled(None, world, 512, 10 * enough, gpu)
+    assert not require_compiled(None, world, 4096, 10 * enough, gpu)
     with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[fast\]'"):
         study(world, {"GP": ucb()}, compiled=True)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import math
 import os
 import pickle
@@ -31,25 +32,13 @@ from pathlib import Path
 from typing import Any
 
 ROUNDS, REPEATS = 24, 15
-PARTS: dict[str, dict[str, Any]] = {
-    **{name: {} for name in ("gp_ucb", "igp_ucb", "gp_ts", "gp_ei", "gp_pi", "random_search")},
-    **{name: {"period": 9} for name in ("r_gp_ucb", "br_gp_ucb")},
-    **{name: {"epsilon": 0.03} for name in ("tv_gp_ucb", "w_dbo")},
-    "sw_gp_ucb": {"window": 8},
-    "tv_bayesopt": {"epsilon": 0.01, "cycle": 7.0, "cycle_lengthscale": 1.0},
-    "ui_tvbo": {"sigma_w2": 0.01},
-    "w_gp_ucb": {"gamma": 0.95},
-    "ui_gp_ucb": {"alpha": 1.0},
-    "et_gp_ucb": {},
-    "glr_gp_ucb": {"chance": 0.1},
-    "pe_gp_ucb": {"epsilons": (0.0, 0.03)},
-    "bob_gp_ucb": {"windows": (4, 12), "block": 6, "horizon": ROUNDS},
-    "r_perp": {"period": 12, "beta": 2.0},
-    "rexp3": {"period": 12, "low": -3.0, "high": 3.0},
-    "sparq_gp_ucb": {"steps": 4},
-    "w_sparq_gp_ucb": {"alpha": 1.0, "steps": 4},
-    "adaptive_gp_ucb": {},
+GIVEN: dict[str, Any] = {
+    **{"noise": 0.02, "period": 9, "epsilon": 0.03, "window": 8, "sigma_w2": 0.01, "gamma": 0.95},
+    **{"alpha": 1.0, "chance": 0.1, "epsilons": (0.0, 0.03), "windows": (4, 12), "block": 6},
+    **{"horizon": ROUNDS, "beta": 2.0, "low": -3.0, "high": 3.0, "steps": 4},
+    **{"cycle": 7.0, "cycle_lengthscale": 1.0},
 }
+"""Arguments of the presets, but for the kernel."""
 Case = Callable[[Any], Any]
 """Plays, given the record of the earlier version or None, and returns its own."""
 
@@ -57,6 +46,22 @@ Case = Callable[[Any], Any]
 def value(X: Any, t: int) -> Any:
     """The objective, which jumps at half time."""
     return (5 * X.sum(-1) + 0.1 * t).sin() + (2.0 if t > ROUNDS // 2 else 0.0) * X[..., 0]
+
+
+def presets() -> dict[str, list[str]]:
+    """The presets of the version that is played, and their arguments from ``GIVEN``."""
+    import botorch_tv.strategies as strategies
+
+    made = {}
+    for name in strategies.__all__:
+        if inspect.isfunction(getattr(strategies, name)):
+            listed = inspect.signature(getattr(strategies, name)).parameters.values()
+            made[name] = [item.name for item in listed if item.default is item.empty]
+            made[name] += ["steps"] if any(item.name == "steps" for item in listed) else []
+            if missing := set(made[name]) - GIVEN.keys() - {"kernel"}:
+                print(f"{name} is not played: GIVEN lacks {missing}", file=sys.stderr)
+                del made[name]
+    return made
 
 
 def strategy_of(name: str) -> Any:
@@ -83,12 +88,12 @@ def strategy_of(name: str) -> Any:
             return candidates.mean + candidates.sd
 
     own: Any = getattr(strategies, "GPStrategy", strategies.Strategy)
-    given: dict[str, Any] = {"kernel": kernel, "noise": 0.02}
+    given = {"kernel": kernel} | GIVEN
     if name == "seasonal":
-        return own(**given, decay=Seasonal())
+        return own(kernel=kernel, noise=0.02, decay=Seasonal())
     if name == "stranger":
-        return own(**given, retention=Recent(), exploration=Halving())
-    return getattr(strategies, name)(**({} if name == "adaptive_gp_ucb" else given), **PARTS[name])
+        return own(kernel=kernel, noise=0.02, retention=Recent(), exploration=Halving())
+    return getattr(strategies, name)(**{argument: given[argument] for argument in presets()[name]})
 
 
 def play(name: str, place: str, trials: int, dtype: str, before: Any) -> dict[str, Any]:
@@ -256,7 +261,7 @@ def ax(before: Any) -> dict[str, Any]:
 def cases() -> dict[str, Case]:
     """All of them by name."""
     made: dict[str, Case] = {}
-    for name in (*PARTS, "seasonal", "stranger"):
+    for name in (*presets(), "seasonal", "stranger"):
         kinds = ("float64",) if name == "adaptive_gp_ucb" else ("float64", "float32")
         places = ("grid",) if name in ("r_perp", "rexp3") else ("grid", "box")
         for place, trials, kind in product(places, (1, 3), kinds):
@@ -314,7 +319,8 @@ def child(record: Path | None, only: str) -> None:
             every[name](None)
             print(time.perf_counter() - start, flush=True)
         else:
-            found = {one: every[one](before.get(one)) for one in every if only in one}
+            names = [one for one in every if only in one and (record is None or one in before)]
+            found = {one: every[one](before.get(one)) for one in names}
             Path(name).write_bytes(pickle.dumps(found))
             print("written", flush=True)
 

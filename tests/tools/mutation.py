@@ -30,7 +30,8 @@ from typing import Any
 
 import pytest
 
-Row, Lines = dict[str, Any], dict[str, set[int]]  # lines by file
+Row = dict[str, Any]
+Lines = dict[str, set[int]]  # by file
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results/mutation.json"
 CORE = """forgetting/ gp/ acquisition/ strategies/ experts/ kernels/ likelihoods/ models/ learning/
@@ -276,7 +277,7 @@ def main(arguments: list[str] | None = None) -> None:
         done = {row["key"]: row for row in each(out / f"{tier}-faults.jsonl", left, tried)}
         faults = [done.get(fault["key"], fault) for fault in faults]
     result = counted(faults, json.loads(RESULTS.read_text()).get("equivalent", []))
-    from benchmarks.speed.common import environment, write  # imports the package
+    from benchmarks.records import environment, write  # imports the package
 
     origin = environment(seed=options.seed)
     write({"benchmark": "mutation", **origin, "count": options.count, **result}, RESULTS)

@@ -16,7 +16,7 @@ import torch
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from benchmarks.speed.world import MarkovRewards
+from benchmarks.speed.markov_rewards import MarkovRewards
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.executors import side_by_side

@@ -1,7 +1,7 @@
 """Regret of the adaptive strategy on the unit square, against strategies with a given kernel.
 
-    python -m benchmarks.statistics.adaptive [--worlds NAME ...] [--seeds 40] [--first 10000]
-        [--horizon 100] [--out FILE]
+    python -m benchmarks.statistics.regret_on_square [--worlds NAME ...] [--seeds 40]
+        [--first 10000] [--horizon 100] [--out FILE]
 
 All strategies face the same functions and the same noise; differences are paired over seeds.
 Worlds:
@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin, write
-from benchmarks.statistics.common import ADAPTIVE, REGRET, read, summary
+from benchmarks.records import begin, write
+from benchmarks.statistics.paired import ADAPTIVE, REGRET, read, summary
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.simulation.rivals import unit_kernel
@@ -218,7 +218,9 @@ def play(
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
-    parser = command_line("statistics.adaptive", __doc__, worlds=WORLDS, seeds=40, horizon=100)
+    parser = command_line(
+        "statistics.regret_on_square", __doc__, worlds=WORLDS, seeds=40, horizon=100
+    )
     parser.add_argument("--first", type=int, default=10_000, help="the first seed")
     options = parser.parse_args(arguments)
     facts = begin(None, seed=options.first)

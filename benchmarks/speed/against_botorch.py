@@ -1,6 +1,6 @@
 """The engine against loops written with BoTorch alone.
 
-    python -m benchmarks.speed.botorch_loops [--trials 256] [--horizon 200] [--points 50]
+    python -m benchmarks.speed.against_botorch [--trials 256] [--horizon 200] [--points 50]
         [--verify-rounds ROUNDS] [--peer-rounds 50] [--repeats 3] [--epsilon 0.03]
         [--time-varying] [--threads N] [--seed 0] [--out FILE]
 
@@ -30,9 +30,9 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import RESULTS, begin, cores, write
-from benchmarks.speed.peers import LOOPS, Loop, Problem
-from benchmarks.speed.runs import (
+from benchmarks.records import RESULTS, begin, cores, write
+from benchmarks.speed.botorch_gp_ucb import LOOPS, Loop, Problem
+from benchmarks.speed.engine_runs import (
     EPSILON,
     LENGTHSCALE,
     NOISE,
@@ -43,7 +43,7 @@ from benchmarks.speed.runs import (
     replay,
     rewards,
 )
-from benchmarks.speed.world import MarkovRewards
+from benchmarks.speed.markov_rewards import MarkovRewards
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
 from botorch_tv.validation import counted
@@ -109,7 +109,7 @@ def fastest(passes: Sequence[Sequence[float]], trials: int) -> float:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = command_line(
-        "speed.botorch_loops",
+        "speed.against_botorch",
         __doc__,
         trials=256,
         horizon=200,
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     init = 1e3 * played.init_seconds / (options.trials * options.horizon)
 
     record = {
-        "benchmark": "botorch_loops",
+        "benchmark": "against_botorch",
         **facts,
         "parameters": {
             "algorithm": "TV-GP-UCB" if options.time_varying else "GP-UCB",
@@ -246,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "contenders": rows,
     }
     suffix = "_time_varying" if options.time_varying else ""
-    write(record, options.out or RESULTS / f"speed_botorch_loops{suffix}.json")
+    write(record, options.out or RESULTS / f"speed_against_botorch{suffix}.json")
     return record
 
 

@@ -1,7 +1,7 @@
 """Cost of a wrong reading to the adaptive strategy, and cost of its protection.
 
-    python -m benchmarks.statistics.wrong_readings [--worlds NAME ...] [--trials 100] [--seed 100]
-        [--data FOLDER] [--out FILE]
+    python -m benchmarks.statistics.cost_of_wrong_readings [--worlds NAME ...] [--trials 100]
+        [--seed 100] [--data FOLDER] [--out FILE]
 
 *Faults* on 30 x 30 arms: the reading of round 30 is wrong by -40, -20, 15 or 40 noise standard
 deviations, or one in a hundred of all 60 readings is wrong by one of these. The regret of the 15
@@ -31,10 +31,10 @@ from torch import Tensor
 
 from benchmarks.command_line import command_line
 from benchmarks.peers import worlds as peers
-from benchmarks.speed.common import begin, write
-from benchmarks.statistics import adaptive, adaptive_grid, adaptive_wider, wider_worlds
-from benchmarks.statistics.common import ADAPTIVE, REGRET, read, standard_error
-from benchmarks.statistics.wider_players import OfLibrary
+from benchmarks.records import begin, write
+from benchmarks.statistics import box_worlds, regret_on_boxes, regret_on_grid, regret_on_square
+from benchmarks.statistics.box_players import OfLibrary
+from benchmarks.statistics.paired import ADAPTIVE, REGRET, read, standard_error
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.papers.recordings import Recordings
@@ -155,7 +155,7 @@ def costs(protected: np.ndarray, plain: np.ndarray) -> dict[str, float | None]:
 
 def on_grid(name: str, trials: int, seed: int) -> dict[str, Any]:
     """Functions on 50 x 50 arms."""
-    world = adaptive_grid.world(name, 100)
+    world = regret_on_grid.world(name, 100)
     study = run_study(world, PLAYERS, trials=trials, horizon=100, seed=seed, progress=False)
     regret = study.data["regret"].mean("round")
     return costs(*(regret.sel(strategy=label).values for label in PLAYERS))
@@ -163,10 +163,12 @@ def on_grid(name: str, trials: int, seed: int) -> dict[str, Any]:
 
 def on_square(name: str, trials: int, seed: int) -> dict[str, Any]:
     """Functions on the unit square."""
-    horizon = adaptive.HORIZONS.get(name, 100)
+    horizon = regret_on_square.HORIZONS.get(name, 100)
     seeds = range(seed, seed + trials)
-    world = adaptive.world(name, seeds, horizon)
-    runs = [adaptive.play(ADAPTIVE, each, world, seeds, horizon) for each in PLAYERS.values()]
+    world = regret_on_square.world(name, seeds, horizon)
+    runs = [
+        regret_on_square.play(ADAPTIVE, each, world, seeds, horizon) for each in PLAYERS.values()
+    ]
     return costs(*(np.array(run[REGRET]) / horizon for run in runs))
 
 
@@ -176,21 +178,21 @@ def of_panel(name: str, trials: int, seed: int, data: Path | None) -> dict[str, 
     totals: list[list[float]] = [[] for _ in PLAYERS]
     for number in range(trials):
         if name == "temperature":
-            trial = wider_worlds.temperature(records, seed + number, horizon)
+            trial = box_worlds.temperature(records, seed + number, horizon)
         else:
-            trial = wider_worlds.traffic(records, seed + number, horizon, usual=False)
+            trial = box_worlds.traffic(records, seed + number, horizon, usual=False)
         for total, strategy in zip(totals, PLAYERS.values()):
             total.append(_played(strategy, trial, number) / trial.horizon)
     return costs(*np.array(totals))
 
 
-def _played(strategy: Strategy, trial: wider_worlds.Trial, seed: int) -> float:
+def _played(strategy: Strategy, trial: box_worlds.Trial, seed: int) -> float:
     """Total regret of a strategy in a trial."""
 
-    def make(trial: wider_worlds.Trial, seed: int) -> OfLibrary:
+    def make(trial: box_worlds.Trial, seed: int) -> OfLibrary:
         return OfLibrary(strategy, trial, given=False, box=False)
 
-    return adaptive_wider.play(make, trial, seed)[REGRET]
+    return regret_on_boxes.play(make, trial, seed)[REGRET]
 
 
 def of_peers(name: str, trials: int, seed: int) -> dict[str, Any]:
@@ -247,7 +249,9 @@ WORLDS = (
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
-    parser = command_line("statistics.wrong_readings", __doc__, worlds=WORLDS, trials=100, seed=100)
+    parser = command_line(
+        "statistics.cost_of_wrong_readings", __doc__, worlds=WORLDS, trials=100, seed=100
+    )
     parser.add_argument("--data", type=Path, help="folder of the records")
     options = parser.parse_args(arguments)
     facts, trials, seed = begin(1, seed=options.seed), options.trials, options.seed

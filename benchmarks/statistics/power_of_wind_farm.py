@@ -1,6 +1,6 @@
 """Power lost on a wind farm whose wind turns, with and without steering.
 
-    python -m benchmarks.statistics.wind_farm [--trials 5] [--horizon 100]
+    python -m benchmarks.statistics.power_of_wind_farm [--trials 5] [--horizon 100]
 
 Three turbines in a row; the first two are yawed. The wind comes along the row and swings to either
 side with a period of 80 units of time. The power of the farm is measured with noise. It takes a
@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin, write
-from benchmarks.statistics.common import standard_error
+from benchmarks.records import begin, write
+from benchmarks.statistics.paired import standard_error
 from botorch_tv.simulation import BoxWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import adaptive_gp_ucb, gp_ucb
@@ -38,7 +38,7 @@ def farm(horizon: int) -> WindFarm:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
     options = command_line(
-        "statistics.wind_farm", __doc__, trials=5, horizon=100, seed=0, threads=1
+        "statistics.power_of_wind_farm", __doc__, trials=5, horizon=100, seed=0, threads=1
     ).parse_args(arguments)
     facts = begin(options.threads, seed=options.seed)
     problem = farm(options.horizon)
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     sizes = {"trials": options.trials, "horizon": options.horizon}
     parameters = {**sizes, "noise": NOISE, "swing": SWING, "period": PERIOD}
     found = {"best": float(best.mean()), "lost": lost, "standard errors": errors}
-    record = {"benchmark": "wind_farm", **facts, "parameters": parameters, "MW": found}
+    record = {"benchmark": "power_of_wind_farm", **facts, "parameters": parameters, "MW": found}
     write(record, options.out)
     return record
 

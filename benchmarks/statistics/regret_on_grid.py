@@ -1,6 +1,6 @@
 """Regret of the adaptive strategy on 50 x 50 arms, against strategies with a given kernel.
 
-    python -m benchmarks.statistics.adaptive_grid [--worlds NAME ...] [--trials 20]
+    python -m benchmarks.statistics.regret_on_grid [--worlds NAME ...] [--trials 20]
         [--horizon 400] [--seed 0] [--out FILE]
 
 Functions of a squared exponential kernel of lengthscale 0.2, noise variance 0.02. Worlds: *markov*
@@ -22,8 +22,8 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin, write
-from benchmarks.statistics.common import ADAPTIVE, REGRET, read, summary
+from benchmarks.records import begin, write
+from benchmarks.statistics.paired import ADAPTIVE, REGRET, read, summary
 from botorch_tv.papers import mauduit
 from botorch_tv.simulation import run_study
 from botorch_tv.simulation.rivals import unit_kernel
@@ -132,7 +132,7 @@ def contenders(name: str) -> dict[str, Strategy]:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record; each world is saved as it ends."""
     options = command_line(
-        "statistics.adaptive_grid", __doc__, worlds=WORLDS, trials=20, horizon=400, seed=0
+        "statistics.regret_on_grid", __doc__, worlds=WORLDS, trials=20, horizon=400, seed=0
     ).parse_args(arguments)
     facts, sizes = begin(1, seed=options.seed), ("trials", "horizon", "seed")
     for name in options.worlds:

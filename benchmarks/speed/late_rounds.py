@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import torch
 
-from benchmarks.speed.memory import state_bytes
-from benchmarks.speed.runs import STRATEGIES, now, rewards
-from benchmarks.speed.world import MarkovRewards
+from benchmarks.speed.engine_runs import STRATEGIES, now, rewards
+from benchmarks.speed.markov_rewards import MarkovRewards
+from benchmarks.speed.state_bytes import state_bytes
 from botorch_tv.gp.tensors import Rows
 from botorch_tv.strategies import Grid, State, Strategy
 

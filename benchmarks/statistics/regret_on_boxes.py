@@ -1,9 +1,9 @@
 """Regret of the adaptive strategy in six to twenty dimensions and on recorded data.
 
-    python -m benchmarks.statistics.adaptive_wider [--data FOLDER] [--worlds NAME ...]
+    python -m benchmarks.statistics.regret_on_boxes [--data FOLDER] [--worlds NAME ...]
         [--players NAME ...] [--seeds 10] [--horizon 300] [--out FILE]
 
-Worlds (:mod:`benchmarks.statistics.wider_worlds`):
+Worlds (:mod:`benchmarks.statistics.box_worlds`):
 
 - *hartmann*, *levy*, *levy in ten*, *levy in twenty*: Hartmann's function of six and Levy's of
   eight, ten and twenty parameters over 100 rounds. The optimum orbits: the first coordinate has a
@@ -37,11 +37,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin, write
-from benchmarks.statistics.adaptive import BAND, POINTS
-from benchmarks.statistics.common import REGRET, read, summary
-from benchmarks.statistics.wider_players import EVERY, PLAYERS, RANDOM_STARTS, OfLibrary, Player
-from benchmarks.statistics.wider_worlds import (
+from benchmarks.records import begin, write
+from benchmarks.statistics.box_players import EVERY, PLAYERS, RANDOM_STARTS, OfLibrary, Player
+from benchmarks.statistics.box_worlds import (
     Trial,
     drifting,
     hartmann,
@@ -49,6 +47,8 @@ from benchmarks.statistics.wider_worlds import (
     temperature,
     traffic,
 )
+from benchmarks.statistics.paired import REGRET, read, summary
+from benchmarks.statistics.regret_on_square import BAND, POINTS
 from botorch_tv.even_points import even_points
 from botorch_tv.papers.recordings import Recordings
 
@@ -135,7 +135,7 @@ def _inside(player: OfLibrary, trial: Trial, points: Tensor, t: int) -> Tensor:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
     parser = command_line(
-        "statistics.adaptive_wider", __doc__, worlds=WORLDS, seeds=10, horizon=300
+        "statistics.regret_on_boxes", __doc__, worlds=WORLDS, seeds=10, horizon=300
     )
     parser.add_argument("--data", type=Path, help="folder of the records")
     parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))

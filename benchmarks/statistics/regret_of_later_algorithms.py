@@ -18,7 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin, write
+from benchmarks.records import begin, write
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
@@ -81,7 +81,12 @@ def settings(horizon: int) -> Settings:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
     options = command_line(
-        "statistics.later", __doc__, trials=64, horizon=HORIZON, seed=0, threads=1
+        "statistics.regret_of_later_algorithms",
+        __doc__,
+        trials=64,
+        horizon=HORIZON,
+        seed=0,
+        threads=1,
     ).parse_args(arguments)
     facts = begin(options.threads, seed=options.seed)
     players, tables = line_up(PLAYERS, settings(options.horizon)), {}
@@ -101,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             for label, row in summary.iterrows()
         }
     record = {
-        "benchmark": "later",
+        "benchmark": "regret_of_later_algorithms",
         **facts,
         "parameters": {
             "trials": options.trials,

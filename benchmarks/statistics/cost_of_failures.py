@@ -1,6 +1,6 @@
 """Cost of failed trials to ``Loop``, Optuna's ``DriftSampler`` and Ax's adaptive strategy.
 
-    python -m benchmarks.statistics.failures [--worlds NAME ...] [--seeds 10] [--first 100]
+    python -m benchmarks.statistics.cost_of_failures [--worlds NAME ...] [--seeds 10] [--first 100]
         [--out FILE]
 
 - *one failure*: trial 20 of (x - a - .005 i)² + (y - b)² fails or is pruned; mean cost of trials
@@ -29,8 +29,8 @@ from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin, write
-from benchmarks.statistics.common import mean_and_error, read, standard_error
+from benchmarks.records import begin, write
+from benchmarks.statistics.paired import mean_and_error, read, standard_error
 from botorch_tv.ax import adaptive_generation_strategy
 from botorch_tv.loop import Loop
 from botorch_tv.optuna import DriftSampler
@@ -284,7 +284,7 @@ WORLDS = {
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
-    parser = command_line("statistics.failures", __doc__, worlds=WORLDS, seeds=10)
+    parser = command_line("statistics.cost_of_failures", __doc__, worlds=WORLDS, seeds=10)
     parser.add_argument("--first", type=int, default=100, help="the first seed")
     options = parser.parse_args(arguments)
     facts = begin(1, seed=options.first)

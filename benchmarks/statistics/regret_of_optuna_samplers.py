@@ -1,7 +1,8 @@
 """Regret of Optuna's samplers on objectives that drift, jump or stay.
 
-    python -m benchmarks.statistics.optuna_drift [--seeds 20] [--trials 200] [--workers 2]
-        [--worlds wander jumps static] [--samplers drift learning tpe gp] [--out FILE]
+    python -m benchmarks.statistics.regret_of_optuna_samplers [--seeds 20] [--trials 200]
+        [--workers 2] [--worlds wander jumps static] [--samplers drift learning tpe gp]
+        [--out FILE]
 
 The objective has a rate on a logarithmic scale, an integer and a category, and values between 0 and
 1 with noise of standard deviation 0.05. Each category has a minimum of its own depth and place. In
@@ -37,8 +38,8 @@ import torch
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin
-from benchmarks.statistics.common import standard_error
+from benchmarks.records import begin
+from benchmarks.statistics.paired import standard_error
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
 from botorch_tv.optuna.sampler import learning_strategy
@@ -191,7 +192,7 @@ def compared(runs: Sequence[dict[str, Any]], samplers: Sequence[str]) -> dict[st
 
 def begun(path: Path, parameters: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     """The record of a file, or an empty record; exits if the file has runs of another kind."""
-    record: dict[str, Any] = {"benchmark": "optuna_drift", "parameters": parameters}
+    record: dict[str, Any] = {"benchmark": "regret_of_optuna_samplers", "parameters": parameters}
     record |= {"environments": [], "worlds": {}, "runs": []}
     if path.exists():
         record = json.loads(path.read_text())
@@ -216,7 +217,9 @@ def save(record: dict[str, Any], options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
-    parser = command_line("statistics.optuna_drift", __doc__, seeds=20, trials=200, worlds=WORLDS)
+    parser = command_line(
+        "statistics.regret_of_optuna_samplers", __doc__, seeds=20, trials=200, worlds=WORLDS
+    )
     parser.add_argument("--workers", type=int, default=2, help="of every study")
     parser.add_argument(
         "--samplers", nargs="+", choices=list(SAMPLERS), default=["drift", "tpe", "gp"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.speed.common import environment
-from benchmarks.speed.runs import EPSILON, NOISE, kernel
+from benchmarks.records import environment
+from benchmarks.speed.engine_runs import EPSILON, NOISE, kernel
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.strategies import Grid, Strategy
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.speed.count import Count, round_count
-from benchmarks.speed.runs import play, replay, rewards
+from benchmarks.speed.engine_runs import play, replay, rewards
+from benchmarks.speed.least_work import Count, round_count
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.forgetting.base import is_static
 from botorch_tv.gp.basis import Basis

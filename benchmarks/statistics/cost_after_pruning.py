@@ -1,6 +1,6 @@
 """A study with many pruned trials, continued by Optuna's default sampler and by ours.
 
-    python -m benchmarks.statistics.optuna_pruned [--seeds 10] [--out FILE]
+    python -m benchmarks.statistics.cost_after_pruning [--seeds 10] [--out FILE]
 
 100 trials of ``TPESampler`` with ``MedianPruner`` are followed by 16 trials of each sampler. The
 cost has two parameters, and its minimum moves; a trial reports its cost once, with an offset and
@@ -22,7 +22,7 @@ from optuna.samplers import TPESampler
 from optuna.trial import TrialState
 
 from benchmarks.command_line import command_line
-from benchmarks.statistics.common import mean_and_error
+from benchmarks.statistics.paired import mean_and_error
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
 
@@ -60,7 +60,7 @@ def play(sampler: str, seed: int) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
-    options = command_line("statistics.optuna_pruned", __doc__, seeds=10).parse_args(arguments)
+    options = command_line("statistics.cost_after_pruning", __doc__, seeds=10).parse_args(arguments)
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     record: dict[str, Any] = {"before": BEFORE, "after": AFTER}

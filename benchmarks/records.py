@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 BUSY = 0.3  # load per core above which times are not reliable
 PACKAGES = ("torch", "gpytorch", "linear_operator", "botorch", "numpy")

@@ -21,7 +21,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin, write
+from benchmarks.records import begin, write
 from botorch_tv.models import TimeVaryingGP
 
 ROWS = 60
@@ -112,7 +112,7 @@ def judged(ratios: Sequence[float]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
-    parser = command_line("statistics.default_rate", __doc__, threads=1)
+    parser = command_line("statistics.recovery_of_rate", __doc__, threads=1)
     parser.add_argument("--first", type=int, default=300, help="first seed")
     parser.add_argument("--sets", type=int, default=40, help="number of data sets")
     options = parser.parse_args(arguments)
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         print(unit, verdict[unit], against_hours[unit], flush=True)
     bounds = [seeds.start, seeds.stop - 1]
     record = {
-        "benchmark": "default_rate",
+        "benchmark": "recovery_of_rate",
         **facts,
         "parameters": {"seeds": bounds, "chosen_on_seeds": list(CHOSEN_ON), "rows": ROWS},
         "truth": [data.epsilon for data in sets],

@@ -1,4 +1,4 @@
-"""Players of one trial of :mod:`benchmarks.statistics.wider_worlds`."""
+"""Players of one trial of :mod:`benchmarks.statistics.box_worlds`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from benchmarks.statistics.common import ADAPTIVE
-from benchmarks.statistics.wider_worlds import Trial
+from benchmarks.statistics.box_worlds import Trial
+from benchmarks.statistics.paired import ADAPTIVE
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.gp.mixture.bank import FIRST

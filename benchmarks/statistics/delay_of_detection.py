@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.command_line import command_line
-from benchmarks.speed.common import begin, write
+from benchmarks.records import begin, write
 from botorch_tv.acquisition import Forced, Logarithmic, UpperConfidence
 from botorch_tv.drawing import canvas, lighten, written
 from botorch_tv.forgetting import EventTrigger, GLRTrigger, Log, Observation, Retained, Retention
@@ -169,7 +169,7 @@ def draw(curves: Sequence[dict[str, Any]], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark and return its record."""
     options = command_line(
-        "statistics.detection", __doc__, trials=1000, seed=0, threads=1
+        "statistics.delay_of_detection", __doc__, trials=1000, seed=0, threads=1
     ).parse_args(arguments)
     facts = begin(options.threads, seed=options.seed)
     curves, pairs = [], []
@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
                 )
                 print(pairs[-1], flush=True)
     record = {
-        "benchmark": "detection",
+        "benchmark": "delay_of_detection",
         **facts,
         "parameters": {
             "trials": options.trials,
