@@ -18,65 +18,51 @@ The most common names can be imported from here; submodules are imported on firs
 """
 
 import importlib
+import pkgutil
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from botorch_tv.loop import Loop
-    from botorch_tv.models import TimeVaryingGP
-    from botorch_tv.simulation import run_study
-    from botorch_tv.strategies import *
+    from botorch_tv.loop import Loop as Loop
+    from botorch_tv.models import TimeVaryingGP as TimeVaryingGP
+    from botorch_tv.simulation import run_study as run_study
+    from botorch_tv.strategies import Box as Box
+    from botorch_tv.strategies import Choice as Choice
+    from botorch_tv.strategies import Float as Float
+    from botorch_tv.strategies import GPStrategy as GPStrategy
+    from botorch_tv.strategies import Grid as Grid
+    from botorch_tv.strategies import Integer as Integer
+    from botorch_tv.strategies import Strategy as Strategy
+    from botorch_tv.strategies.presets import *
 
-__all__ = [
-    "Box",
-    "Choice",
-    "Float",
-    "GPStrategy",
-    "Grid",
-    "Integer",
-    "Loop",
-    "Strategy",
-    "TimeVaryingGP",
-    "adaptive_gp_ucb",
-    "bob_gp_ucb",
-    "br_gp_ucb",
-    "et_gp_ucb",
-    "glr_gp_ucb",
-    "gp_ei",
-    "gp_pi",
-    "gp_ts",
-    "gp_ucb",
-    "igp_ucb",
-    "pe_gp_ucb",
-    "r_gp_ucb",
-    "r_perp",
-    "random_search",
-    "rexp3",
-    "run_study",
-    "sparq_gp_ucb",
-    "sw_gp_ucb",
-    "tv_bayesopt",
-    "tv_gp_ucb",
-    "ui_gp_ucb",
-    "ui_tvbo",
-    "w_dbo",
-    "w_gp_ucb",
-    "w_sparq_gp_ucb",
-]
 __version__ = "0.1.0"
-ELSEWHERE = {"Loop": "loop", "TimeVaryingGP": "models", "run_study": "simulation"}
-"""Modules of the names that are not in ``botorch_tv.strategies``."""
+HOMES = {"Loop": "loop", "TimeVaryingGP": "models", "run_study": "simulation"}
+HOMES |= dict.fromkeys(
+    ("Box", "Choice", "Float", "GPStrategy", "Grid", "Integer", "Strategy"), "strategies"
+)
+"""Modules of the public names that are not presets."""
+
+
+def preset_names() -> dict[str, list[str]]:
+    """Names of every preset in papers and on the command line, by the name of its function.
+
+    They are read from the source of the presets, because importing the presets takes seconds.
+    """
+    source = (pkgutil.get_data(__name__, "strategies/presets.py") or b"").decode()
+    found = re.findall(r'^@preset\(\s*"([^"]*)".*?^def (\w+)', source, re.DOTALL | re.MULTILINE)
+    return {function: names.split(", ") for names, function in found}
 
 
 if not TYPE_CHECKING:  # with __getattr__ a type checker would accept any name
+    __all__ = sorted([*HOMES, *preset_names()])
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
-            here = sys.modules[__name__]
-            raise AttributeError(f"botorch_tv has no {name!r}", name=name, obj=here)
-        home = importlib.import_module(f"{__name__}.{ELSEWHERE.get(name, 'strategies')}")
+            package = sys.modules[__name__]
+            raise AttributeError(f"botorch_tv has no {name!r}", name=name, obj=package)
+        home = importlib.import_module(f"{__name__}.{HOMES.get(name, 'strategies')}")
         return globals().setdefault(name, getattr(home, name))
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -8,15 +8,14 @@ import hashlib
 import inspect
 import linecache
 import math
-import subprocess
 import sys
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from numbers import Number
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import Any, cast
 
 import botorch
@@ -28,6 +27,7 @@ from torch import Tensor
 
 import botorch_tv
 from botorch_tv.gp.covariance import describe_kernel
+from botorch_tv.validation import require
 
 __all__ = ["Description", "describe", "differences"]
 
@@ -37,14 +37,16 @@ TYPE, CODE, SUMS = "type", "(code)", "sums"
 """Keys of a description: for an object's class, for its code, and for weighted sums of an array."""
 NUMBER_ROUNDING, ARRAY_ROUNDING = 1e-12, 1e-10
 """Relative differences that count as rounding: of numbers, and of sums of an array."""
-ABSENT, PARTED = object(), dict | float | list
-FUNCTIONS = (types.FunctionType, staticmethod, classmethod, property)
-MADE = (functools.partial, functools.partialmethod, functools.cached_property, types.MethodType)
-"""FUNCTIONS: types of functions in the body of a class. MADE: types of objects made from
-functions."""
+ABSENT = {TYPE: "absent"}
+MADE = (
+    *(staticmethod, classmethod, property, types.MethodType),
+    *(functools.partial, functools.partialmethod, functools.cached_property),
+)
+FUNCTIONS = (types.FunctionType, *MADE)
+"""MADE: types of objects made from functions. FUNCTIONS: types of functions in classes."""
 PARTS = ("func", "args", "keywords", "fget", "fset", "__self__", "__func__", "__wrapped__")
 """Names of the attributes that contain the parts of an object made from functions."""
-DATA = (Tensor, np.ndarray, torch.nn.Module, functools.partial, Mapping, list, tuple, set)
+DATA = (Tensor, np.ndarray, torch.nn.Module, Mapping, list, tuple, set)
 FIXED = (Number, str, bytes, range, tuple, frozenset, Enum, Path, torch.dtype, torch.device)
 """DATA: types whose values are data. FIXED: types whose values are immutable."""
 
@@ -72,57 +74,76 @@ def describe(value: object, path: str) -> Description:
     return _Describer().describe(value, path)
 
 
-def differences(there: Description, here: Description, path: str = "") -> list[str]:
+def differences(old: Description, new: Description, path: str = "") -> list[str]:
     """List the differences between two descriptions, except for rounding.
 
     Args:
-        there: A description of an object, read from a file.
-        here: A description of the present object.
+        old: A description of an object, read from a file.
+        new: A description of the present object.
         path: Name of the object in the result, such as ``"world"``; may be empty.
 
     Returns:
         A phrase for each difference, such as ``"world.noise is 0.1 there and 0.2 here"``.
     """
-    if isinstance(there, dict) and isinstance(here, dict) and there.get(TYPE) == here.get(TYPE):
-        if SUMS not in there:
-            keys, at = [key for key in {**there, **here} if key != TYPE], f"{path}." if path else ""
-            two = [(there.get(key, ABSENT), here.get(key, ABSENT), f"{at}{key}") for key in keys]
+    if isinstance(old, dict) and isinstance(new, dict) and old.get(TYPE) == new.get(TYPE):
+        if SUMS not in old:
+            keys, at = [key for key in {**old, **new} if key != TYPE], f"{path}." if path else ""
+            two = [(old.get(key, ABSENT), new.get(key, ABSENT), f"{at}{key}") for key in keys]
             return [difference for pair in two for difference in differences(*pair)]
-        norms, near = [*there[SUMS][:1], *here[SUMS][:1]], functools.partial(np.allclose, rtol=0)
-        if len(norms) == 2 and near(there[SUMS], here[SUMS], atol=ARRAY_ROUNDING * min(norms)):
+        norms, near = [*old[SUMS][:1], *new[SUMS][:1]], functools.partial(np.allclose, rtol=0)
+        if len(norms) == 2 and near(old[SUMS], new[SUMS], atol=ARRAY_ROUNDING * min(norms)):
             return []
-    lists = isinstance(there, list) and isinstance(here, list) and len(there) == len(here)
-    if lists and all(isinstance(entry, PARTED) for entry in (*there, *here)):
-        pairs = enumerate(zip(there, here))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new))
         return [phrase for n, pair in pairs for phrase in differences(*pair, f"{path}[{n}]")]
-    close = isinstance(there, float) and isinstance(here, float)
-    if there == here or (close and math.isclose(there, here, rel_tol=NUMBER_ROUNDING)):
+    close = isinstance(old, float) and isinstance(new, float)
+    if old == new or (close and math.isclose(old, new, rel_tol=NUMBER_ROUNDING)):
         return []
-    return [f"{path} is {_short(there)} there and {_short(here)} here"]
+    return [f"{path} is {_short(old)} there and {_short(new)} here"]
 
 
 def libraries() -> dict[str, str]:
     """Versions of the libraries that affect results."""
-    modules = (torch, botorch, gpytorch, np)
-    found = {module.__name__: str(module.__version__) for module in modules}
-    return found | {"botorch_tv": own_version()}
+    modules = (torch, botorch, gpytorch, np, botorch_tv)
+    return {module.__name__: str(module.__version__) for module in modules}
 
 
-@functools.cache
-def own_version() -> str:
-    """The version of this package; in a Git clone, also the commit and a digest of later edits."""
-    folder = Path(botorch_tv.__file__).parent
-    with suppress(OSError, subprocess.CalledProcessError):
-        if (folder.parent / ".git").exists():  # the package is in its own clone, not installed
-            commit, edits = (
-                subprocess.check_output(
-                    ["git", "-C", folder, *command, "--", "*.py"], stderr=DEVNULL
-                )
-                for command in (("log", "-1", "--format=%h"), ("diff", "HEAD"))
-            )
-            edited = f" with edits {digest(edits.strip())}" if edits.strip() else ""
-            return f"{botorch_tv.__version__} (commit {commit.decode().strip()}{edited})"
-    return botorch_tv.__version__
+def study_versions() -> dict[str, str]:
+    """Versions in the identity of a study: of this package, and of PyTorch without its patch."""
+    minor = ".".join(torch.__version__.split(".")[:2])
+    return {"botorch_tv": botorch_tv.__version__, "torch": minor}
+
+
+def require_format(
+    what: str, found: object, own: int, made_with: Mapping[str, str], fix: str
+) -> None:
+    """Refuse a state, a loop or a study of another format.
+
+    Args:
+        what: Name of the file in messages.
+        found: Number of the format of the file.
+        own: Number of the format that this version reads.
+        made_with: Versions of the libraries that saved the file, see :func:`libraries`.
+        fix: An alternative to the version that saved the file.
+
+    Raises:
+        ValueError: If the file has another format.
+    """
+    require(
+        found == own,
+        f"{what} has format {found}, but botorch_tv {botorch_tv.__version__} reads format {own}; "
+        f"load it with botorch_tv {made_with.get('botorch_tv')}, or {fix}",
+    )
+
+
+def warn_of_versions(what: str, made_with: Mapping[str, str]) -> None:
+    """Warn if a file that can be read was saved with other versions of libraries."""
+    if unlike := differences(dict(made_with), libraries()):
+        warnings.warn(
+            f"{what} was saved with other versions of libraries: {'; '.join(unlike)}. Later "
+            "choices may differ; to continue exactly, install the versions that saved it.",
+            stacklevel=4,
+        )
 
 
 def digest(content: bytes) -> str:
@@ -147,18 +168,17 @@ class _Describer:
     """A description in progress."""
 
     def __init__(self) -> None:
-        self._above: dict[int, str] = {}
-        self._code: dict[int, tuple[object, str]] = {}
-        """Functions and classes described already, with their paths."""
+        self._seen: dict[int, tuple[object, str]] = {}
+        """The objects around the present object, and users' functions and classes, with paths."""
 
     def describe(self, value: object, path: str) -> Description:
-        if id(value) in self._above:
-            return {"the same as": self._above[id(value)]}
-        self._above[id(value)] = path
-        try:
-            return self._described(value, path)
-        finally:
-            del self._above[id(value)]
+        if id(value) in self._seen:
+            return {"the same as": self._seen[id(value)][1]}
+        self._seen[id(value)] = value, path
+        found = self._described(value, path)
+        if not (isinstance(value, (type, types.FunctionType)) and isinstance(found, dict)):
+            del self._seen[id(value)]
+        return found
 
     def _described(self, value: Any, path: str) -> Description:
         match value:
@@ -166,35 +186,28 @@ class _Describer:
                 return self._object(value, {"value": value.value}, path)
             case None | bool() | int() | str():
                 return value
-            case Path() | torch.dtype() | torch.device() | range() | complex():
+            case Path() | torch.dtype() | torch.device() | range() | complex() | bytes():
                 return str(value)
             case float():
                 return float(value) if math.isfinite(value) else str(float(value))
-            case bytes():
-                return f"{len(value)} bytes, sha256 {digest(value)}"
             case np.generic():
                 return self.describe(value.item(), path)
+            case np.ndarray() if value.dtype.hasobject:
+                return self.describe(value.tolist(), path)
             case Tensor() | np.ndarray():
                 return _array(value)
-            case torch.nn.Module():
-                text = {"kernel": describe_kernel(value)} if isinstance(value, Kernel) else {}
-                return text | self._object(value, _attributes(value, path), path)
             case type():
-                return {TYPE: f"class {value.__qualname__}", CODE: self._class(value, path)}
+                return self._class(value, path)
             case types.FunctionType():
                 return self._function(value, path)
             case types.BuiltinFunctionType() | np.ufunc() | types.ModuleType():
                 return f"{getattr(value, '__module__', None)}.{value.__name__}"
             case _ if _is_made_of_functions(value):
-                held = {
-                    name: part for name in PARTS if (part := getattr(value, name, None)) is not None
-                }
-                return {TYPE: type(value).__qualname__} | self._parts(held, path)
+                parts = {n: part for n in PARTS if (part := getattr(value, n, None)) is not None}
+                return {TYPE: type(value).__qualname__} | self._parts(parts, path)
             case Mapping():
-                alike = len({str(key) for key in value}) < len(value)
-                parts = {repr(key) if alike else str(key): part for key, part in value.items()}
-                plain = type(value) is dict
-                return self._parts(parts, path) if plain else self._object(value, parts, path)
+                parts = {k if isinstance(k, str) else f"({k!r})": v for k, v in value.items()}
+                return self._object(value, parts, path)
             case tuple() if hasattr(value, "_asdict"):
                 return self._object(value, value._asdict(), path)
             case list() | tuple():
@@ -204,10 +217,10 @@ class _Describer:
         return self._object(value, _attributes(value, path), path)
 
     def _object(self, value: object, parts: Mapping[str, object], path: str) -> dict[str, Any]:
-        """Describe an object by its class, the code of the class, and the given parts."""
+        """Describe an object by its class, the code of a user's class, and the given parts."""
         kind = type(value)
-        code = self._class(kind, f"{path}.{CODE}")
-        found = {TYPE: kind.__qualname__} | ({CODE: code} if code else {})
+        code = self.describe(kind, f"{path}.{CODE}")
+        found = {TYPE: kind.__qualname__} | ({CODE: code} if isinstance(code, dict) else {})
         return found | self._parts(parts, path)
 
     def _parts(self, parts: Mapping[str, object], path: str) -> dict[str, Description]:
@@ -215,13 +228,11 @@ class _Describer:
         reserved = (TYPE, CODE, SUMS)
         return {f"{n} (part)" if n in reserved else n: part for n, part in found.items()}
 
-    def _class(self, kind: type, path: str) -> dict[str, Description]:
-        """The description of the code of a user's class; empty for a class of a library."""
-        if id(kind) in self._code:
-            return {"the same as": self._code[id(kind)][1]}
-        if users := [base for base in kind.__mro__ if is_users(base.__module__)]:
-            self._code[id(kind)] = kind, path
-        return self._named({name: part for base in users for name, part in _members(base)}, path)
+    def _class(self, kind: type, path: str) -> Description:
+        """Describe a library's class by name, a user's class by the members in its body."""
+        name, users = f"class {kind.__qualname__}", _users_bases(kind)
+        members = {name: part for base in users for name, part in _members(base)}
+        return {TYPE: name} | self._named(members, path) if users else name
 
     def _function(self, function: types.FunctionType, path: str) -> Description:
         """Describe a library's function by name, a user's function by its source and references."""
@@ -231,29 +242,21 @@ class _Describer:
         name = f"{scope.get('__name__')}.{code.co_qualname}"
         if not users and "<" not in name and not hasattr(function, "__wrapped__"):
             return name
-        if users and id(function) in self._code:
-            return {"the same as": self._code[id(function)][1]}
-        self._code[id(function)] = function, path
-        own = (users or "<lambda>" in name) and code.co_filename != "<string>"  # of dataclasses
         held = {n: c.cell_contents for n, c in zip(code.co_freevars, function.__closure__ or ())}
         held |= {f"default {n}": value for n, value in enumerate(function.__defaults__ or ())}
         held |= function.__kwdefaults__ or {}
         used = _globals_used(_names(code), scope) if users else {}
-        found = {TYPE: function.__qualname__} | ({"source": _source(function)} if own else {})
+        found = {TYPE: function.__qualname__}
+        if users or "<lambda>" in name:
+            found |= _source(function)
         return found | self._named(held, path, held=users) | self._named(used, path)
 
     def _named(
         self, names: Mapping[str, object], path: str, held: bool = False
     ) -> dict[str, Description]:
         """Describe the named values on which results may depend, by name."""
-        found: dict[str, Description] = {}
-        for name, part in names.items():
-            if _counts(name, part, held):
-                try:
-                    found |= self._parts({name: part}, path)
-                except ValueError:  # for an object without attributes, describe its class
-                    found |= self._parts({name: type(part)}, path)
-        return found
+        counted = {name: part for name, part in names.items() if _counts(name, part, held)}
+        return self._parts(counted, path)
 
 
 def _counts(name: str, value: object, held: bool) -> bool:
@@ -266,47 +269,45 @@ def _counts(name: str, value: object, held: bool) -> bool:
     if isinstance(value, types.FunctionType):
         return is_users(value.__globals__.get("__name__")) or value.__closure__ is not None
     if isinstance(value, type):
-        return any(is_users(base.__module__) for base in value.__mro__)
-    if value is None or _is_made_of_functions(value) or isinstance(value, FIXED):
-        return value is not None
+        return bool(_users_bases(value))
+    if _is_made_of_functions(value) or isinstance(value, FIXED):
+        return True
     data = held or isinstance(value, DATA) or is_users(type(value).__module__)
     return data and not name.rpartition(".")[2].startswith("_")
 
 
 def _is_made_of_functions(value: object) -> bool:
     wrapped = getattr(value, "__wrapped__", None)
-    return isinstance(value, (*MADE, *FUNCTIONS)) or isinstance(wrapped, types.FunctionType)
+    return isinstance(value, MADE) or isinstance(wrapped, types.FunctionType)
+
+
+def _users_bases(kind: type) -> list[type]:
+    return [base for base in kind.__mro__ if is_users(base.__module__)]
 
 
 def _members(kind: type) -> Iterator[tuple[str, object]]:
     """The members in the body of a class, by name."""
     for name, member in sorted(vars(kind).items()):
-        written = isinstance(member, FUNCTIONS) and not name.startswith("__annotate")
-        if written or not name.startswith("__"):
+        special = name.startswith("__annotate") or not isinstance(member, FUNCTIONS)
+        if not (name.startswith("__") and special):
             yield f"{kind.__qualname__}.{name}", member
 
 
-def _globals_used(
-    used: set[str], scope: Mapping[str, object], at: str = "", above: tuple[object, ...] = ()
-) -> dict[str, object]:
+def _globals_used(used: set[str], scope: Mapping[str, object], at: str = "") -> dict[str, object]:
     """The globals named in ``used``; for a user's module, its globals named in ``used``."""
     found: dict[str, object] = {}
     for name in sorted(used & scope.keys()):
-        value, own = scope[name], f"{at}{name}"
+        value = scope[name]
         if not isinstance(value, types.ModuleType):
-            found |= {} if name.startswith("__") else {own: value}
-        elif value not in above and is_users(value.__name__):
-            found |= _globals_used(used, vars(value), f"{own}.", (*above, value))
+            found |= {} if name.startswith("__") else {f"{at}{name}": value}
+        elif is_users(value.__name__):
+            found |= _globals_used(used - {name}, vars(value), f"{at}{name}.")
     return found
 
 
 def _array(array: np.ndarray | Tensor) -> Description:
     """Describe an array by type, shape, a digest of its bytes and, for float64, weighted sums."""
     array = array.detach().cpu().numpy() if isinstance(array, Tensor) else array
-    if array.dtype.hasobject:
-        raise ValueError(
-            "an array of Python objects cannot be compared in a resumed run; use numbers."
-        )
     kind = f"{array.dtype} {' x '.join(map(str, array.shape)) or '1 number'}"
     found = {TYPE: kind, "sha256": digest(np.ascontiguousarray(array).tobytes())}
     sums: list[float] = []
@@ -318,12 +319,12 @@ def _array(array: np.ndarray | Tensor) -> Description:
 
 
 def _short(description: Description) -> str:
-    if description is ABSENT:
-        return "absent"
     if isinstance(description, dict):
-        kind = str(description.get(TYPE, "a mapping"))
+        kind = str(description.get(TYPE))
         return f"{kind}, sha256 {description['sha256']}" if SUMS in description else kind
     text = repr(description)
+    if isinstance(description, list):
+        text = f"[{', '.join(map(_short, description))}]"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -347,6 +348,8 @@ def _attributes(value: object, path: str) -> dict[str, object]:
         if (not name.startswith("_") or name in hidden)
         and not isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
     }
+    if isinstance(value, Kernel):
+        found["kernel"] = describe_kernel(value)
     if isinstance(value, torch.nn.Module):
         found |= {**value._parameters, **value._buffers, **value._modules}
         for name in ("training", *value._non_persistent_buffers_set):
@@ -363,18 +366,23 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names, inner))
 
 
-def _source(function: types.FunctionType) -> str:
+def _source(function: types.FunctionType) -> dict[str, str]:
     """A digest of the source of a function, without comments, docstrings and layout.
 
-    Without source, or if the file was edited after its import, the result is a digest of the
-    compiled code.
+    The digest is of the compiled code if there is no source, as in ``python -c``, or if the file
+    was edited after its import. Functions that ``dataclass`` and ``NamedTuple`` generate have
+    neither, because they follow from the fields.
     """
     code = function.__code__
-    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    found, compiled = _definitions(text)
-    nodes = found.get((code.co_name, code.co_firstlineno), [])
-    same = len(nodes) == 1 and code in compiled
-    return digest((ast.unparse(nodes[0]) if same else _compiled(code)).encode())
+    if code.co_filename == "<string>" and function.__name__ in dir(object):
+        return {}
+    nodes, compiled = _definitions(
+        "".join(linecache.getlines(code.co_filename, function.__globals__))
+    )
+    found = nodes.get((code.co_name, code.co_firstlineno), [])
+    if len(found) == 1 and code in compiled:
+        return {"source": digest(ast.unparse(found[0]).encode())}
+    return {"compiled code": digest(_compiled(code).encode())}
 
 
 @functools.lru_cache(maxsize=32)
@@ -397,12 +405,6 @@ def _definitions(text: str) -> tuple[dict[tuple[str, int], list[ast.AST]], set[t
 
 
 def _compiled(code: types.CodeType) -> str:
-    """The compiled code of a function as text, independent of lines and of the order of sets."""
-
-    def stable(constant: object) -> object:
-        if isinstance(constant, types.CodeType):
-            return _compiled(constant)
-        return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
-
-    constants = [stable(constant) for constant in code.co_consts]
-    return repr((code.co_code, code.co_names, code.co_freevars, constants))
+    """The compiled code of a function as text, without line numbers."""
+    inner = [_compiled(c) if isinstance(c, types.CodeType) else c for c in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_freevars, inner))

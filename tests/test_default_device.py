@@ -25,7 +25,7 @@ from botorch_tv.simulation.rivals import unit_kernel
 GIVEN = {"kernel": unit_kernel("se", 0.3), "noise": 0.05}
 NAMED = [
     *("ET-GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "WGP-UCB", "GLR-GP-UCB", "GP-TS", "GP-EI"),
-    *("random", "TV-BayesOpt", "UI-TVBO"),
+    *("Random", "TV-BayesOpt", "UI-TVBO"),
 ]
 ON_GRIDS = {name: partial(BY_NAME[name].strategy, *GIVEN.values()) for name in NAMED}
 ON_GRIDS |= {
@@ -76,12 +76,14 @@ def require_same(make):
     assert torch.equal(found, usual)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", ON_GRIDS)
 def test_choices_on_a_grid(name):
     shape = (3,) if name != "sparq" else ()
     require_same(lambda: played(ON_GRIDS[name](), s.Grid.regular(6, 2), shape, 12))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ON_BOXES)
 def test_choices_on_a_box(name):
     require_same(lambda: played(ON_BOXES[name](), s.Box([(0.0, 1.0)] * 2), (), 9))

@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from absent import not_installed
+from helpers.missing_packages import not_installed
 from matplotlib import rc_context
 
 from botorch_tv.drawing import canvas, written
@@ -26,6 +26,7 @@ def test_notebooks_set_the_resolution_shown_and_not_that_of_files(tmp_path):
     assert (tmp_path / "50.png").read_bytes() == (tmp_path / "200.png").read_bytes()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("drawing", ["simulation.plots", "loop.plots"])
 def test_a_missing_matplotlib_has_the_install_command(drawing):
     with not_installed("matplotlib"):

@@ -7,7 +7,7 @@ import stat
 import numpy as np
 import pytest
 import xarray as xr
-from lasting import Child, write_again_and_again
+from helpers.child_study import Child, write_again_and_again
 
 from botorch_tv.files import replacing, write_new, write_whole
 from botorch_tv.simulation.datasets import read_dataset, write_dataset
@@ -24,6 +24,7 @@ def umask():
     os.umask(before)
 
 
+@pytest.mark.full
 def test_two_writers_and_no_damaged_read(tmp_path):
     file = tmp_path / "shared"
     sizes = (200_000, 50_000)

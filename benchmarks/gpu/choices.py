@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.gpu.world import parser, record_of, study, write
-from benchmarks.speed.runs import EPSILON, NOISE, kernel
+from benchmarks.gpu.markov_study import parser, record_of, study, write
+from benchmarks.speed.engine_runs import EPSILON, NOISE, kernel
 from botorch_tv.experts import SparQ
 from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.rivals import RIVALS, Settings, line_up
+from botorch_tv.simulation.rivals import Settings, line_up, rivals
 from botorch_tv.strategies import Strategy
 
 CPU = torch.device("cpu")
@@ -45,7 +45,7 @@ SETTINGS = Settings(
 @functools.cache
 def presets() -> dict[str, Strategy]:
     """Every preset by its usual name; experts draw by the chain, which takes random numbers."""
-    found = line_up(list(RIVALS), SETTINGS)
+    found = line_up(list(rivals()), SETTINGS)
     for name, strategy in found.items():
         if isinstance(strategy, SparQ):
             found[name] = replace(strategy, refresh=replace(strategy.refresh, steps=20))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.choices import compare, presets
-from benchmarks.gpu.world import resized, study
+from benchmarks.gpu.markov_study import resized, study
 from botorch_tv.simulation import StudyResult
 from botorch_tv.strategies import Strategy
 
@@ -61,6 +61,22 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     del same["seconds"]
     found["captured"] |= same
     return found | {"equal": same["equal"]}
+
+
+def seconds_by_size(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Seconds of eager and captured studies by strategy and number of trials, passes in turn."""
+    found = []
+    for trials in options.sizes:
+        own = resized(options, trials=trials, horizon=options.horizon)
+        for name in PLAYED[:3]:
+            row: dict[str, Any] = {"strategy": name, "trials": trials, "eager": [], "captured": []}
+            for way in ("eager", "captured") * options.passes:
+                result = study(own, presets()[name], options.device, compiled=way == "captured")
+                row[way].append(float(result.data.attrs["seconds"]))
+            row["times_as_fast"] = min(row["eager"]) / min(row["captured"])
+            print(row, flush=True)
+            found.append(row)
+    return found
 
 
 def _per_round(strategy: Strategy, options: argparse.Namespace, compiled: bool) -> float:

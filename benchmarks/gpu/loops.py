@@ -21,12 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.arguments import command_line
-from benchmarks.gpu.world import write
-from benchmarks.speed.common import environment
-from benchmarks.speed.memory import state_bytes
+from benchmarks.command_line import command_line
+from benchmarks.gpu.markov_study import write
+from benchmarks.records import environment
+from benchmarks.speed.engine_runs import EPSILON, NOISE, kernel, now
 from benchmarks.speed.rates import BEYOND_CACHE, bandwidths
-from benchmarks.speed.runs import EPSILON, NOISE, kernel, now
+from benchmarks.speed.state_bytes import state_bytes
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.memory import free_bytes
 from botorch_tv.strategies import Box, State, Strategy, Suggestion, adaptive_gp_ucb, tv_gp_ucb

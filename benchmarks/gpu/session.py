@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.parts import Part, Size
-from benchmarks.speed.common import ROOT, environment
+from benchmarks.records import ROOT, environment
 
 TAIL = 4000
 """Characters of the end of a failed part's output that are saved."""

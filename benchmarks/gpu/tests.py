@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.speed.common import ROOT, environment
+from benchmarks.records import ROOT, environment
 
 TAIL = 2000
 """Characters of the end of a failure's report that are saved."""

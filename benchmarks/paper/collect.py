@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks.paper.page import write_page
-from benchmarks.speed.common import RESULTS, environment, write
+from benchmarks.records import RESULTS, environment, write
 from botorch_tv.papers.experiment import OTHER_DATA
 from botorch_tv.papers.mandl2026 import UNSEEN
 from botorch_tv.simulation import StudyResult

@@ -37,8 +37,8 @@ from benchmarks.peers.leaders import ADAPTIVE, HELD
 from benchmarks.peers.peers import PEERS, Entry
 from benchmarks.peers.pooling import pooled
 from benchmarks.peers.worlds import WORLDS
-from benchmarks.speed.common import RESULTS, ROOT, commit, environment, write
-from benchmarks.statistics.common import standard_error
+from benchmarks.records import RESULTS, ROOT, commit, environment, write
+from benchmarks.statistics.paired import standard_error
 
 PLAIN = [name for name in WORLDS if "-" not in name]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}

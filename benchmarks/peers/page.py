@@ -15,9 +15,11 @@ from typing import Any
 from benchmarks.peers.leaders import ADAPTIVE, HELD, Row, gap_of, leaders
 from benchmarks.peers.slices import SLICES
 from benchmarks.peers.worlds import GMPB_SETTINGS, WORLDS
-from benchmarks.speed.common import RESULTS
+from benchmarks.records import RESULTS
 
 PAGE = RESULTS.parent / "PEERS.md"
+RECORDS = ("peers.json", "statistics_regret_of_optuna_samplers.json")
+"""Results that the page shows."""
 SEEDS = 10
 COLUMNS = (ADAPTIVE, "optuna-tpe", "optuna-gp", "botorch-time", "random")
 """Peers of the worlds that share a table."""
@@ -51,7 +53,7 @@ abruptly changing, with new places and depths after every third of the run. *sta
 {trials} trials by {workers} workers that share a study on SQLite. Regret is without noise, summed
 over all trials. The other samplers seek the best value ever observed and continue to explore.
 Milliseconds are of suggestions at the end of a run on a shared machine. Commit {commits};
-`python -m benchmarks.statistics.optuna_drift` runs it.
+`python -m benchmarks.statistics.regret_of_optuna_samplers` runs it.
 """
 GROUPS = {
     "gmpb-": "## GMPB\n\n100 queries; regret, and in brackets the difference (peer − ours).",
@@ -66,7 +68,7 @@ def write_page(record: Mapping[str, Any], optuna: Mapping[str, Any], page: Path 
 
     Args:
         record: Content of ``peers.json``.
-        optuna: Content of ``statistics_optuna_drift.json``.
+        optuna: Content of ``statistics_regret_of_optuna_samplers.json``.
         page: The file.
     """
     worlds: Mapping[str, Mapping[str, Row]] = record["worlds"]
@@ -140,7 +142,7 @@ def _wide(worlds: Mapping[str, Mapping[str, Row]]) -> list[str]:
 
 
 def mixed(record: Mapping[str, Any]) -> list[str]:
-    """The section on Optuna's samplers, from what ``optuna_drift`` stored."""
+    """The section on Optuna's samplers, from the record of ``regret_of_optuna_samplers``."""
     commits = ", ".join(sorted({run["commit"] for run in record["environments"]}))
     lines = [
         MIXED.format(**record["parameters"], commits=commits),
@@ -199,4 +201,4 @@ def stored(name: str) -> Any:
 
 
 if __name__ == "__main__":
-    write_page(stored("peers.json"), stored("statistics_optuna_drift.json"))
+    write_page(*map(stored, RECORDS))

@@ -10,7 +10,7 @@ On the CPU, and on a CUDA device if there is one:
 1. *Rates*: bytes per second from memory (the best of copy and triad beyond the cache, with all
    threads) and from tensors as large as the engine's vectors; flops per second of matrix products
    in the engine's shapes and in a large one.
-2. *Count*: the least work of a round (`benchmarks.speed.count`) for the live observations and
+2. *Count*: the least work of a round (`benchmarks.speed.least_work`) for the live observations and
    distinct arms that occur, and the bytes and flops of the engine (`benchmarks.speed.traffic`).
 3. *Time* of `ask` and `tell` as a study calls them, the fastest of ``--repeats`` passes:
 
@@ -31,13 +31,13 @@ from typing import Any
 
 import torch
 
-from benchmarks.arguments import command_line
-from benchmarks.speed.common import begin, cores, device_title, write
-from benchmarks.speed.late import Late
-from benchmarks.speed.late import measure as measure_late
+from benchmarks.command_line import command_line
+from benchmarks.records import begin, cores, device_title, write
+from benchmarks.speed.engine_runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
+from benchmarks.speed.late_rounds import Late
+from benchmarks.speed.late_rounds import measure as measure_late
 from benchmarks.speed.rates import BEYOND_CACHE, bandwidths, matmul_rates
-from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
-from benchmarks.speed.shares import Rates, Size, measure
+from benchmarks.speed.shares_of_limits import Rates, Size, measure
 from botorch_tv.gp.basis import Basis, ProductBasis
 from botorch_tv.gp.process import basis_of
 from botorch_tv.strategies import Grid

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.speed.runs import now
+from benchmarks.speed.engine_runs import now
 
 SHORTEST = 0.05  # seconds of a timing; launches and the clock are negligible
 MEBIBYTE = 2**20

@@ -44,11 +44,11 @@ from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import Width, WidthContext
-from botorch_tv.kernels.spatio_temporal import like
+from botorch_tv.kernels.declared import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.adaptive_model import AdaptiveModel
 from botorch_tv.models.aging_gp import AgingGP
-from botorch_tv.models.checks import check_now
+from botorch_tv.models.training_data import check_now
 from botorch_tv.validation import require, require_integer
 
 

@@ -12,7 +12,7 @@ except ImportError as error:
     ) from error
 
 from botorch_tv.ax.adaptive import AdaptiveNode, adaptive_generation_strategy
-from botorch_tv.ax.best import best_now, complete_trial_at, predict_now
+from botorch_tv.ax.best import best_parameterization_now, complete_trial_at, predict_now
 from botorch_tv.ax.strategy import register, time_varying_generation_strategy
 from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_model_config
 
@@ -23,7 +23,7 @@ __all__ = [
     "Clock",
     "PresentAcquisition",
     "adaptive_generation_strategy",
-    "best_now",
+    "best_parameterization_now",
     "complete_trial_at",
     "predict_now",
     "time_varying_generation_strategy",

@@ -40,6 +40,7 @@ from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
     Place,
+    Point,
     trial_answer,
     trial_log,
 )
@@ -171,7 +172,7 @@ def adaptive_generation_strategy(
     Example:
         >>> client.set_generation_strategy(adaptive_generation_strategy("hour"))
         >>> trials = client.get_next_trials(max_trials=3, fixed_parameters={"hour": now})
-        >>> best_now(client, {"hour": now})
+        >>> best_parameterization_now(client, {"hour": now})
     """
     node = AdaptiveNode(time_parameter, initialization_trials, seed, lost_after)
     return GenerationStrategy(name="AdaptiveGPUCB", nodes=[node])
@@ -403,9 +404,14 @@ def ended(
             found.append(trial_answer(time, index, place, value))
         elif trial.status.is_early_stopped:
             stopped.append((time, index, place))
+    return found, _bounds(found, stopped), failed
+
+
+def _bounds(found: list[Measurement], stopped: list[tuple[float, int, Point]]) -> list[Measurement]:
+    """For each early-stopped trial the median of the earlier values; none for the first trials."""
     bounds = []
     for time, index, place in stopped:
         earlier = [row.y for row in found if row.y is not None and row.time <= time]
         if earlier:
             bounds.append(trial_answer(time, index, place, median(earlier), Censored))
-    return found, bounds, failed
+    return bounds

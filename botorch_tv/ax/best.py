@@ -28,7 +28,7 @@ from botorch_tv.validation import require_number, shown
 MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 
 
-def best_now(
+def best_parameterization_now(
     client: Client, fixed_parameters: dict[str, float]
 ) -> tuple[TParameterization, dict[str, tuple[float, float]], int, str]:
     """The tried setting with the best predicted objective at the present time.
@@ -69,8 +69,9 @@ def best_now(
     ):
         raise UnsupportedError(
             f"The objective is {config.objective.expression!r} with the constraints "
-            f"{config.outcome_constraints}, but best_now supports a single objective and absolute "
-            "constraints; call client.get_pareto_frontier, or give absolute bounds."
+            f"{config.outcome_constraints}, but best_parameterization_now supports a single "
+            "objective and absolute constraints; call client.get_pareto_frontier, or give "
+            "absolute bounds."
         )
     tried = _tried(client._experiment, config, {name: now})
     added = client._experiment.search_space.backfill_values()
@@ -96,7 +97,7 @@ def predict_now(
     """Predicted outcomes of settings at the present time, including untried settings.
 
     Args:
-        client: As in :func:`best_now`.
+        client: As in :func:`best_parameterization_now`.
         points: The settings; a time in them is ignored.
         fixed_parameters: The present time, such as ``{"t": 12.5}``.
 
@@ -105,8 +106,8 @@ def predict_now(
         of ``client.predict``.
 
     Raises:
-        UserInputError, ValueError: For the reasons given in :func:`best_now`, or if a setting is
-            not in the search space.
+        UserInputError, ValueError: For the reasons given in
+            :func:`best_parameterization_now`, or if a setting is not in the search space.
     """
     part, name = _timed(client)
     now = float(_time(client, fixed_parameters, name)[name])

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from botorch_tv import preset_names
 from botorch_tv.cli.loop import option
 
 DRAWN: dict[str, Any] = {
@@ -26,11 +27,6 @@ REPLAYED = (
     "noise_share",
 )
 """Options that require a panel."""
-STRATEGIES = (
-    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "PE"),
-    *("BOB", "R-PERP", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
-)
-"""Names of all strategies on the command line."""
 OF_DRAWN: dict[str, Any] = {
     "strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive",
     "c1": 0.4,
@@ -44,7 +40,8 @@ constants c1 and c2 for recorded data follow [B16] §5.2."""
 
 def add_compare_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `compare` that define the world, the strategies, trials and horizon."""
-    text = f"comma list of {', '.join(STRATEGIES)} (default: {OF_DRAWN['strategies']}, in float32 "
+    codes = ", ".join(names[:2][-1] for names in preset_names().values())
+    text = f"comma list of {codes} (default: {OF_DRAWN['strategies']}, in float32 "
     text += f"without Adaptive; with --panel {OF_PANEL['strategies']})"
     option(parser, "--strategies", text)
     add = partial(option, parser.add_argument_group("simulated world"))

@@ -43,10 +43,9 @@ class Parameter:
         prior: Prior of the value; for a retained fraction γ, prior of 1 - γ. None for no prior.
         beside_scale: Prior for models that standardise outcomes and also learn the kernel's
             variance; None to use ``prior`` in these models, too.
-        fastest: Value of the parameter for the fastest change that
-            :class:`~botorch_tv.learning.Refit` considers. For a retained fraction, ``fastest``
-            replaces the bound ``lower``; for any other parameter, ``fastest`` replaces the bound
-            ``upper``. If ``fastest`` is None, ``Refit`` searches between ``lower`` and ``upper``.
+        fastest: The bound of fast change in searches by :class:`~botorch_tv.learning.Refit`. It
+            takes the place of ``lower`` for a retained fraction, and of ``upper`` for any other
+            parameter. None to search from ``lower`` to ``upper``.
         uncorrelated_beyond: Value beyond which successive observations are uncorrelated and the
             gradient vanishes; None if there is no such value.
         fast_start: Value of the parameter at the start of a strategy's second search, and at the
@@ -117,10 +116,10 @@ class Parameter:
         high = high if self.fastest is None else self.fastest
         return self.number(low), self.number(high)
 
-    def presumed(self, value: Tensor) -> Tensor:
-        """The quantity that has the prior: 1 - γ for a retained fraction γ, otherwise the value.
+    def prior_quantity(self, value: Tensor) -> Tensor:
+        """The quantity that ``prior`` describes: 1 - γ for a retained fraction γ, else the value.
 
-        If the method is applied twice, the result is the original value.
+        This method is its own inverse.
 
         Args:
             value: Value of the parameter, any shape.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.forgetting.base import Lifetime, Log, Retained, Retention
@@ -123,3 +124,45 @@ def require_rules(retention: object) -> None:
             f"Strategy: retention is {shown(rule)}, but it must be a Retention or a tuple of "
             "Retentions, such as KeepAll() or SlidingWindow(window).",
         )
+
+
+def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
+    """Check the answer of a retention rule, and return it as a ``Retained``.
+
+    Args:
+        answer: The result of ``keep``.
+        time: Time of the newest observation, `batch_shape`.
+        rows: Number n of rows in the log that was passed to the rule.
+
+    Raises:
+        InputDataError: If the answer has a wrong type or shape, or if it contradicts itself.
+    """
+    retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
+    if not isinstance(retained, Retained):
+        raise InputDataError(
+            f"a retention returned {shown(answer)}, but keep() must return a Retained, such as "
+            "Retained(newest=20), or a bool tensor of shape batch_shape x n."
+        )
+    newest, where, each = retained.newest, retained.where, time.shape
+    for name in ("rows", "aside", "where", "reset"):
+        mask, shape = getattr(retained, name), (*each, rows) if name in ("rows", "aside") else each
+        if mask is None or (name == "reset" and isinstance(mask, bool)):
+            continue
+        found = (mask.dtype, mask.shape, mask.device) if isinstance(mask, Tensor) else shown(mask)
+        if found != (torch.bool, shape, time.device):
+            raise InputDataError(
+                f"a retention answered with {name} {found}, but it must be a bool tensor of shape "
+                f"{tuple(shape)} on {time.device}; compare log.time, which is batch_shape x n, "
+                "with log.now.unsqueeze(-1)."
+            )
+    if newest is not None and (type(newest) is not int or newest < 0):
+        raise InputDataError(
+            f"a retention returned newest={shown(newest)}, but newest must be a whole number from "
+            "0 on; return rows=, a bool per row, if trials differ."
+        )
+    if (where is not None and newest is None) or (newest is not None and retained.rows is not None):
+        raise InputDataError(
+            "a retention answered with rows= and newest=, or with where= but no newest=; return "
+            "only one of rows= and newest=, and add newest= to where=; newest=0 forgets all rows."
+        )
+    return retained

@@ -9,7 +9,7 @@ and in recorded CUDA graphs.
 Let D be the prior covariance minus the posterior covariance. The passage of time multiplies D by
 a², where a is the factor by which covariances fall. An observation adds to D the outer product of a
 vector, called the step, with itself. In this file the played arms represent D; in
-:mod:`botorch_tv.gp.filter` features represent D.
+:mod:`botorch_tv.gp.feature_filter` features represent D.
 """
 
 from __future__ import annotations
@@ -178,10 +178,10 @@ class RunningPosterior(ABC):
         """Add the outer product of a step to D, or subtract it if ``sign`` is -1.
 
         Returns:
-            Three tensors; in their formulas, ± is + if ``sign`` is 1 and - if it is -1. First, ± v,
-            where v is the posterior variance of the arm, `batch_shape`. Second, r = (noise ±
-            v)^(-1/2), `batch_shape`. Third, the step: r times the arm's posterior covariance with
-            all arms, `batch_shape x M`.
+            Three tensors; v is the posterior variance of the arm before the step.
+            1. ``sign`` v, `batch_shape`.
+            2. r = (noise + ``sign`` v)^(-1/2), `batch_shape`.
+            3. The step: r times the arm's posterior covariance with all arms, `batch_shape x M`.
         """
 
 
@@ -209,7 +209,7 @@ class PlayedArms(RunningPosterior):
         self.count, self.used = torch.zeros_like(self.arms[..., 0]), 0
 
     @classmethod
-    def of_observations(cls, basis: Basis, observations: Observations) -> PlayedArms:
+    def of_observations(cls, basis: Basis, observations: Observations) -> Self:
         """The posterior from one regression, with a slot for each observation.
 
         Args:
@@ -238,7 +238,7 @@ class PlayedArms(RunningPosterior):
         width = min(rounds, basis.arms, basis.size + 1)
         slots = room_for(width + 1, FIRST_SLOTS)
         older = slots // 2 if slots > FIRST_SLOTS else 0  # the old slots while they are copied
-        return slots**2 + max(older**2, basis.numbers_of_mixture(width))
+        return slots * (slots + 1) + max(older**2, basis.numbers_of_mixture(width))
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
         arms, inverse = self.slots(self.used)
@@ -295,13 +295,71 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        if sign > 0:  # a removal takes no new slot; if the arm has no slot, the noise is infinite
-            torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
+        self._note(slot, noise)
+        torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)
-        signed = torch.baddbmm(between[..., :1], between, column, beta=0, alpha=sign).view_as(index)
-        root = (signed + noise).rsqrt_()
+        variance = torch.baddbmm(between[..., :1], between, column, beta=0).view_as(index)
+        root = (variance + noise).rsqrt_()
         z.mul_(root.unsqueeze(-1))
-        inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2), value=sign)
+        inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2))
+        return variance, root, self._on_all_arms(basis, arms, z)
+
+    def _on_all_arms(self, basis: Basis, arms: Tensor, z: Tensor) -> Tensor:
         out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        return signed, root, basis.mixture(arms, z, out=out)
+        return basis.mixture(arms, z, out=out)
+
+    def _note(self, slot: Tensor, noise: Tensor) -> None:
+        """Called with the slot of an observation, `batch_shape x 1`, and its noise."""
+
+
+class SlidingArms(PlayedArms):
+    """Played arms whose observations are removed when they leave a window.
+
+    Attributes:
+        precision: Sum of 1 / noise over the observations in every slot, `batch_shape x slots`.
+    """
+
+    def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
+        super().__init__(basis, shape, variance, trend=trend)
+        self.precision = torch.zeros_like(self.inverse[..., 0])
+
+    @classmethod
+    def of_observations(cls, basis: Basis, observations: Observations) -> Self:
+        made, root = super().of_observations(basis, observations), observations.precision_root
+        made.precision[..., : root.shape[-1]] = root.square()
+        return made
+
+    def enlarge(self, slots: int) -> None:
+        super().enlarge(slots)
+        more = slots - self.precision.shape[-1]
+        self.precision = torch.nn.functional.pad(self.precision, (0, more))
+
+    def _clear(self, trials: Tensor) -> None:
+        super()._clear(trials)
+        clear_(self.precision, trials)
+
+    def _note(self, slot: Tensor, noise: Tensor) -> None:
+        self.precision.scatter_add_(-1, slot, noise.reciprocal().unsqueeze(-1))
+
+    def _step(
+        self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if sign > 0:
+            return super()._step(basis, index, noise, prior, sign)
+        # With the precision n of the arm's slot j, z = P_j / n and v = (n - P_jj) / n², without the
+        # difference of noise and variance, which are nearly equal. If the arm has no slot, the
+        # noise is infinite; no precision is 0, which would be divided by 0.
+        arms, inverse = self.slots(self.used + 1)
+        each, retained = noise.reciprocal().unsqueeze(-1), self.precision[..., : arms.shape[-1]]
+        slot = retained.where(arms == index.unsqueeze(-1), -1).argmax(-1, keepdim=True)
+        total = retained.gather(-1, slot).clamp_min_(1e-150)
+        z = inverse.gather(-2, slot.unsqueeze(-2).expand(*arms.shape[:-1], 1, arms.shape[-1]))
+        z = z.squeeze(-2)
+        own = z.gather(-1, slot)
+        share = (each / torch.addcmul(each * own, total, total - each)).sqrt_()
+        z.mul_(share)
+        self.precision.scatter_add_(-1, slot, -each)
+        inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2), value=-1)
+        signed, root = (own - total) / total.square(), total * share
+        return signed.squeeze(-1), root.squeeze(-1), self._on_all_arms(basis, arms, z)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
 from botorch_tv.gp.basis import Basis, FeatureBasis
 from botorch_tv.gp.data import Change, Data, Present, Prior
-from botorch_tv.gp.filter import Filter, RootFilter
+from botorch_tv.gp.feature_filter import Filter, RootFilter
 from botorch_tv.gp.linalg import scaled
 from botorch_tv.gp.process import Inference, Joint, Process, basis_of
 from botorch_tv.gp.regression import (
@@ -199,17 +199,17 @@ class Recursion(Inference):
         return self._prior(prior, batch_shape, self._variance(prior))
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        (leaving, cleared, any_rows), running = change, before.running
+        leaving, cleared, running = change.leaving, change.cleared, before.running
         process, basis = self.process, basis_of(after)
         if after.dropped == after.rounds:
             return self._emptied(after)
-        anew = any_rows or (leaving and (process.moves or after.rounds % REFRESH_ROUNDS == 0))
-        if anew or (leaving and amplifies(after.least_noise, basis)):
+        rough = amplifies(after.least_noise, basis)
+        anew = rough or process.moves or after.rounds % REFRESH_ROUNDS == 0
+        # A filter replaces the inverse as soon as the noise of an observation is too small.
+        replaced = isinstance(running, PlayedArms) and after.least_noise < before.least_noise
+        if change.others or (leaving and anew) or (rough and replaced):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
-        exacter = after.least_noise < before.least_noise
-        if exacter and isinstance(running, PlayedArms) and amplifies(after.least_noise, basis):
-            return self._anew(after)  # for noise this small, a filter replaces the inverse
         if not consume:
             running = running.copied()
         prior = None
@@ -223,24 +223,22 @@ class Recursion(Inference):
             running.reserve(basis.size)
             if running.used > basis.size:
                 running = Filter.of_arms(basis, running)
-        if leaving:
-            retained = before.mask
+        for number in leaving:
+            among = None if before.mask is None else before.mask[..., number - before.dropped]
             if cleared is not None:
-                retained = before.retained & ~cleared.unsqueeze(-1)
-            for number in leaving:
-                among = None if retained is None else retained[..., number - before.dropped]
-                self._take(running, basis, after, number, prior, among=among, remove=True)
-            if after.empty is not None:
-                # Without data, the sums of a window contain only rounding errors, and the ratios of
-                # these sums are arbitrary.
-                running.clear(basis.variance, after.empty)
+                among = ~cleared if among is None else among & ~cleared
+            self._take(running, basis, after, number, prior, among=among, remove=True)
+        if leaving and after.empty is not None:
+            # Without data, the sums of a window contain only rounding errors, and the ratios of
+            # these sums are arbitrary.
+            running.clear(basis.variance, after.empty)
         return after._replace(running=running)
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
             return self._emptied(after)
-        leaving, cleared, any_rows = change
-        return self._anew(after) if leaving or any_rows or cleared is not None else after
+        changes = change.leaving or change.others or change.cleared is not None
+        return self._anew(after) if changes else after
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain
@@ -258,8 +256,8 @@ class Recursion(Inference):
         observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
         observations = observations._replace(choice=self._located(basis, observations.choice))
         form, exact = self._form(basis), not amplifies(data.least_noise, basis)
-        if form is PlayedArms and exact and observations.y.shape[-1] <= basis.size:
-            return data._replace(running=PlayedArms.of_observations(basis, observations))
+        if issubclass(form, PlayedArms) and exact and observations.y.shape[-1] <= basis.size:
+            return data._replace(running=form.of_observations(basis, observations))
         running = Filter.of_observations(basis, observations)
         if form is RootFilter and exact:
             # The root is computed once here; otherwise every sample would compute it again.
@@ -310,11 +308,13 @@ class Recursion(Inference):
         """The posterior at time ``now``, of all arms or of some; valid until the next call.
 
         Returns:
-            Five values. First, the mean minus the estimated constant, `batch_shape x q`. Second to
-            fourth, each `batch_shape`, or None for a static objective: the factor on D, which is
-            the prior minus the posterior covariance; the factor on the prior covariance; and the
-            new part of the prior variance as a share of the kernel's variance. Fifth, the estimated
-            constant, `batch_shape`, or None if the prior mean is given.
+            Five values; 2 to 4 are `batch_shape`, and None for a static objective.
+            1. The mean minus the estimated constant, `batch_shape x q`.
+            2. The factor on D, where D is the prior minus the posterior covariance.
+            3. The factor on the prior covariance.
+            4. The prior variance that is new since the last observation, as a share of the
+               kernel's variance.
+            5. The estimated constant, `batch_shape`; None if the prior mean is given.
         """
         running = running_of(data)
         mean, trend = running.mean, running.trend
@@ -393,13 +393,13 @@ class ArmRecursion(Recursion, ArmInference):
         basis, process = basis_of(data), self.process
         form, retained = self._form(basis), process.most_retained(horizon)
         rows = retained
-        if process.slides and form is PlayedArms:  # slots are freed only at the next regression
+        if form is SlidingArms:  # slots are freed only at the next regression
             since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
             rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
         elif process.slides:  # each observation and each removal adds a row
             rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
         numbers = form.numbers(basis, rows)
-        if form is PlayedArms and rows > basis.size:
+        if issubclass(form, PlayedArms) and rows > basis.size:
             later = Filter.numbers(basis, rows - basis.size)
             numbers = max(numbers, numbers // 2 + (3 * basis.size + 2) * basis.size, later)
         often = horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
@@ -417,7 +417,9 @@ class ArmRecursion(Recursion, ArmInference):
         # The inverse amplifies rounding too much in two cases: in single precision, and for a prior
         # that grows without bound, because the noise becomes small relative to the prior.
         grows = process.moves and not process.decay.stationary
-        return Filter if grows or amplifies(process.noise, basis) else PlayedArms
+        if grows or amplifies(process.noise, basis):
+            return Filter
+        return SlidingArms if process.slides else PlayedArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

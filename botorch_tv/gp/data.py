@@ -1,4 +1,4 @@
-"""The log of observations, and the choice of the rows that are retained."""
+"""The log of observations and its retained rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Retained
@@ -15,7 +14,6 @@ from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.tensors import Rows, append_together
-from botorch_tv.validation import shown
 
 if TYPE_CHECKING:
     from botorch_tv.gp.arm_engine import RunningPosterior
@@ -25,48 +23,6 @@ if TYPE_CHECKING:
 Prior = Basis | BoxPrior | BankPrior
 """The prior on a domain: a kernel factored over arms, a prior on a box, or a bank of candidate
 processes."""
-
-
-def checked(answer: Retained | Tensor, time: Tensor, rows: int) -> Retained:
-    """Check the answer of a retention rule, and return it as a ``Retained``.
-
-    Args:
-        answer: The result of ``keep``.
-        time: Time of the newest observation, `batch_shape`.
-        rows: Number n of rows in the log that was passed to the rule.
-
-    Raises:
-        InputDataError: If the answer has a wrong type or shape, or if it contradicts itself.
-    """
-    retained = Retained(rows=answer) if isinstance(answer, Tensor) else answer
-    if not isinstance(retained, Retained):
-        raise InputDataError(
-            f"a retention returned {shown(answer)}, but keep() must return a Retained, such as "
-            "Retained(newest=20), or a bool tensor of shape batch_shape x n."
-        )
-    newest, where, each = retained.newest, retained.where, time.shape
-    for name in ("rows", "aside", "where", "reset"):
-        mask, shape = getattr(retained, name), (*each, rows) if name in ("rows", "aside") else each
-        if mask is None or (name == "reset" and isinstance(mask, bool)):
-            continue
-        found = (mask.dtype, mask.shape, mask.device) if isinstance(mask, Tensor) else shown(mask)
-        if found != (torch.bool, shape, time.device):
-            raise InputDataError(
-                f"a retention answered with {name} {found}, but it must be a bool tensor of shape "
-                f"{tuple(shape)} on {time.device}; compare log.time, which is batch_shape x n, "
-                "with log.now.unsqueeze(-1)."
-            )
-    if newest is not None and (type(newest) is not int or newest < 0):
-        raise InputDataError(
-            f"a retention returned newest={shown(newest)}, but newest must be a whole number from "
-            "0 on; return rows=, a bool per row, if trials differ."
-        )
-    if (where is not None and newest is None) or (newest is not None and retained.rows is not None):
-        raise InputDataError(
-            "a retention answered with rows= and newest=, or with where= but no newest=; return "
-            "only one of rows= and newest=, and add newest= to where=; newest=0 forgets all rows."
-        )
-    return retained
 
 
 class Present(NamedTuple):
@@ -93,11 +49,23 @@ class History(NamedTuple):
     """Times of the observations, `batch_shape x n`, float64."""
 
 
-Change = tuple[range, Tensor | None, bool]
-"""The change of the retained rows, in three parts. First, the indices of the oldest rows, which all
-trials drop. Second, the trials that were reset and retain only the newest row, `batch_shape`, bool;
-None for none. Third, whether other rows may have been dropped, or a clock may have been restarted
-while older rows are retained."""
+class Change(NamedTuple):
+    """The joint effect of all rules of retention on the n rows from row ``dropped`` on."""
+
+    leaving: range
+    """Numbers of the oldest rows, which all trials drop."""
+    rows: Tensor | None
+    """Which rows each trial retains apart from ``leaving``, `batch_shape x n`, bool; None for
+    all."""
+    aside: Tensor | None
+    """Which rows are set aside temporarily, `batch_shape x n`, bool; None for none."""
+    reset: Tensor | None
+    """Which trials are reset, `batch_shape`, bool; None for none."""
+    cleared: Tensor | None
+    """Which trials are reset and retain only the newest row, `batch_shape`, bool; None for none."""
+    others: bool
+    """Whether anything else may change: a row that is in neither ``leaving`` nor a cleared trial,
+    or the origin of a trial that retains older rows."""
 
 
 class Data(NamedTuple):
@@ -240,72 +208,62 @@ class Data(NamedTuple):
             ),
         )
 
-    def keep(
-        self, answers: Sequence[Retained], *, all_good: bool | None = None
-    ) -> tuple[Data, Change, Tensor | None]:
-        """Drop the rows that any retention rule drops, and reset the trials that any rule resets.
+    def change(self, answers: Sequence[Retained], *, before_choice: bool = False) -> Change:
+        """The joint change by all rules: any rule may drop a row, set it aside, or reset a trial.
 
-        On a CPU, masks are read to detect whether anything changed. On another device, masks are
-        not read, because the CPU would wait for the device. If masks are not read, the returned
-        change may include drops that did not occur, but the retained rows are correct.
+        On a CPU, masks are read to find out whether they change anything. On another device, they
+        are not read, because the host would wait; then ``others`` may be True without a change.
 
         Args:
-            answers: The answer of each rule; answers of users' rules must have passed
-                :func:`checked`.
-            all_good: Whether the newest observation certainly succeeded in all trials; None before
-                a choice.
-
-        Returns:
-            Three results: the data, in which the running posterior is not yet updated; the change
-                of the retained rows; and the trials that were reset, `batch_shape`, bool, or None
-                for none.
+            answers: The answer of each rule; answers of users' rules must have been checked.
+            before_choice: Whether the rules were asked before a choice, not after an observation.
         """
-        looks, length = _looks(self), self.rounds - self.dropped
-        newest, rule_mask, any_rows = length, self.rule_mask, False
+        looks, n = _looks(self), self.rounds - self.dropped
+        newest, retained, others = n, self.rule_mask, False
         aside: Tensor | None = None
         reset: Tensor | None = None
         cleared: Tensor | None = None
-
-        def some(mask: Tensor) -> Tensor | None:
-            return None if looks and not bool(mask.any()) else mask
-
         for answer in answers:
-            rows, where = answer.rows, None if answer.where is None else some(answer.where)
-            resets = torch.ones_like(self.time, dtype=torch.bool) if answer.reset is True else None
-            if isinstance(answer.reset, Tensor):
-                resets = where if answer.reset is answer.where else some(answer.reset)
-            if answer.newest is not None and answer.where is None:
-                newest = min(newest, answer.newest)
-            elif answer.newest is not None and where is not None and answer.newest < length:
-                older = (~where).unsqueeze(-1).expand(*where.shape, length - answer.newest)
-                rows = torch.nn.functional.pad(older, (0, answer.newest), value=1)
-            if rows is not None and looks:
-                # A retention rule changes nothing if it retains all rows that were retained so far.
-                drops = ~rows if rule_mask is None else rule_mask & ~rows
-                rows = rows if bool(drops.any()) else None
+            number, rows, resets, clears = _effect(answer, self.time, n, looks)
+            newest = min(newest, number)
             if rows is not None:
-                rule_mask = rows.clone() if rule_mask is None else rows & rule_mask
-            if answer.newest == 1 and where is not None and resets is where:
-                cleared = _either(cleared, where)
-            elif rows is not None or resets is not None:
-                any_rows = True
+                rows = rows if retained is None else rows & retained
+                same = looks and bool((rows if retained is None else rows == retained).all())
+                rows, retained = (None, retained) if same else (rows, rows)
+            if clears:
+                cleared = _either(cleared, resets)
+            else:
+                others = others or rows is not None or resets is not None
             reset, aside = _either(reset, resets), _either(aside, answer.aside)
-        aside = None if aside is None else some(aside)
-        data, leaving = self, range(self.dropped, self.rounds - newest)
-        fresh = bool(all_good) and newest > 0 and not any_rows  # the newest row is in use
-        if leaving or any_rows or cleared is not None:
-            if looks and rule_mask is not None:  # drop rows that no trial retains
-                used = rule_mask.reshape(-1, length).any(0)
-                oldest = int(used.to(torch.uint8).argmax()) if bool(used.any()) else length
-                newest = min(newest, length - oldest)
-            if rule_mask is not None:
-                rule_mask = rule_mask[..., length - newest :]
-            data = self._replace(dropped=self.rounds - newest, rule_mask=rule_mask, aside=None)
-            if not fresh:
-                data = data._replace(empty=~data.good.any(-1))
+        if reset is not None and before_choice and self.rule_mask is not None:
+            reset = reset & self.rule_mask.any(-1)  # an empty log has nothing to reset
+        aside = _some(aside, self.time, looks)
+        if aside is None or self.aside is None:
+            others = others or aside is not self.aside
+        else:
+            others = others or not (looks and torch.equal(aside, self.aside))
+        leaving = range(self.dropped, self.rounds - newest)
+        return Change(leaving, retained, aside, reset, cleared, others)
+
+    def keep(self, change: Change, *, all_good: bool = False) -> Data:
+        """The data after a change of the retained rows; the running posterior is not yet updated.
+
+        Args:
+            change: The change.
+            all_good: Whether an observation was just made and certainly succeeded in all trials.
+        """
+        leaving, rows, aside, reset, cleared, others = change
+        if not (leaving or others or cleared is not None):
+            return self
+        n, first = self.rounds - self.dropped, len(leaving)
+        fresh = all_good and first < n and not others  # the newest row is in use
+        if rows is not None:
+            if _looks(self):  # drop the oldest rows that no trial retains
+                used = rows.reshape(-1, n).any(0)
+                first = max(first, int(used.to(torch.uint8).argmax()) if bool(used.any()) else n)
+            rows = rows[..., first:]
+        data = self._replace(dropped=self.dropped + first, rule_mask=rows, aside=None)
         if reset is not None:
-            if all_good is None and self.rule_mask is not None:
-                reset = reset & self.rule_mask.any(-1)  # an empty log has nothing to reset
             origin = self.time
             if not fresh or reset is not cleared:
                 starts = torch.where(data.good, self.history.time.tensor(data.dropped), math.inf)
@@ -314,14 +272,8 @@ class Data(NamedTuple):
                 origin=torch.where(reset, origin, self.origin),
                 began=self.began.masked_fill(reset, self.rounds),
             )
-        if aside is not None or self.aside is not None:
-            same = looks and aside is not None and self.aside is not None
-            any_rows = any_rows or not (same and torch.equal(aside, self.aside))  # type: ignore[arg-type]
-            if aside is not None:
-                aside = aside[..., data.dropped - self.dropped :].clone()
-            data = data._replace(aside=aside)
-            data = data._replace(empty=~data.good.any(-1))
-        return data, (leaving, cleared, any_rows), reset
+        data = data._replace(aside=None if aside is None else aside[..., first:])
+        return data if fresh else data._replace(empty=~data.good.any(-1))
 
     @property
     def elapsed(self) -> Tensor:
@@ -331,6 +283,34 @@ class Data(NamedTuple):
         """
         time = self.history.time.tensor(self.dropped)
         return (time - self.origin.unsqueeze(-1)).clamp_min(0)
+
+
+def _effect(
+    answer: Retained, time: Tensor, n: int, looks: bool
+) -> tuple[int, Tensor | None, Tensor | None, bool]:
+    """The effect of a rule's answer on n rows.
+
+    Returns:
+        Four values: the number of newest rows to retain in all trials; which rows to retain,
+            `batch_shape x n`, or None for all; the trials to reset, `batch_shape`, or None for
+            none; and whether these trials retain the newest row and no other.
+    """
+    where, rows, newest = _some(answer.where, time, looks), answer.rows, answer.newest
+    resets = where if answer.reset is answer.where else _some(answer.reset, time, looks)
+    clears = newest == 1 and where is not None and resets is where
+    if newest is None or answer.where is None:
+        return n if newest is None else newest, rows, resets, clears
+    if where is not None and newest < n:
+        older = (~where).unsqueeze(-1).expand(*where.shape, n - newest)
+        rows = torch.nn.functional.pad(older, (0, newest), value=1)
+    return n, rows, resets, clears
+
+
+def _some(mask: Tensor | bool | None, time: Tensor, looks: bool) -> Tensor | None:
+    """The trials or rows that a mask selects; None if certainly none are selected."""
+    if isinstance(mask, bool):
+        return torch.ones_like(time, dtype=torch.bool) if mask else None
+    return None if mask is None or (looks and not bool(mask.any())) else mask
 
 
 def _either(first: Tensor | None, second: Tensor | None) -> Tensor | None:

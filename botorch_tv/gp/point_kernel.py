@@ -46,11 +46,11 @@ class Stationary:
     def against(self, X2: Tensor) -> Covariance:
         """A function that computes covariances with fixed points ``X2``, `trials x n x d`.
 
-        If the smoothness of the kernel exceeds 1, the result is an :class:`Against`, which also
-        computes derivatives.
+        If the smoothness of the kernel exceeds 1, the result is a :class:`CrossCovariance`, which
+        also computes derivatives.
         """
         if self.smoothness > 1:
-            return Against(self, X2)
+            return CrossCovariance(self, X2)
         second = self.scaled(X2)
 
         # Near zero this kernel is linear in the distance, so the distance must be accurate.
@@ -90,7 +90,7 @@ class Stationary:
         return X / self.lengthscale
 
 
-class Against:
+class CrossCovariance:
     """Computes covariances with fixed points, prepared once, under a smooth stationary kernel.
 
     Args:

@@ -14,15 +14,15 @@ from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior, PointBasis, point_basis
 from botorch_tv.gp.cholesky import GrowingFactor
 from botorch_tv.gp.data import Change, Data, Present
-from botorch_tv.gp.filter import Filter
+from botorch_tv.gp.feature_filter import Filter
 from botorch_tv.gp.point_kernel import Covariance
 from botorch_tv.gp.points import (
-    FAMILIAR,
     SMALLEST_VARIANCE,
+    STARTING_POINTS,
     GaussianPosterior,
     PointInference,
 )
-from botorch_tv.gp.process import Looks, Normal, Process
+from botorch_tv.gp.process import Normal, Process, SearchSizes
 from botorch_tv.gp.regression import numbers_of_regression
 from botorch_tv.validation import settle_number
 
@@ -165,9 +165,9 @@ class PointRecursion(Recursion, PointInference):
         # The root stays in memory during the search of the box.
         return log_numbers(horizon) + held + max(ROOT_MATRICES * square, 2 * square + search)
 
-    def looks(self, data: Data, horizon: int) -> Looks:
-        familiar = min(FAMILIAR, self.process.most_retained(horizon))
-        return Looks(familiar, point_basis_of(data).size, FEATURE_SCORING)
+    def search_sizes(self, data: Data, horizon: int) -> SearchSizes:
+        starts = min(STARTING_POINTS, self.process.most_retained(horizon))
+        return SearchSizes(starts, point_basis_of(data).size, FEATURE_SCORING)
 
     def _form(self, basis: Basis) -> type[Filter]:
         return Filter
@@ -208,8 +208,8 @@ class FeaturePosterior(GaussianPosterior):
     def compared(self) -> int:
         return self.basis.size
 
-    def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
-        return self.X[..., -FAMILIAR:, :], self.live[..., -FAMILIAR:]
+    def starting_points(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.X[..., -STARTING_POINTS:, :], self.live[..., -STARTING_POINTS:]
 
     @cached_property
     def _cross(self) -> Covariance:

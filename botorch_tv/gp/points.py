@@ -35,18 +35,18 @@ from botorch_tv.gp.cholesky import (
 from botorch_tv.gp.data import Data, Present, Prior
 from botorch_tv.gp.point_kernel import (
     FREQUENCIES,
-    Against,
     Covariance,
+    CrossCovariance,
     PointKernel,
     Stationary,
     frequencies,
     spectral_normals,
 )
-from botorch_tv.gp.process import Inference, Joint, Looks, Normal, temporal_rows
+from botorch_tv.gp.process import Inference, Joint, Normal, SearchSizes, temporal_rows
 from botorch_tv.gp.regression import Observations, constant_mean
 from botorch_tv.gp.tensors import OfTrials
 
-FAMILIAR = 256
+STARTING_POINTS = 256
 """Largest number of observations from which a search of a box starts. They are the newest
 observations if the cost per round must be constant, otherwise the observations with the best
 means."""
@@ -92,7 +92,7 @@ class PointPosterior(OfTrials, ABC):
         """Number of points or basis functions whose covariances with a point are computed."""
         return self.X.shape[-2]
 
-    def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+    def starting_points(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
         """Points from which a search starts, `trials x m x d`, and a mask of the points in use.
 
         Args:
@@ -101,7 +101,7 @@ class PointPosterior(OfTrials, ABC):
         """
         return self.X, self.live
 
-    def here(self, context: Tensor | None) -> Tensor:
+    def in_present_context(self, context: Tensor | None) -> Tensor:
         """The measured points, but with the present context, `trials x n x d`."""
         if context is None:
             return self.X
@@ -195,7 +195,7 @@ class GaussianPosterior(PointPosterior):
         return _times(cross, self.weights), variance.clamp_min(least).sqrt()
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        if not isinstance(self._cross, Against):
+        if not isinstance(self._cross, CrossCovariance):
             return super().slopes(X)
         cross, pull_cross = self._cross.slopes(X)
         rows = self._rows(cross)
@@ -249,15 +249,15 @@ class RegressionPosterior(GaussianPosterior):
     def _cross(self) -> Covariance:
         return self.kernel.against(self.X)
 
-    def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
-        if self.X.shape[-2] <= FAMILIAR:
+    def starting_points(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        if self.X.shape[-2] <= STARTING_POINTS:
             return self.X, self.live
-        at = self.here(context)
+        at = self.in_present_context(context)
         block = max(1, CACHED_NUMBERS // self.live.numel())
         with torch.no_grad():
             mean = torch.cat([self.mean_at(some) for some in torch.split(at, block, dim=1)], 1)
         mean = (sign * mean).masked_fill(~self.live, -math.inf)
-        best = mean.topk(FAMILIAR).indices.sort().values
+        best = mean.topk(STARTING_POINTS).indices.sort().values
         X = self.X.gather(1, best.unsqueeze(-1).expand(-1, -1, self.X.shape[-1]))
         return X, self.live.gather(1, best)
 
@@ -500,9 +500,11 @@ class PointRegression(PointInference):
         at_work = max(block, retained * min(retained, FACTOR_BLOCK) + search)
         return log_numbers(horizon) + numbers_of_factor(retained) + at_work
 
-    def looks(self, data: Data, horizon: int) -> Looks:
+    def search_sizes(self, data: Data, horizon: int) -> SearchSizes:
         retained = self.process.most_retained(horizon)
-        return Looks(min(FAMILIAR, retained), retained, besides=WAVES * FREQUENCIES * self.samples)
+        return SearchSizes(
+            min(STARTING_POINTS, retained), retained, besides=WAVES * FREQUENCIES * self.samples
+        )
 
     def model_noise(self, data: Data, noise: Tensor) -> Tensor:
         factor = _box_prior(data).noise_factor

@@ -124,10 +124,10 @@ ln det(I + N^(-½) K N^(-½)) of the observations in use, with prior covariance 
 N, `batch_shape`."""
 
 
-class Looks(NamedTuple):
+class SearchSizes(NamedTuple):
     """Sizes of the search of a box, from which memory is estimated."""
 
-    familiar: int
+    starts: int
     """Number of observations from which the search starts."""
     compared: int
     """Number of observations or basis functions whose covariances with a point are computed."""
@@ -209,10 +209,10 @@ class Inference(ABC):
             search: Number of values per trial in memory during the search of a box.
         """
 
-    def looks(self, data: Data, horizon: int) -> Looks:
+    def search_sizes(self, data: Data, horizon: int) -> SearchSizes:
         """The largest sizes that the search of a box reaches in the first ``horizon`` rounds."""
         retained = self.process.most_retained(horizon)
-        return Looks(retained, retained)
+        return SearchSizes(retained, retained)
 
     def model_noise(self, data: Data, noise: Tensor) -> Tensor:
         """The noise variances that the model uses instead of the given ``noise``, `batch_shape`."""

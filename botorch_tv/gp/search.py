@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_tv.even_points import even_points
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum
-from botorch_tv.gp.process import Looks
+from botorch_tv.gp.process import SearchSizes
 from botorch_tv.gp.quasi_newton import Descent, Objective
 from botorch_tv.gp.tensors import DeviceCopies, Scratch
 from botorch_tv.validation import settle_integer
@@ -117,7 +117,7 @@ def _around(number: int, dim: int, some: int) -> tuple[Tensor, Tensor]:
     return place.contiguous(), least.amax(-1)
 
 
-Score = Callable[[Tensor, Tensor | None], Tensor]
+PointScore = Callable[[Tensor, Tensor | None], Tensor]
 """A function that maps points, `trials x q x d`, to their scores, `trials x q`. Its second argument
 contains the numbers of the trials that the points belong to, None for all trials. If gradients are
 recorded, the scores are differentiable. Otherwise points are processed in blocks, and points that
@@ -125,15 +125,15 @@ all trials share are evaluated only once if possible."""
 
 
 Climbed = Callable[[Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
-"""A function whose arguments are those of a :data:`Score`, followed by a factor. It returns the
-score times the factor, `trials x q`, and the gradient of this product with respect to the points,
-`trials x q x d`."""
+"""A function whose arguments are those of a :data:`PointScore`, followed by a factor. It returns
+the score times the factor, `trials x q`, and the gradient of this product with respect to the
+points, `trials x q x d`."""
 
 
-class Sought(NamedTuple):
+class SearchProblem(NamedTuple):
     """The problem of a search: to find the point with the highest score in every trial."""
 
-    score: Score
+    score: PointScore
     observed: Tensor
     """Measured points from which a search may start, `trials x n x d`."""
     live: Tensor
@@ -208,23 +208,23 @@ class Search(ABC):
         """
 
     @abstractmethod
-    def best(self, box: Region, sought: Sought) -> Tensor:
+    def best(self, box: Region, problem: SearchProblem) -> Tensor:
         """The best point of every trial, `trials x d`.
 
         Args:
             box: The box to search.
-            sought: The score to maximise, the observations, and the unit of scores.
+            problem: The score to maximise, the observations, and the unit of scores.
         """
 
-    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
+    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
         """Number of values in memory during :meth:`best`.
 
         Args:
             dim: Dimension of the box.
-            looks: Sizes of the search.
+            sizes: Sizes of the search.
             trials: Number of trials searched together.
         """
-        return _numbers_of_scores(512 + looks.familiar, looks, trials)
+        return _numbers_of_scores(512 + sizes.starts, sizes, trials)
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor] | None:
         """Points of the unit cube that fill the feasible set.
@@ -299,14 +299,14 @@ class DiscreteSearch(Search):
             )
         box.require_inside(self.X, "DiscreteSearch: X")
 
-    def best(self, box: Region, sought: Sought) -> Tensor:
-        X = self._points.like(sought.observed)
+    def best(self, box: Region, problem: SearchProblem) -> Tensor:
+        X = self._points.like(problem.observed)
         with torch.no_grad():
-            values = sought.score(X.expand(len(sought.observed), *X.shape), None)
-        return X[first_maximum(values, TIE_TOLERANCE * sought.unit, Scratch())]
+            values = problem.score(X.expand(len(problem.observed), *X.shape), None)
+        return X[first_maximum(values, TIE_TOLERANCE * problem.unit, Scratch())]
 
-    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
-        return _numbers_of_scores(len(self.X), looks, trials)
+    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
+        return _numbers_of_scores(len(self.X), sizes, trials)
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
         return self._points.like(like)
@@ -352,45 +352,45 @@ class MultiStart(Search):
     def check(self, box: Region) -> None:
         pass
 
-    def best(self, box: Region, sought: Sought) -> Tensor:
-        start = self._starts(box, sought)
-        return box.from_unit(highest(_climb(box, sought), start, self.evaluations))
+    def best(self, box: Region, problem: SearchProblem) -> Tensor:
+        start = self._starts(box, problem)
+        return box.from_unit(highest(_climb(box, problem), start, self.evaluations))
 
-    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
+    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
-        points = self.raw_samples + looks.familiar
-        together = points if trials == 1 else max(self.raw_samples, looks.familiar)
-        scores = _numbers_of_scores(together, looks, trials)
-        climbs = trials * starts * (CLIMBING * looks.compared + 2 * looks.besides)
+        points = self.raw_samples + sizes.starts
+        together = points if trials == 1 else max(self.raw_samples, sizes.starts)
+        scores = _numbers_of_scores(together, sizes, trials)
+        climbs = trials * starts * (CLIMBING * sizes.compared + 2 * sizes.besides)
         distances = self.raw_samples**2
         return max(scores, climbs, distances) + trials * points * (dim + 3)
 
-    def _starts(self, box: Region, sought: Sought) -> Tensor:
+    def _starts(self, box: Region, problem: SearchProblem) -> Tensor:
         """Starting points of the ascents in the unit cube, `trials x starts x d`."""
-        observed = sought.observed
-        raw = raw_points(self.raw_samples, box.dim, sought.rounds, observed)
+        observed = problem.observed
+        raw = raw_points(self.raw_samples, box.dim, problem.rounds, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         with torch.no_grad():
             if len(observed) == 1:  # points of a single trial are scored together
-                every = sought.score(box.from_unit(points), None)
+                every = problem.score(box.from_unit(points), None)
                 values, seen = every[:, : len(raw)], every[:, len(raw) :]
             else:
-                values = sought.score(box.from_unit(raw).expand(len(observed), -1, -1), None)
+                values = problem.score(box.from_unit(raw).expand(len(observed), -1, -1), None)
                 seen = values[:, :0]
                 if observed.shape[1]:
-                    seen = sought.score(box.from_unit(points[:, len(raw) :]), None)
-        seen = seen.masked_fill(~sought.live, -math.inf)
+                    seen = problem.score(box.from_unit(points[:, len(raw) :]), None)
+        seen = seen.masked_fill(~problem.live, -math.inf)
         peaks = peaks_of(raw, values)
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
         heights, number = peaks.topk(min(restarts, len(raw)))
         # If there are fewer peaks than starts, the lowest peak is repeated.
         lowest = (heights > -math.inf).sum(-1, keepdim=True) - 1
         number = torch.where(heights > -math.inf, number, number.gather(-1, lowest))
-        familiar = min(restarts // 3, seen.shape[1], number.shape[1])
-        fresh, last = torch.split(number, [number.shape[1] - familiar, familiar], -1)
+        measured = min(restarts // 3, seen.shape[1], number.shape[1])
+        fresh, last = torch.split(number, [number.shape[1] - measured, measured], -1)
         # The best observations replace the lowest peaks. A trial with few observations retains more
         # peaks.
-        heights, rows = seen.topk(familiar)
+        heights, rows = seen.topk(measured)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
         return _at(points, torch.cat([fresh, last], -1))
 
@@ -429,29 +429,31 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
     return points.gather(1, number.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
 
 
-def slopes_of(sought: Sought) -> Climbed:
+def slopes_of(problem: SearchProblem) -> Climbed:
     """A function that computes score and gradient, explicitly if possible, else by autograd."""
 
     def recorded(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             X = X.detach().requires_grad_()
-            values = sought.score(X, trials)
+            values = problem.score(X, trials)
             # Differentiate a sum, because a tensor of weights would make autograd import SymPy.
             (gradient,) = torch.autograd.grad(factor * values.sum(), X)
         return values.detach() * factor, gradient
 
-    return recorded if sought.climbed is None else sought.climbed
+    return recorded if problem.climbed is None else problem.climbed
 
 
-def _climb(box: Region, sought: Sought) -> Objective:
+def _climb(box: Region, problem: SearchProblem) -> Objective:
     """A function that computes the negated score, in the unit of scores, and its gradient."""
-    every, slopes = len(sought.observed), slopes_of(sought)
+    every, slopes = len(problem.observed), slopes_of(problem)
 
     def objective(x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:
         part, points = None if len(trials) == every else trials, x
-        if part is not None and sought.whole:
+        if part is not None and problem.whole:
             points = x.new_full((every, *x.shape[1:]), 0.5).index_copy_(0, trials, x)
-        values, by = slopes(box.from_unit(points), None if sought.whole else part, -1 / sought.unit)
+        values, by = slopes(
+            box.from_unit(points), None if problem.whole else part, -1 / problem.unit
+        )
         by = box.by_unit(by)
         if points is not x:
             values, by = values.index_select(0, trials), by.index_select(0, trials)
@@ -460,8 +462,8 @@ def _climb(box: Region, sought: Sought) -> Objective:
     return objective
 
 
-def _numbers_of_scores(points: int, looks: Looks, trials: int) -> int:
+def _numbers_of_scores(points: int, sizes: SearchSizes, trials: int) -> int:
     """Number of values in memory while ``points`` points of every trial are scored."""
-    whole = trials * max(1, looks.compared)
+    whole = trials * max(1, sizes.compared)
     block = min(points, max(1, SEARCH_NUMBERS // whole))
-    return block * (looks.matrices * whole + trials * looks.besides)
+    return block * (sizes.matrices * whole + trials * sizes.besides)

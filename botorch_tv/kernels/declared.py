@@ -1,23 +1,30 @@
-"""The declared parameters of a decay or an inflation as parameters of a GPyTorch module."""
+"""The declared parameters of a decay or an inflation in GPyTorch modules, and kernels in batches.
+
+``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects. One
+defect is that ``expand_batch`` and ``__getitem__`` treat the buffer of ``active_dims`` as if it had
+batch dimensions. The other defect occurs if a factor of a kernel has an empty batch shape: an
+index is applied to this factor before its batch shape is expanded. To avoid the two defects,
+the kernels of this package use the methods of :class:`BatchedKernel`.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch import Module
 from gpytorch.constraints import GreaterThan, Interval
+from gpytorch.kernels import Kernel
 from gpytorch.priors import Prior
-from torch import Size, Tensor
+from torch import Size, Tensor, nn
 
 from botorch_tv.forgetting import Decay, Inflation, Parameter
 from botorch_tv.forgetting.base import with_values
-from botorch_tv.forgetting.claims import require_learnable
-from botorch_tv.kernels.spatio_temporal import like
+from botorch_tv.forgetting.formulas import require_learnable
 from botorch_tv.validation import require
 
 LARGEST_CHANGE = 13.0
@@ -299,9 +306,73 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
 
 def _get(module: Declared, *, name: str, chosen: bool) -> Tensor:
     value = module.value(name) if chosen else module.learned()[name]
-    return module._declared[name].presumed(value)
+    return module._declared[name].prior_quantity(value)
 
 
 def _put(module: Declared, value: Tensor | float, *, name: str, chosen: bool) -> None:
-    presumed = module._declared[name].presumed(like(value, module.unit))
-    (module.set_value if chosen else module._put)(name, presumed)
+    quantity = module._declared[name].prior_quantity(like(value, module.unit))
+    (module.set_value if chosen else module._put)(name, quantity)
+
+
+# ---------------------------------------------------------------- kernels in batches
+
+
+def _own(kernel: nn.Module) -> list[tuple[Kernel, Tensor, int]]:
+    """Every tensor in a tree of kernels, with its kernel and its number of batch dimensions."""
+    found = []
+    for module in kernel.modules():
+        if isinstance(module, Kernel):
+            full = module.batch_shape
+            named = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+            for tensor in (tensor for name, tensor in named if name != "active_dims"):
+                # A ``ScaleKernel`` takes over the batch shape of its base kernel implicitly.
+                shape = full if tensor.shape[: len(full)] == full else module._batch_shape
+                found.append((module, tensor, len(shape)))
+    return found
+
+
+def like(value: Tensor | float, other: Tensor) -> Tensor:
+    """A number as a new tensor of the dtype and device of ``other``, without float32 rounding.
+
+    The result is a copy, because a caller's tensor, such as a clock, may change in place.
+    """
+    made = torch.as_tensor(value, dtype=other.dtype, device=other.device)
+    return made if isinstance(value, float) else made.clone()
+
+
+class BatchedKernel(Kernel):  # type: ignore[misc]
+    """A kernel whose batch shape can be expanded and indexed, whatever kernels it contains."""
+
+    def expand_batch(self, *sizes: Any) -> Self:
+        """A copy with every parameter expanded to a batch shape.
+
+        Args:
+            sizes: The batch shape, as a ``torch.Size`` or as integers; the batch shape of the
+                kernel must broadcast to it.
+
+        Raises:
+            RuntimeError: If the batch shape of the kernel does not broadcast to the given batch
+                shape.
+        """
+        given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+        target = torch.Size(given)
+        if target == self.batch_shape:
+            return self
+        expanded = copy.deepcopy(self)
+        for kernel, tensor, dims in _own(expanded):
+            tensor.data = tensor.data.expand(target + tensor.shape[dims:])
+            kernel.batch_shape = target
+        return expanded
+
+    def __getitem__(self, index: Any) -> Self:
+        """The kernel for some members of the batch; ``index`` applies to the batch dimensions."""
+        if len(self.batch_shape) == 0:
+            return self
+        index = index if isinstance(index, tuple) else (index,)
+        batch_shape = self.batch_shape
+        chosen = torch.empty((), device="cpu").expand(batch_shape)[index].shape
+        indexed = copy.deepcopy(self)
+        for kernel, tensor, dims in _own(indexed):
+            tensor.data = tensor.data.expand(batch_shape + tensor.shape[dims:])[index]
+            kernel.batch_shape = chosen
+        return indexed

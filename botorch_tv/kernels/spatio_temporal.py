@@ -1,86 +1,24 @@
-"""Kernels over arms and time: a product of two factors, and a kernel with weights by age.
-
-``Kernel.expand_batch`` and ``Kernel.__getitem__`` of GPyTorch have two defects. One
-defect is that ``expand_batch`` and ``__getitem__`` treat the buffer of ``active_dims`` as if it had
-batch dimensions. The other defect occurs if a factor of a kernel has an empty batch shape: an
-index is applied to this factor before its batch shape is expanded. To avoid the two defects,
-the kernels of this package use the methods of :class:`BatchedKernel`.
-"""
+"""Kernels over arms and time: a product of two factors, and a kernel with weights by age."""
 
 from __future__ import annotations
 
-import importlib
+import functools
+import math
 from collections.abc import Callable
-from copy import deepcopy
-from typing import Any, Self
+from typing import TYPE_CHECKING
 
 import torch
+from botorch.exceptions import UnsupportedError
 from gpytorch.kernels import Kernel
 from linear_operator import to_dense
 from torch import Tensor, nn
 
 from botorch_tv.forgetting import Inflation
+from botorch_tv.kernels.declared import BatchedKernel
+from botorch_tv.kernels.temporal import MarkovKernel
 
-
-def _own(kernel: nn.Module) -> list[tuple[Kernel, Tensor, int]]:
-    """Every tensor in a tree of kernels, with its kernel and its number of batch dimensions."""
-    found = []
-    for module in kernel.modules():
-        if isinstance(module, Kernel):
-            full = module.batch_shape
-            named = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
-            for tensor in (tensor for name, tensor in named if name != "active_dims"):
-                # A ``ScaleKernel`` takes over the batch shape of its base kernel implicitly.
-                shape = full if tensor.shape[: len(full)] == full else module._batch_shape
-                found.append((module, tensor, len(shape)))
-    return found
-
-
-def like(value: Tensor | float, other: Tensor) -> Tensor:
-    """A number as a new tensor of the dtype and device of ``other``, without float32 rounding.
-
-    The result is a copy, because a caller's tensor, such as a clock, may change in place.
-    """
-    made = torch.as_tensor(value, dtype=other.dtype, device=other.device)
-    return made if isinstance(value, float) else made.clone()
-
-
-class BatchedKernel(Kernel):  # type: ignore[misc]
-    """A kernel whose batch shape can be expanded and indexed, whatever kernels it contains."""
-
-    def expand_batch(self, *sizes: Any) -> Self:
-        """A copy with every parameter expanded to a batch shape.
-
-        Args:
-            sizes: The batch shape, as a ``torch.Size`` or as integers; the batch shape of the
-                kernel must broadcast to it.
-
-        Raises:
-            RuntimeError: If the batch shape of the kernel does not broadcast to the given batch
-                shape.
-        """
-        given = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-        target = torch.Size(given)
-        if target == self.batch_shape:
-            return self
-        expanded = deepcopy(self)
-        for kernel, tensor, dims in _own(expanded):
-            tensor.data = tensor.data.expand(target + tensor.shape[dims:])
-            kernel.batch_shape = target
-        return expanded
-
-    def __getitem__(self, index: Any) -> Self:
-        """The kernel for some members of the batch; ``index`` applies to the batch dimensions."""
-        if len(self.batch_shape) == 0:
-            return self
-        index = index if isinstance(index, tuple) else (index,)
-        batch_shape = self.batch_shape
-        chosen = torch.empty((), device="cpu").expand(batch_shape)[index].shape
-        indexed = deepcopy(self)
-        for kernel, tensor, dims in _own(indexed):
-            tensor.data = tensor.data.expand(batch_shape + tensor.shape[dims:])[index]
-            kernel.batch_shape = chosen
-        return indexed
+if TYPE_CHECKING:
+    from botorch.sampling.pathwise.features.maps import KernelFeatureMap
 
 
 FEWEST_SHARED = 64
@@ -115,7 +53,7 @@ class SpatioTemporalKernel(BatchedKernel):
         active_dims: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(active_dims=active_dims)
-        importlib.import_module("botorch_tv.kernels.features")  # registers features; slow import
+        _register_random_features()
         self.spatial, self.temporal, self.time_dim = spatial, temporal, time_dim
 
     @property
@@ -196,6 +134,80 @@ class SpatioTemporalKernel(BatchedKernel):
 def _share_time(times: Tensor) -> bool:
     """Whether there are many points, all at the same time, such as candidates at the present."""
     return times.shape[-2] >= FEWEST_SHARED and bool((times == times[..., :1, :]).all())
+
+
+@functools.cache
+def _register_random_features() -> None:
+    """Make BoTorch's pathwise sampling find the random features, with a slow import."""
+    from botorch.sampling.pathwise.features.generators import GenKernelFeatures
+
+    GenKernelFeatures.register(SpatioTemporalKernel)(_random_features)
+
+
+def _random_features(
+    kernel: SpatioTemporalKernel, *, num_inputs: int, num_outputs: int
+) -> KernelFeatureMap:
+    """Fourier features of the product kernel, with the frequencies of both factors side by side.
+
+    The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2. This covariance is
+    the characteristic function of a Cauchy distribution of scale c. Frequencies in time are drawn
+    from this distribution. A random walk is not stationary, so no distribution of frequencies
+    exists for it.
+    """
+    from botorch.sampling.pathwise.features.generators import gen_kernel_features
+    from botorch.sampling.pathwise.features.maps import KernelFeatureMap
+
+    if kernel.active_dims is not None:
+        num_inputs = len(kernel.active_dims)
+    if type(kernel) is not SpatioTemporalKernel:
+        raise UnsupportedError(
+            f"{type(kernel).__name__} extends SpatioTemporalKernel and may change its covariance, "
+            "but random features are available only for SpatioTemporalKernel itself; draw exact "
+            "samples on a grid instead."
+        )
+    arms = gen_kernel_features(kernel.spatial, num_inputs=num_inputs - 1, num_outputs=num_outputs)
+    space = arms.weight.expand(*kernel.batch_shape, *arms.weight.shape[-2:])
+    return KernelFeatureMap(
+        kernel=kernel,
+        weight=torch.cat([space, _frequencies(kernel, space[..., :1])], -1),
+        bias=arms.bias,
+        input_transform=_ArmsAndTime(kernel, arms.input_transform),
+        output_transform=arms.output_transform,
+    )
+
+
+class _ArmsAndTime(nn.Module):
+    """Transforms arms as the spatial features require, and moves the column of time to the end."""
+
+    def __init__(
+        self, kernel: SpatioTemporalKernel, transform: Callable[[Tensor], Tensor] | None
+    ) -> None:
+        super().__init__()
+        self.kernel, self.transform = kernel, transform
+
+    def forward(self, values: Tensor) -> Tensor:
+        if self.kernel.active_dims is not None:
+            values = values.index_select(-1, self.kernel.active_dims)
+        arms, times = self.kernel.split(values)
+        if self.transform is not None:
+            arms = self.transform(arms)
+        return torch.cat([arms, times.expand(*arms.shape[:-1], 1)], -1)
+
+
+def _frequencies(kernel: SpatioTemporalKernel, like: Tensor) -> Tensor:
+    """Random frequencies in time, `batch_shape x features x 1`, the shape of ``like``."""
+    temporal = kernel.temporal
+    if temporal is None:
+        return torch.zeros_like(like)
+    if type(temporal) is not MarkovKernel or bool(temporal.log_retained.isinf().any()):
+        raise UnsupportedError(
+            f"Random features are not available for {type(temporal).__name__}, nor for epsilon = "
+            "1; draw exact samples from the posterior on a grid instead."
+        )
+    # Stratified uniform numbers in random order.
+    draws = torch.rand(2, *like.shape[:-1], dtype=like.dtype, device=like.device)
+    uniform = ((draws[0].argsort(-1) + draws[1]) / like.shape[-2]).unsqueeze(-1)
+    return -0.5 * temporal.log_retained * torch.tan(math.pi * (uniform - 0.5))
 
 
 class WeightedKernel(BatchedKernel):

@@ -12,10 +12,9 @@ from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Markov, Wiener
 from botorch_tv.forgetting.base import with_values
-from botorch_tv.forgetting.claims import require_sound
 from botorch_tv.forgetting.decay import LARGEST_EPSILON
-from botorch_tv.kernels.declared import Declared, Priors
-from botorch_tv.kernels.spatio_temporal import BatchedKernel, like
+from botorch_tv.forgetting.formulas import require_sound
+from botorch_tv.kernels.declared import BatchedKernel, Declared, Priors, like
 from botorch_tv.validation import require, require_number
 
 

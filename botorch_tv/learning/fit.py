@@ -20,8 +20,8 @@ from torch import Tensor
 
 from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.base import median_gap, with_values
-from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.forgetting.decay import PerTrial
+from botorch_tv.forgetting.formulas import require_learnable
 from botorch_tv.gp.quasi_newton import minimize
 from botorch_tv.kernels.stationary import LearnableKernel, profile, profile_slope
 from botorch_tv.learning.layout import ParameterLayout

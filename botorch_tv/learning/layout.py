@@ -24,17 +24,17 @@ from typing import Any
 import torch
 from botorch.utils.types import DEFAULT
 from torch import Tensor
-from torch.distributions import HalfNormal, LogNormal
+from torch.distributions import Distribution, HalfNormal, LogNormal
 
 from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.base import Parameter
 from botorch_tv.forgetting.decay import ENDLESS
 from botorch_tv.kernels.stationary import LearnableKernel
-from botorch_tv.learning.refit import Free, Prior, Refit
+from botorch_tv.learning.refit import Free, Refit
 from botorch_tv.validation import require
 
 
-def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
+def log_density(prior: Distribution, value: Tensor) -> tuple[Tensor, Tensor]:
     """The log density of a prior, `m`, and its derivatives with respect to ``value``, `m x k`.
 
     Args:
@@ -120,37 +120,12 @@ class ParameterLayout:
         extent: Tensor,
         device: torch.device | None = None,
     ) -> None:
-        ranges = extent if kernel.lengthscales > 1 else extent.log().mean().exp().reshape(1)
-        ranges, lengthscale = ranges.double().cpu(), kernel.lengthscale.cpu()
-        lowest, highest = kernel.bounds("lengthscale")
-        shortest = torch.minimum(torch.clamp(_LENGTHSCALES[0] * ranges, min=lowest), lengthscale)
-        longest = torch.maximum(torch.clamp(_LENGTHSCALES[1] * ranges, max=highest), lengthscale)
-        usual = LogNormal(math.log(0.2 * math.sqrt(len(extent))) + ranges.log(), 0.75)
-        variance, (least, most) = kernel.variance, (0.0, math.inf)
-        if kernel.scaled:
-            least, most = kernel.bounds("outputscale")
-        self._lengthscales, self._head = len(lengthscale), len(lengthscale) + 2
+        self._lengthscales = len(kernel.lengthscale)
+        self._head = self._lengthscales + 2
         of_decay = refit.of_decay(decay)
         self._declared = {name: decay.parameters[name] for name in of_decay}
         self.learns_decay = any(of_decay.values())
-        # For each hyperparameter: how it is learned, initial value, default bounds, default prior.
-        rows: dict[str, tuple[Free | None, tuple[Tensor, ...], Prior | None]] = {
-            "lengthscale": (
-                refit.lengthscale,
-                (lengthscale, shortest, longest),
-                kernel.prior("lengthscale") or usual,
-            ),
-            "outputscale": (
-                refit.outputscale if kernel.scaled else None,
-                _numbers(variance, max(1e-4 * variance, least), min(1e4 * variance, most)),
-                kernel.prior("outputscale") or LogNormal(_numbers(math.log(variance))[0], 1.0),
-            ),
-            "noise": (
-                refit.noise,
-                _numbers(noise, min(1e-4 * variance, noise), max(1e2 * variance, noise)),
-                LogNormal(_numbers(math.log(variance) - 4.0)[0], 1.0),
-            ),
-        }
+        rows = _of_kernel(refit, kernel, noise, extent)
         for name, parameter in self._declared.items():
             # Declared bounds refer to the unit of time of a search. Here the bounds are only the
             # limits of the parameter's range.
@@ -158,45 +133,22 @@ class ParameterLayout:
             most = math.inf if parameter.share is None else 1.0
             ends = _numbers(getattr(decay, name), least, most)
             rows[name] = (of_decay[name], ends, parameter.prior)
-        self._priors: list[tuple[slice, Parameter | None, bool, Prior]] = []
+        self._priors: list[tuple[slice, Parameter | None, bool, Distribution]] = []
         natural, first, device = [], 0, device or torch.device("cpu")
-        for name, (free, (start, low, high), prior) in rows.items():
-            declared, lower, upper = self._declared.get(name), None, None
-            if free is None:
-                low = high = start
-            else:
-                lower, upper, own = free.lower, free.upper, free.prior != DEFAULT
-                low = low if lower is None else torch.full_like(start, lower)
-                high = high if upper is None else torch.full_like(start, upper)
+        for name, (free, ends, prior) in rows.items():
+            columns, declared = slice(first, first + len(ends[0])), self._declared.get(name)
+            own = free is not None and free.prior != DEFAULT
+            if free is not None and own:
+                prior = free.prior
                 require(
-                    not (own and free.prior and declared and callable(declared.power)),
+                    not (prior and declared and callable(declared.power)),
                     f"Refit: the unit of {name} depends on other parameters, so Free(prior=...) is "
                     "ambiguous; declare the prior in the decay's Parameter.",
                 )
-                prior = free.prior if own else prior
-                if prior is not None:
-                    columns = slice(first, first + len(start))
-                    self._priors.append((columns, declared, own, on_device(prior, device)))
-            require(
-                bool(((low <= start) & (start <= high)).all()),
-                f"Refit: {name} starts from {start.tolist()}, outside its bounds {low.tolist()} "
-                f"and {high.tolist()}; widen the bounds by Free(lower=..., upper=...), or change "
-                "the initial value.",
-            )
-            first += len(start)
-            entry = [start, low, high, *start.new_full((3, len(start)), math.nan)]
-            if declared is not None:
-                entry = [declared.natural(value).clamp(-ENDLESS, ENDLESS) for value in entry[:3]]
-                if declared.share == "retained":  # a larger share has a smaller natural value
-                    entry, lower, upper = [entry[0], entry[2], entry[1]], upper, lower
-                least, most = declared.natural_bounds()
-                fast = declared.fast_start
-                entry += _numbers(
-                    least if free and lower is None else math.nan,
-                    most if free and upper is None else math.nan,
-                    math.nan if fast is None else declared.number(fast),
-                )
-            natural.append(torch.stack(entry))
+            if free is not None and prior is not None:
+                self._priors.append((columns, declared, own, on_device(prior, device)))
+            natural.append(torch.stack(_natural_entry(name, free, ends, declared)))
+            first = columns.stop
         grows = [parameter.grows_from_zero for parameter in self._declared.values()]
         self._grows = torch.tensor(grows, dtype=torch.bool, device=device)
         entries = self._entries(torch.cat(natural, -1).to(device))
@@ -273,7 +225,7 @@ class ParameterLayout:
                 factor = declared.stretch(1 / unit, {}).unsqueeze(-1)
                 value, by_entry = value * factor, by_entry * factor
             if declared is not None and declared.share is not None:
-                value = declared.presumed(declared.value(value))
+                value = declared.prior_quantity(declared.value(value))
                 by_entry = by_entry * (1 - value)
             density, by_value = log_density(prior, value)
             log += density
@@ -291,6 +243,87 @@ class ParameterLayout:
         """The vectors that encode natural values, `... x p`."""
         scales, rates = natural[..., : self._head].log(), natural[..., self._head :]
         return torch.cat([scales, torch.where(self._grows, (rates / KNEE).log1p(), rates)], -1)
+
+
+Row = tuple[Free | None, tuple[Tensor, ...], Distribution | None]
+"""How a hyperparameter is learned; its initial value and default bounds; its default prior."""
+
+
+def _of_kernel(
+    refit: Refit, kernel: LearnableKernel, noise: float, extent: Tensor
+) -> dict[str, Row]:
+    """The hyperparameters of the kernel and the noise, by name."""
+    ranges = extent if kernel.lengthscales > 1 else extent.log().mean().exp().reshape(1)
+    ranges, lengthscale = ranges.double().cpu(), kernel.lengthscale.cpu()
+    lowest, highest = kernel.bounds("lengthscale")
+    shortest = torch.minimum(torch.clamp(_LENGTHSCALES[0] * ranges, min=lowest), lengthscale)
+    longest = torch.maximum(torch.clamp(_LENGTHSCALES[1] * ranges, max=highest), lengthscale)
+    usual = LogNormal(math.log(0.2 * math.sqrt(len(extent))) + ranges.log(), 0.75)
+    variance = kernel.variance
+    least, most = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
+    return {
+        "lengthscale": (
+            refit.lengthscale,
+            (lengthscale, shortest, longest),
+            kernel.prior("lengthscale") or usual,
+        ),
+        "outputscale": (
+            refit.outputscale if kernel.scaled else None,
+            _numbers(variance, max(1e-4 * variance, least), min(1e4 * variance, most)),
+            kernel.prior("outputscale") or LogNormal(_numbers(math.log(variance))[0], 1.0),
+        ),
+        "noise": (
+            refit.noise,
+            _numbers(noise, min(1e-4 * variance, noise), max(1e2 * variance, noise)),
+            LogNormal(_numbers(math.log(variance) - 4.0)[0], 1.0),
+        ),
+    }
+
+
+def _natural_entry(
+    name: str, free: Free | None, ends: tuple[Tensor, ...], declared: Parameter | None
+) -> list[Tensor]:
+    """Six natural values of a hyperparameter: initial value, bounds, and the ends of a search.
+
+    Args:
+        name: Name of the hyperparameter.
+        free: How it is learned; None if it is fixed.
+        ends: Initial value and default bounds.
+        declared: The parameter of the decay; None for a hyperparameter of kernel or noise.
+
+    Returns:
+        Initial value, lower bound and upper bound in the user's unit of time; then lower bound,
+            upper bound and fast start of a search in the unit of the search, NaN where there is
+            none.
+
+    Raises:
+        ValueError: If the initial value lies outside its bounds.
+    """
+    start, low, high = ends if free is not None else (ends[0], ends[0], ends[0])
+    lower, upper = (None, None) if free is None else (free.lower, free.upper)
+    low = low if lower is None else torch.full_like(start, lower)
+    high = high if upper is None else torch.full_like(start, upper)
+    require(
+        bool(((low <= start) & (start <= high)).all()),
+        f"Refit: {name} starts from {start.tolist()}, outside its bounds {low.tolist()} "
+        f"and {high.tolist()}; widen the bounds by Free(lower=..., upper=...), or change "
+        "the initial value.",
+    )
+    if declared is None:
+        return [start, low, high, *start.new_full((3, len(start)), math.nan)]
+    start, low, high = (
+        declared.natural(value).clamp(-ENDLESS, ENDLESS) for value in (start, low, high)
+    )
+    if declared.share == "retained":  # a larger share has a smaller natural value
+        low, high, lower, upper = high, low, upper, lower
+    least, most = declared.natural_bounds()
+    fast = declared.fast_start
+    searched = _numbers(
+        least if free and lower is None else math.nan,
+        most if free and upper is None else math.nan,
+        math.nan if fast is None else declared.number(fast),
+    )
+    return [start, low, high, *searched]
 
 
 def _numbers(*values: float) -> tuple[Tensor, ...]:

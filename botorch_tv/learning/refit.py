@@ -12,9 +12,6 @@ from torch.distributions import Distribution
 from botorch_tv.forgetting import Decay
 from botorch_tv.validation import require, settle_integer
 
-Prior = Distribution
-"""A distribution of PyTorch, including ``gpytorch.priors``."""
-
 
 @dataclass(frozen=True)
 class Free:
@@ -30,7 +27,7 @@ class Free:
         ValueError: If the bounds do not satisfy 0 <= lower < upper.
     """
 
-    prior: Prior | _DefaultType | None = DEFAULT
+    prior: Distribution | _DefaultType | None = DEFAULT
     lower: float | None = None
     upper: float | None = None
 

@@ -18,9 +18,8 @@ from torch import Size, Tensor
 
 from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
 from botorch_tv.forgetting.base import with_values
-from botorch_tv.forgetting.claims import require_inflating
-from botorch_tv.kernels.declared import Declared, Priors
-from botorch_tv.kernels.spatio_temporal import like
+from botorch_tv.forgetting.formulas import require_inflating
+from botorch_tv.kernels.declared import Declared, Priors, like
 from botorch_tv.validation import require
 
 NO_BATCH = Size()

@@ -1,4 +1,4 @@
-"""Times of a loop: numbers or datetimes."""
+"""Times and points of a loop: numbers, and the names and units in which the user gives them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.loop.input import as_number
-from botorch_tv.loop.log import Measurement
+from botorch_tv.loop.input import Points, as_number, as_place
+from botorch_tv.loop.log import Measurement, Point, like
 from botorch_tv.strategies.box import Parameters
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.state import State
 from botorch_tv.validation import refuse_masked, require, shown
 
 SPANS = {
@@ -23,6 +25,8 @@ SPANS = {
     "days": timedelta(days=1),
     "weeks": timedelta(weeks=1),
 }
+DEFAULT = "hours"
+"""Unit of time if times are datetimes, unless the user gives a unit."""
 Time = float | datetime
 """Type of a time: a number or a datetime."""
 
@@ -74,7 +78,7 @@ class LoopClock:
         """A clock that starts at the first time of a loop."""
         clock, when = LoopClock(self._declared), as_datetime("time", first)
         if when is not None:
-            clock.start, clock.unit = when, self._declared or "hours"
+            clock.start, clock.unit = when, self._declared or DEFAULT
         return clock
 
     def number(self, name: str, value: object, fix: str) -> float:
@@ -100,13 +104,13 @@ class LoopClock:
             )
         # Differences are taken in UTC, because Python ignores summer time when it subtracts local
         # times of the same zone.
-        return (_universal(when) - _universal(start)) / SPANS[self._unit]
+        return (_universal(when) - _universal(start)) / SPANS[self.unit or DEFAULT]
 
     def shown(self, number: float) -> Time:
         """Convert a number to the kind of time that the user gave, a number or a datetime."""
         if self.start is None:
             return number
-        when = _universal(self.start) + number * SPANS[self._unit]
+        when = _universal(self.start) + number * SPANS[self.unit or DEFAULT]
         return when if self.start.tzinfo is None else when.astimezone(self.start.tzinfo)
 
     def now(self) -> datetime | None:
@@ -115,10 +119,6 @@ class LoopClock:
             return None
         zone = UTC if self.start is None else self.start.tzinfo
         return datetime.now(zone)
-
-    @property
-    def _unit(self) -> str:
-        return self.unit or "hours"
 
 
 def as_datetime(name: str, value: object) -> datetime | None:
@@ -206,11 +206,36 @@ class Units:
         places = [self.parameters.place(self.parameters.named(row[:d]), X) for row in rows]
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
+    def located(self, X: Tensor, state: State) -> tuple[Point, int | None]:
+        """A point of the domain, `d + c`, as rows store it, and the index of its arm, if any.
+
+        Raises:
+            InputDataError: If the point lies outside the domain.
+        """
+        domain = state.domain
+        choice = domain.locate(self.rounded(X))
+        point = tuple(domain.points(choice, like(state)).tolist())
+        return point, int(choice) if isinstance(domain, Grid) else None
+
+    def moved(self, point: Point, at: Points, state: State) -> tuple[Point, int | None]:
+        """As :meth:`located`, for a point `d + c` at which parameters were set to other values."""
+        X, d = like(state).new_tensor(point), state.domain.dim
+        if self.parameters is not None and isinstance(at, Mapping):
+            at = {**self.parameters.named(X[:d]), **at}
+        return self.located(torch.cat([as_place(at, state), X[d:]]), state)
+
+    def time_text(self, number: float) -> str:
+        """The text of a time that is given as a number."""
+        return time_text(self.clock.shown(number))
+
+    def point_text(self, point: Sequence[float]) -> str:
+        """The text of a point in the units of the parameters."""
+        return point_text(self.point(point))
+
     def listed(self, rows: Mapping[int, Measurement]) -> str:
         """Open suggestions as text."""
         return "; ".join(
-            f"{number} at {point_text(self.point(row.point))}, time "
-            f"{time_text(self.clock.shown(row.time))}"
+            f"{number} at {self.point_text(row.point)}, time {self.time_text(row.time)}"
             for number, row in rows.items()
         )
 
@@ -223,10 +248,8 @@ class Units:
             values = cast(dict[str, Any], self.point(point))
             return values | ({CONTEXT: context} if context else {})
 
-        def text(time: float) -> str:
-            return cast(datetime, self.clock.shown(time)).isoformat()
-
-        return self._converted(row, text, named)
+        shown = self.clock.shown
+        return self._converted(row, lambda time: cast(datetime, shown(time)).isoformat(), named)
 
     def read(self, row: Any) -> dict[str, Any]:
         """Convert a row from its form in a file; the inverse of :meth:`written`.
@@ -242,9 +265,8 @@ class Units:
             like = torch.empty(0, dtype=self.dtype, device="cpu")
             return [*self.parameters.place(own, like).tolist(), *context]
 
-        return self._converted(
-            row, lambda text: self.clock.number("time", datetime.fromisoformat(text), ""), place
-        )
+        number, read = self.clock.number, datetime.fromisoformat
+        return self._converted(row, lambda text: number("time", read(text), ""), place)
 
     def _converted(
         self, row: dict[str, Any], time: Callable[[Any], Any], point: Callable[[Any], Any]

@@ -1,34 +1,47 @@
-"""The file of a loop: JSON with a line per measurement; users may edit the file by hand."""
+"""The files of a loop: JSON with a line per measurement, and a snapshot of the loop's state.
+
+Users may edit the JSON by hand.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.files import require_regular, write_whole
+from botorch_tv.files import beside, require_regular, write_whole
 from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search
-from botorch_tv.identity import Description, describe, differences, libraries
+from botorch_tv.gp.tensors import Rows
+from botorch_tv.identity import (
+    TYPE,
+    Description,
+    describe,
+    differences,
+    libraries,
+    require_format,
+    warn_of_versions,
+)
 from botorch_tv.loop.clock import LoopClock, Units
-from botorch_tv.loop.log import Measurement, Question, recounted
+from botorch_tv.loop.log import Measurement, MeasurementLog, Question, recounted
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.parameters import MixedSearch
+from botorch_tv.strategies.state import FORMAT as STATE_FORMAT
 from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
 VERSION = 3
-"""Version of the format. Files of other versions cannot be read."""
+"""Number of the format; it increases if older files cannot be read."""
 SHORT = 12
 """Number of hexadecimal digits of a digest in a file."""
 DIGESTS = "digests"
@@ -45,6 +58,8 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "replies": ("reply", (*ASKED, "y")),
 }
 """For each list of rows in a file: the name of its rows in messages, and the fields of its rows."""
+REBUILT = ("answers", "open", "consultations", "replies")
+"""The lists of rows that a change of an answer may change, in the order of :func:`recounted`."""
 WHOLE = ("number", "arm", "arms", "known", "arrival")
 MANY = ("point", "points", "arms", "predicted")
 LARGEST = 2**62
@@ -52,18 +67,6 @@ LARGEST = 2**62
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NEW_LOOP = "start a new loop with the table of old measurements."
 COPY = f"load a copy of it, or {NEW_LOOP}"
-DAMAGE = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    InputDataError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""Types of the errors that reading a damaged file may raise."""
 
 
 @contextmanager
@@ -71,9 +74,17 @@ def refused(problem: str, fix: str) -> Iterator[None]:
     """Convert an error raised by damaged content to a ``ValueError`` that suggests a fix."""
     try:
         yield
-    except DAMAGE as error:
+    except Exception as error:
         reason = f"{type(error).__name__}: {str(error)[:300]}"
         raise ValueError(f"{problem} ({reason}); {fix}") from error
+
+
+def version_of(path: Path) -> tuple[object, ...] | None:
+    """The path, inode, time and size of a file, to detect any change; None without a file."""
+    if not path.exists():
+        return None
+    stat = path.stat()
+    return path.resolve(), stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def write_loop(path: Path, content: dict[str, Any], units: Units) -> None:
@@ -112,16 +123,20 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         must be recomputed, because the prediction used rows that were changed by hand.
 
     Raises:
-        ValueError: If the file is damaged, if it has another version, or if it is not the file of a
+        ValueError: If the file is damaged, if it has another format, or if it is not the file of a
             loop.
         OSError: If the file cannot be read.
     """
     require_regular(path)
     text = path.read_bytes()
-    with refused(f"{path} is damaged, or is not the file of a loop", "load a copy of it."):
+    problem, fix = f"{path} is damaged, or is not the file of a loop", "load a copy of it."
+    with refused(problem, fix):
         content = json.loads(text)
-        written = content["format"], content["version"]
-        require(written == (FORMAT, VERSION), f"its format is {written}, not {(FORMAT, VERSION)}")
+        require(content["format"] == FORMAT, f"its format is {content['format']!r}")
+        number, made_with = content["version"], dict(content["made_with"])
+    require_format(str(path), number, VERSION, made_with, NEW_LOOP)
+    warn_of_versions(str(path), made_with)
+    with refused(problem, fix):
         changes, touched = _changes(content)
         require(isinstance(content["strategy"], dict), '"strategy" does not describe a strategy')
         parameters = content["domain"].get("parameters")
@@ -130,16 +145,7 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         for name, (_, fields) in ROWS.items():
             require(isinstance(content[name], list), f"{name} is not a list")
             content[name] = [_row(name, units.read(row), fields) for row in content[name]]
-        made, here = content["made_with"], libraries()
-        unlike = differences({library: made.get(library) for library in here}, here)
         stale = _recount(content, touched) if changes else set()
-    if unlike:
-        warnings.warn(
-            f"{path} was saved with other versions of libraries: {'; '.join(unlike)}. All answers "
-            "are replayed with the installed versions, so later choices may differ; to continue "
-            "exactly, install the versions that saved the file.",
-            stacklevel=3,
-        )
     if changes:
         more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
         warnings.warn(
@@ -226,8 +232,7 @@ def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
     if missing < max([len(arrivals), *(row.known for row in rows)]):
         changed.append(missing)
     first = min(changed, default=LARGEST)
-    names = ("answers", "open", "consultations", "replies")
-    content.update(zip(names, recounted(*(content[name] for name in names))))
+    content.update(zip(REBUILT, recounted(*(content[name] for name in REBUILT))))
     return {row.number for row in rows if row.known > first} | touched
 
 
@@ -273,10 +278,10 @@ def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
     require(fits, f"points {points} are not the points of arms {arms}")
 
 
-def require_same(there: Description, here: Description, name: str, path: Path) -> None:
+def require_same(old: Description, new: Description, name: str, path: Path) -> None:
     """If two descriptions differ, raise a ``ValueError`` that lists all differences."""
     with refused(f"{path}: its {name} is damaged", COPY):
-        unlike = differences(there, json.loads(json.dumps(here)), name)
+        unlike = differences(old, json.loads(json.dumps(new)), name)
     if unlike:
         raise ValueError(
             f"{path} was saved with another {name}: {'; '.join(unlike)}; pass that {name}, or "
@@ -286,9 +291,6 @@ def require_same(there: Description, here: Description, name: str, path: Path) -
 
 # ---------------------------------------------------------------- domains
 
-TYPE = "type"
-MIXED = {TYPE: "Mixed"}
-"""What a file stores as the search of a box with categorical parameters."""
 MOST_ARMS = 10**8
 """Maximum number of arms; a file with more arms counts as damaged."""
 
@@ -307,7 +309,15 @@ def domain_data(domain: Domain) -> dict[str, Description]:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
             ranges = {"parameters": domain.parameters.data()}
-        search = _search_data(domain.search)
+        own: Any = domain.search
+        if type(own) is MixedSearch:
+            search: Description = {TYPE: "Mixed"}
+        elif type(own) is MultiStart:
+            search = {TYPE: "MultiStart", **asdict(own)}
+        elif type(own) is DiscreteSearch:
+            search = {TYPE: "Candidates", "X": _numbers(own.X)}
+        else:
+            search = describe(own, "domain.search")
         return {TYPE: "Box", **ranges, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
         axes = [torch.unique(domain.X[:, axis]) for axis in range(domain.dim)]
@@ -350,16 +360,6 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     return Box(bounds, context_dim=data["context_dim"], search=search)
 
 
-def _search_data(search: Search) -> Description:
-    if type(search) is MixedSearch:
-        return MIXED
-    if type(search) is MultiStart:
-        return {TYPE: "MultiStart", **asdict(search)}
-    if type(search) is DiscreteSearch:
-        return {TYPE: "Candidates", "X": _numbers(search.X)}
-    return describe(search, "domain.search")
-
-
 def _product(axes: list[Tensor]) -> Tensor:
     """All points of a grid, `M x d`; the last coordinate changes fastest."""
     return torch.cartesian_prod(*axes).view(-1, len(axes))
@@ -373,3 +373,122 @@ def _numbers(tensor: Tensor) -> dict[str, Description]:
 def _tensor(data: Mapping[str, Any], device: torch.device) -> Tensor:
     dtypes = {str(dtype): dtype for dtype in DTYPES.values()}
     return torch.tensor(data["rows"], dtype=dtypes[data["dtype"]], device=device)
+
+
+# ---------------------------------------------------------------- snapshots
+# A snapshot stores the state after a loop's first answers, so loading need not replay them. It
+# contains no data that the loop's own file lacks. It contains two digests: a digest of all data
+# that determine the state, and a digest of the snapshot itself. The snapshot is ignored unless both
+# digests are as expected. Reading a snapshot executes no code from it.
+
+EVERY = 32
+"""Number of answers between two snapshots."""
+LATE = 8
+"""Number of newest answers that a snapshot excludes, because late answers may precede them."""
+ENDING = "snapshot"
+"""Ending of the name of a snapshot."""
+
+
+def restored_log(
+    path: Path, content: Mapping[str, Any], log: MeasurementLog, oldest: int
+) -> MeasurementLog:
+    """A log with the first answers of a file, from a snapshot, if there is a valid snapshot.
+
+    If a new snapshot would cover at least ``EVERY`` more answers, it is written, and its log is
+    returned.
+
+    Args:
+        path: The file of the loop.
+        content: The content of the file.
+        log: A log without answers.
+        oldest: As in :meth:`MeasurementLog.added`.
+    """
+    log, following = _read_snapshot(path, content, log), len(content["answers"]) - LATE
+    if following >= len(log.answers) + EVERY:
+        log = log.changed(content["answers"][:following], oldest)
+        _write_snapshot(path, content, log)
+    return log
+
+
+def _write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> None:
+    """Write a snapshot beside the file of a loop; do nothing if the folder is not writable.
+
+    Args:
+        path: The file of the loop.
+        content: The content of the file.
+        log: The log of some answers, from the first; the snapshot stores its state.
+    """
+    buffer = io.BytesIO()
+    retained = {
+        "digest": _state_digest(content, log.answers),
+        "count": len(log.answers),
+        "state": _stored(log.state),
+        "resets": list(log.resets),
+    }
+    torch.save(retained, buffer)
+    whole = buffer.getvalue()
+    seal = hashlib.sha256(whole).hexdigest().encode()
+    with suppress(OSError):
+        write_whole(beside(path, ENDING), lambda out: out.writelines((seal, whole)))
+
+
+def _read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) -> MeasurementLog:
+    """A log with the first answers, from a snapshot; ``log`` if there is no valid snapshot.
+
+    Args:
+        path: The file of the loop.
+        content: The content of the file.
+        log: A log without answers.
+    """
+    try:
+        sealed = beside(path, ENDING).read_bytes()
+        seal, whole = sealed[:64], sealed[64:]
+        require(hashlib.sha256(whole).hexdigest().encode() == seal, "it is damaged")
+        device = log.start.time.device
+        retained = torch.load(io.BytesIO(whole), weights_only=True, map_location=device)
+        answers = tuple(content["answers"][: retained["count"]])
+        require(
+            retained["digest"] == _state_digest(content, answers), "it belongs to other answers"
+        )
+        state = _restored(log.start, retained["state"])
+        require(0 < state.rounds == len(answers) == len(retained["resets"]), "it lacks answers")
+        return log._replace(states=(state,), answers=answers, resets=tuple(retained["resets"]))
+    except Exception:
+        return log
+
+
+def _state_digest(content: Mapping[str, Any], answers: Sequence[Measurement]) -> str:
+    """A digest of all that determines a state and its format: strategy, answers, versions, ...."""
+    parts = {
+        **{name: content[name] for name in ("strategy", "domain", "dtype", "device")},
+        "answers": [asdict(answer) for answer in answers],
+        "format": STATE_FORMAT,
+        "libraries": libraries(),
+        "threads": torch.get_num_threads(),
+        "processor": torch.backends.cpu.get_cpu_capability(),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _stored(part: Any) -> Any:
+    """The tensors and numbers of a state; None for parts that do not change with answers."""
+    if isinstance(part, Rows):
+        part = part.tensor()
+    if isinstance(part, Tensor):
+        return part.detach().clone()
+    if isinstance(part, tuple):
+        return [_stored(entry) for entry in part]
+    return part if isinstance(part, (bool, int, float)) else None
+
+
+def _restored(start: Any, stored: Any) -> Any:
+    """A state with stored values and the structure of the start state.
+
+    A tensor may be None in the stored state, such as ``Data.empty`` once every trial has data.
+    """
+    if isinstance(start, Rows):
+        return start.replaced(stored)
+    if isinstance(start, tuple):
+        parts = [_restored(part, value) for part, value in zip(start, stored, strict=True)]
+        return type(start)(*parts) if hasattr(start, "_fields") else tuple(parts)
+    return stored if isinstance(start, (Tensor, bool, int, float)) else start

@@ -13,8 +13,8 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.loop.log import like
+from botorch_tv.strategies.arguments import as_context
 from botorch_tv.strategies.box import Box, Parameters
-from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
@@ -43,7 +43,8 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         ValueError: If there are too many positional arguments, if ``strategy`` is not a
             :class:`~botorch_tv.strategies.Strategy`, or if another argument is a strategy.
     """
-    rest = [value for value in given if value is not None]
+    given = [value for value in given if value is not None]
+    rest = [*given]
     if named["strategy"] is None and rest and isinstance(rest[0], Strategy):
         named["strategy"] = rest.pop(0)
     for name, value in named.items():
@@ -164,16 +165,14 @@ def check_labels(columns: Mapping[str, Any]) -> None:
     Raises:
         InputDataError: If the labels of two columns differ; the error names the columns.
     """
-    found: dict[str, Any] = {
-        name: getattr(column, "index", None) for name, column in columns.items()
-    }
-    labelled = {name: index for name, index in found.items() if hasattr(index, "equals")}
-    first = next(iter(labelled), "")
-    for name, labels in labelled.items():
-        if not labels.equals(labelled[first]):
+    every = ((name, getattr(column, "index", None)) for name, column in columns.items())
+    labelled: list[Any] = [(name, index) for name, index in every if hasattr(index, "equals")]
+    for name, labels in labelled[1:]:
+        first, own = labelled[0]
+        if not labels.equals(own):
             raise InputDataError(
                 f"{name} has the row labels {shown(list(labels))}, but {first} has "
-                f"{shown(list(labelled[first]))}; rows are matched by position, so give "
+                f"{shown(list(own))}; rows are matched by position, so give "
                 f"{name}.loc[{first}.index], or {name}.to_numpy() if the order is right."
             )
 
@@ -213,6 +212,11 @@ def context_row(state: State, context: Numbers | None) -> Tensor | None:
             "Box(context_dim=)."
         )
     return as_context(state, rows[0])
+
+
+def with_context(X: Tensor, context: Tensor | None) -> Tensor:
+    """Points `* x d` followed by the context `c` of all points, if any, `* x (d + c)`."""
+    return X if context is None else torch.cat([X, context.expand(*X.shape[:-1], -1)], -1)
 
 
 def as_table(X: object, y: object, state: State) -> Tensor:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from operator import itemgetter
 from statistics import median_low
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -29,9 +28,10 @@ from botorch_tv.strategies.outcomes import (
     avoiding,
     elsewhere,
     recommended,
+    retried,
     success,
 )
-from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
+from botorch_tv.strategies.parameters import MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
@@ -48,7 +48,11 @@ FAR = 2.5
 
 Recommendations ignore a reading that is this much better than predicted, until the next reading. On
 static, drifting and jumping objectives this did no harm; at 2, it did after jumps."""
-Place = tuple[float, tuple[float, ...]]
+UNSUPPORTED_SHARE = 0.5
+"""A point is unsupported if its posterior variance exceeds this share of its prior variance."""
+Point = tuple[float, ...]
+"""Type of the coordinates of a point, followed by its context."""
+Place = tuple[float, Point]
 """Type of a pair: the time and the point of a measurement."""
 
 
@@ -74,7 +78,7 @@ class Measurement:
     """
 
     number: int
-    point: tuple[float, ...]
+    point: Point
     arm: int | None
     planned_for: float
     time: float
@@ -88,41 +92,20 @@ class Measurement:
     def suggestion(self, state: State) -> Suggestion:
         """The suggestion as the strategy made it."""
         own = like(state)
-        mean, sd, sqrt_beta = own.new_tensor(self.predicted or (math.nan,) * 3).unbind()
-        return Suggestion(
-            X=own.new_tensor(self.point),
-            index=None if self.arm is None else torch.tensor(self.arm, device=own.device),
-            mean=mean,
-            sd=sd,
-            sqrt_beta=sqrt_beta,
-            time=state.time.new_tensor(self.planned_for),
-        )
+        arm = None if self.arm is None else torch.tensor(self.arm, device=own.device)
+        time = state.time.new_tensor(self.planned_for)
+        mean, sd, sqrt_beta = own.new_tensor(self.prediction).unbind()
+        return Suggestion(own.new_tensor(self.point), arm, mean, sd, sqrt_beta, time)
+
+    @property
+    def prediction(self) -> tuple[float, float, float]:
+        """The three values of ``predicted``; NaN without a prediction."""
+        return self.predicted or (math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
 class Censored(Measurement):
     """A measurement that ended early; ``y`` is a bound that its value would not have surpassed."""
-
-
-def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Measurement:
-    """The row of a suggestion.
-
-    Args:
-        suggestion: The suggestion of the strategy.
-        number: The number of the suggestion or measurement.
-        known: Number of answers that had arrived when the point was chosen.
-        predicts: Whether the strategy made a prediction.
-    """
-    predicted = (float(suggestion.mean), float(suggestion.sd), float(suggestion.sqrt_beta))
-    return Measurement(
-        number=number,
-        point=tuple(suggestion.X.tolist()),
-        arm=None if suggestion.index is None else int(suggestion.index),
-        planned_for=float(suggestion.time),
-        time=float(suggestion.time),
-        known=known,
-        predicted=predicted if predicts else None,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,25 +122,11 @@ class Question:
     """
 
     number: int
-    points: tuple[tuple[float, ...], ...]
+    points: tuple[Point, ...]
     arms: tuple[int, ...] | None
     time: float
     known: int
     y: tuple[float | None, ...] | None = None
-
-
-def question(asked: Consultation, number: int, known: int) -> Question | None:
-    """The row of a consultation; None if the consultation has no points."""
-    choice, X = asked.choice[asked.mask], asked.X[asked.mask]
-    if len(X) == 0:
-        return None
-    return Question(
-        number=number,
-        points=tuple(tuple(point) for point in X.tolist()),
-        arms=None if choice.is_floating_point() else tuple(choice.tolist()),
-        time=float(asked.time),
-        known=known,
-    )
 
 
 def recounted(answers: Iterable[Measurement], *others: Iterable[Any]) -> tuple[list[Any], ...]:
@@ -184,6 +153,25 @@ def by_time(answer: Measurement) -> tuple[float, int]:
 def like(state: State) -> Tensor:
     """A tensor with the dtype and device of all computations."""
     return state.basis.variance
+
+
+class Best(NamedTuple):
+    """The setting to recommend.
+
+    Attributes:
+        X: The point with its context, `d + c`.
+        mean: Posterior mean of the objective; meaningless until the strategy makes predictions.
+        sd: Posterior standard deviation of the objective.
+        fails: Whether every point of the domain is more likely to fail than to succeed.
+        supported: Whether measurements support the point: its posterior variance is at most half
+            the prior variance. True until the strategy makes predictions.
+    """
+
+    X: Tensor
+    mean: float
+    sd: float
+    fails: bool
+    supported: bool
 
 
 class MeasurementLog(NamedTuple):
@@ -226,7 +214,7 @@ class MeasurementLog(NamedTuple):
     replies: tuple[Question, ...] = ()
 
     @classmethod
-    def begin(cls, strategy: Strategy, start: State) -> MeasurementLog:
+    def begin(cls, strategy: Strategy, start: State) -> Self:
         """A log without answers."""
         return cls(strategy, strategy.undisturbed(), start, (start,))
 
@@ -273,7 +261,7 @@ class MeasurementLog(NamedTuple):
             state = after
         return state
 
-    def added(self, answer: Measurement, oldest: int) -> MeasurementLog:
+    def added(self, answer: Measurement, oldest: int) -> Self:
         """The log with one more answer, inserted after all answers of the same time.
 
         Args:
@@ -287,62 +275,59 @@ class MeasurementLog(NamedTuple):
         answers = (*self.answers[:place], answer, *self.answers[place:])
         return self._replayed(place, answers, oldest)
 
-    def changed(self, answers: Iterable[Measurement], oldest: int) -> MeasurementLog:
-        """A log with the given answers instead of the answers of ``self``.
+    def changed(
+        self, answers: Iterable[Measurement], oldest: int, replies: Iterable[Question] = ()
+    ) -> Self:
+        """A log with the given answers and replies instead of those of ``self``.
 
-        ``self`` must have no expert replies. The new log replays all answers from the first answer
-        that differs.
+        The new log replays all answers from the first answer that differs, or all answers if
+        ``self`` has replies.
 
         Args:
             answers: All answers, in any order.
             oldest: As in :meth:`added`.
+            replies: The expert's replies, oldest first.
 
         Raises:
             InputDataError: As in :meth:`added`.
         """
+        log = self.begin(self.strategy, self.start) if self.replies else self
         answers = tuple(sorted(answers, key=by_time))
-        pairs = enumerate(zip(answers, self.answers))
-        least = min(len(answers), len(self.answers))
+        pairs = enumerate(zip(answers, log.answers))
+        least = min(len(answers), len(log.answers))
         place = next((place for place, (new, old) in pairs if new != old), least)
-        return self._replayed(place, answers, oldest)
+        log = log._replayed(place, answers, oldest)
+        for reply in replies:
+            log = log.absorbed(reply)
+        return log
 
-    def absorbed(self, reply: Question) -> MeasurementLog:
+    def absorbed(self, reply: Question) -> Self:
         """The log with one more expert reply, to a question newer than all answered questions."""
-        place = self.place_of(reply)
-        states = tuple(
-            state if state.rounds < place else self._with_reply(state, reply, place)
-            for state in self.states
-        )
-        return self._replace(states=states, replies=(*self.replies, reply))
+        place, old = self.place_of(reply), self.states
+        states = (s if s.rounds < place else self._with_reply(s, reply, place) for s in old)
+        return self._replace(states=tuple(states), replies=(*self.replies, reply))
 
     def place_of(self, question: Question, answers: Sequence[Measurement] | None = None) -> int:
         """Number of answers that precede a question to an expert."""
         answers = self.answers if answers is None else answers
         return bisect_left(answers, (question.time, question.known), key=by_time)
 
-    def _replayed(
-        self, place: int, answers: tuple[Measurement, ...], oldest: int
-    ) -> MeasurementLog:
+    def _replayed(self, place: int, answers: tuple[Measurement, ...], oldest: int) -> Self:
         """The log with ``answers`` as its answers; the first ``place`` answers do not change."""
         base = self._base(place)
         states, resets = [old for old in self.states if old.rounds <= base.rounds], []
         try:
             for state, reset in self._steps(base, answers):
                 resets.append(reset)
-                states = [
-                    old for old in (*states, state) if is_retained(old.rounds, state.rounds, oldest)
-                ]
+                newest, states = state.rounds, [*states, state]
+                states = [old for old in states if is_retained(old.rounds, newest, oldest)]
         except Exception as error:
-            at = base.rounds + len(resets)
-            error.add_note(
-                f"Loop: while replaying measurement {at + 1}, time {answers[at].time:g}."
-            )
+            failed = base.rounds + len(resets)
+            when = f"{answers[failed].time:g}"
+            error.add_note(f"Loop: while replaying measurement {failed + 1}, time {when}.")
             raise
-        return self._replace(
-            states=tuple(states) or (base,),
-            answers=answers,
-            resets=(*self.resets[: base.rounds], *resets),
-        )
+        whole = (*self.resets[: base.rounds], *resets)
+        return self._replace(states=tuple(states) or (base,), answers=answers, resets=whole)
 
     def _base(self, place: int) -> State:
         """The newest retained state that includes at most ``place`` answers."""
@@ -388,20 +373,13 @@ class MeasurementLog(NamedTuple):
         """The state after an expert's reply to a question that follows ``place`` answers."""
         own = like(state)
         assert reply.y is not None
-        X = own.new_tensor(reply.points)
-        asked = Consultation(
-            X=X,
-            choice=X if reply.arms is None else torch.tensor(reply.arms, device=X.device),
-            mask=torch.ones(len(X), dtype=torch.bool, device=X.device),
-            time=state.time.new_tensor(reply.time),
-            round=place,
-            limit=len(X),
-        )
+        X, time = own.new_tensor(reply.points), state.time.new_tensor(reply.time)
+        choice = X if reply.arms is None else torch.tensor(reply.arms, device=X.device)
+        mask = torch.ones(len(X), dtype=torch.bool, device=X.device)
+        asked = Consultation(X, choice, mask, time, round=place, limit=len(X))
         y = own.new_tensor([0.0 if value is None else value for value in reply.y])
         ok = torch.tensor([value is not None for value in reply.y], device=own.device)
-        return self.strategy.absorb(
-            state, asked, y, ok=ok if None in reply.y else None, check=False
-        )
+        return self.strategy.absorb(state, asked, y, ok=ok, check=False)
 
     def recommendations(self, context: Tensor | None, most: int) -> Iterator[Place]:
         """Replay the log, and recommend a point after every k-th answer, at its time.
@@ -420,17 +398,18 @@ class MeasurementLog(NamedTuple):
 
     # ---------------------------------------------------------------- choosing
 
-    def success(self, now: float, failed: Iterable[Place] = ()) -> Success | None:
+    def success(self, now: float | None, failed: Iterable[Place] = ()) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
         Args:
-            now: The present time, no earlier than the newest answer.
+            now: The present time, no earlier than the newest answer; a step later by default.
             failed: Times and points of further failed measurements, which are not among the
                 answers.
         """
+        if now is None:
+            now = float(self.state.time + self.strategy.step(self.state))
         ended = [(answer.time, answer.point, answer.y is not None) for answer in self.answers]
-        others = [(min(time, now), point, False) for time, point in failed]
-        if others:
+        if others := [(min(time, now), point, False) for time, point in failed]:
             ended = sorted(ended + others)
         if all(ok for _, _, ok in ended):
             return None
@@ -439,6 +418,30 @@ class MeasurementLog(NamedTuple):
         ok = torch.tensor([ok for _, _, ok in ended], device=own.device)
         time = self.state.time.new_tensor([time for time, _, _ in ended])
         return success(self.state, X, ok, time, now)
+
+    def best(
+        self,
+        now: float | None,
+        context: Tensor | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        failed: Iterable[Place] = (),
+    ) -> Best:
+        """The setting to recommend.
+
+        Args:
+            now: As in :meth:`success`.
+            context: The context, `c`.
+            fixed: Values of named parameters that are held.
+            failed: As in :meth:`success`.
+        """
+        strategy, state, chance = self.strategy, self.state, self.success(now, failed)
+        X = recommended(strategy, holding(self.trusted, fixed), now, context, chance)
+        predicted = strategy.suggestion_at(state, X, now=now)
+        mean, sd = float(predicted.mean), float(predicted.sd)
+        most = UNSUPPORTED_SHARE * strategy.prior_variance(state)
+        predicts = bool(self.answers) and bool(strategy.predicts(state))
+        fails = chance is not None and chance.fails
+        return Best(X, mean, sd, fails=fails, supported=not predicts or sd**2 <= most)
 
     def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
@@ -476,7 +479,7 @@ class MeasurementLog(NamedTuple):
             now: The present time.
             chance: The probability of success; None if no measurement has failed.
             retry: Whether to restrict the search to a category that must be tried again, if any;
-                see :func:`~botorch_tv.loop.log.retried`.
+                see :func:`~botorch_tv.strategies.outcomes.retried`.
             context: The context, `c`.
             generator: Source of random numbers.
         """
@@ -492,21 +495,14 @@ class MeasurementLog(NamedTuple):
 
 
 def replayed(
-    log: MeasurementLog,
-    answers: Iterable[Measurement],
-    waiting: Iterable[Measurement],
-    replies: Iterable[Question],
-    stale: Collection[int],
-    oldest: int,
+    start: MeasurementLog, rows: Sequence[Any], stale: Collection[int], oldest: int
 ) -> tuple[MeasurementLog, list[Measurement]]:
     """Replay all answers in order of arrival, and recompute some predictions.
 
     Args:
-        log: A log with the strategy and the start state; the answers of this log are not used.
-        answers: All answers.
-        waiting: The open suggestions.
-        replies: The expert's replies. A reply with ``known`` = k is added after the k answers that
-            arrived first.
+        start: A log with the strategy and the start state; the answers of this log are not used.
+        rows: Three lists: all answers, the open suggestions, and the expert's replies. A reply with
+            ``known`` = k is added after the k answers that arrived first.
         stale: The ``number`` of each answer and open suggestion whose prediction is recomputed,
             because the old prediction used answers that were changed.
         oldest: As in :meth:`MeasurementLog.added`.
@@ -517,7 +513,8 @@ def replayed(
     Raises:
         InputDataError: If the strategy refuses an answer.
     """
-    log, due = MeasurementLog.begin(log.strategy, log.start), list(replies)
+    answers, waiting, replies = rows
+    log, due = start.begin(start.strategy, start.start), list(replies)
     plans = [*sorted(answers, key=lambda answer: answer.arrival), *waiting]
     arrived = sum(plan.arrival != OPEN for plan in plans)
     begun = defaultdict(list)
@@ -540,8 +537,7 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
     if state.rounds:
         when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
-    assert plan.predicted is not None
-    return float(fresh.mean), float(fresh.sd), plan.predicted[2]
+    return float(fresh.mean), float(fresh.sd), plan.prediction[2]
 
 
 class OpenBox(Box):
@@ -559,11 +555,7 @@ def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
 
 
 def trial_answer(
-    time: float,
-    number: int,
-    point: tuple[float, ...],
-    y: float,
-    kind: type[Measurement] = Measurement,
+    time: float, number: int, point: Point, y: float, kind: type[Measurement] = Measurement
 ) -> Measurement:
     """The row of a trial that has ended with a value, or with a bound on its value."""
     return kind(number, point, None, time, time, 0, None, y, arrival=number)
@@ -603,76 +595,3 @@ def oldest_for(late: int) -> int:
     """The ``oldest`` that a log needs if a new answer precedes at most ``late`` answers in time."""
     before = max(late - 1, 1)
     return late - 1 + (1 << (before - 1).bit_length())
-
-
-# ---------------- trials of categories with few trials, or untried for long
-
-FEW = 3
-"""A category with fewer trials is new, unless one of the first ``FILLS`` trials has it."""
-SOON = 4
-"""A new category with n trials is due after n times this number of trials without it. While it is
-due, it is tried once in this number of trials."""
-EVERY = 10
-"""While another category is due to be tried again, it is tried once in this number of trials."""
-PATIENCE = 30
-"""Number of trials without a category after which the category is due to be tried again. The number
-doubles with every trial of the category after such a gap."""
-MOST_PATIENCE = 240
-"""Largest number of trials to which ``PATIENCE`` doubles."""
-
-
-def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
-    """The name and the value of a category that must be tried; None if no category is due.
-
-    A category that was not among the first trials, such as an added category, is tried soon, and
-    several times, because its predictions are a guess. A category that is not tried may improve
-    unnoticed, so every category must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective
-    is static, trying a bad category again is a waste. Therefore the interval to the next trial of
-    the category doubles after every trial that brings no improvement. Of several categories that
-    are due, the category with the fewest trials is tried; ties take turns.
-
-    Args:
-        space: The parameters.
-        tried: Points of all trials, the newest last, `n x D`.
-    """
-    trials, found = len(tried), []
-    for (name, axis), at in zip(space.by_name.items(), space.places):
-        if not isinstance(axis, Choice) or axis.columns == 0:
-            continue
-        level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
-        for number, category in enumerate(axis.choices):
-            when = (level == number).nonzero().squeeze(-1)
-            age = trials - 1 - int(when[-1]) if len(when) else trials
-            new = len(when) < FEW and not bool((when < FILLS).any())
-            due = age >= (SOON * len(when) if new else _patience(when))
-            if due and not trials % (SOON if new else EVERY):
-                found.append((len(when), name, category))
-    rarest = [due[1:] for due in found if due[0] == min(found, key=itemgetter(0))[0]]
-    return rarest[trials // SOON % len(rarest)] if rarest else None
-
-
-def _patience(when: Tensor) -> int:
-    """Number of trials without a category after which the category is due.
-
-    Args:
-        when: The indices of the trials with the category, `n`, in order.
-    """
-    lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
-    return min(PATIENCE << int(lone), MOST_PATIENCE)
-
-
-def retried(state: State) -> State:
-    """If a category is due, a state whose search is restricted to it; else the unchanged state.
-
-    Args:
-        state: The state of one trial.
-    """
-    domain = state.domain
-    if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
-        return state
-    if not 0 < domain.search.fills <= state.rounds:
-        return state
-    space = domain.search.space
-    tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]
-    due = overdue(space, tried)
-    return state if due is None or due[0] in domain.search.fixed else holding(state, dict([due]))

@@ -6,7 +6,7 @@ import base64
 import functools
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -22,7 +22,7 @@ from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.mixture.posterior import bank_prior
 from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
-from botorch_tv.loop.clock import LoopClock, Time, Units, earliest, point_text, time_text
+from botorch_tv.loop.clock import LoopClock, Time, Units
 from botorch_tv.loop.file import (
     COPY,
     DTYPES,
@@ -33,6 +33,7 @@ from botorch_tv.loop.file import (
     read_loop,
     refused,
     require_same,
+    version_of,
     write_loop,
 )
 from botorch_tv.loop.input import (
@@ -43,74 +44,52 @@ from botorch_tv.loop.input import (
     as_place,
     as_places,
     as_replies,
-    as_rows,
-    as_table,
     as_truth,
-    check_labels,
     context_row,
     in_order,
     parameters_of,
+    with_context,
 )
-from botorch_tv.loop.log import (
-    Measurement,
-    MeasurementLog,
-    Place,
-    Question,
-    like,
-    oldest_for,
-    planned,
-    question,
-    recounted,
-    replayed,
-)
-from botorch_tv.loop.snapshot import EVERY, LATE, read_snapshot, write_snapshot
+from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, like
+from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
 from botorch_tv.loop.table import (
     LastAnswer,
     NumberedConsultation,
     NumberedSuggestion,
     SupersededMeasurement,
     Table,
-    columns_from,
     data_frame,
     forgetting_text,
     measured_text,
     numbered,
+    numbered_consultation,
+    rows_from,
     table,
 )
-from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Bounds, Parameters, holding
-from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.outcomes import Success, recommended
+from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import ExpertWarning, State, Suggestion
-from botorch_tv.validation import counted, plain, real, require, require_integer, shown
+from botorch_tv.strategies.state import ExpertWarning, State
+from botorch_tv.validation import counted, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RECENT = 50
-"""Number of newest measurements that determine when an open suggestion is lost."""
 MOST_ADVISED = 50
 """Largest number of past recommendations in a plot."""
-MOST_OPEN = 16
-"""Maximum number of open consultations; older consultations are dropped to limit memory."""
 NAMED = 3.0
 """Number of standard deviations from its prediction beyond which :meth:`Loop.describe` names a
 reading."""
 NEAR = 0.1
 """A suggestion is near a reading if no coordinate differs by more than this share of its range."""
-UNSUPPORTED_SHARE = 0.5
-"""A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 UNSUPPORTED = (
     "No measurement supports this setting: its posterior variance exceeds half the prior variance. "
     "Measure it before you rely on it."
 )
 FAILS_EVERYWHERE = "Every setting is more likely to fail than to succeed."
-Fixed = Mapping[str, Any] | None
-"""Type of the values of held parameters, indexed by name."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -232,8 +211,7 @@ class Loop:
         device: torch.device | str | None = None,
     ) -> None:
         seed = require_integer("Loop: seed", seed, 0, "give a whole number.")
-        given = [argument for argument in (first, second) if argument is not None]
-        strategy, domain = in_order("Loop", given, strategy=strategy, domain=domain)
+        strategy, domain = in_order("Loop", (first, second), strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
         if strategy is None:
@@ -248,21 +226,14 @@ class Loop:
             f"Loop: {strategy!r} needs the member that made each suggestion, but a loop does "
             "not store it; use ask() and tell() of the strategy, or a Loop of a single member.",
         )
-        self._lock = LoopLock()
+        if lost_after is not None:
+            lost_after = require_integer("Loop: lost_after", lost_after, 1, "give a whole number.")
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
+        self._lock = LoopLock()
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
         self._strategy = strategy
-        self._log = MeasurementLog.begin(strategy, start)
+        self._record = Record(MeasurementLog.begin(strategy, start), 1, lost_after)
         self.pending = pending
-        if lost_after is not None:
-            fix = "give a number of answers."
-            lost_after = require_integer("Loop: lost_after", lost_after, 1, fix)
-        self._lost_after = lost_after
-        self._queue: list[tuple[float, ...]] = []
-        self._open: dict[int, Measurement] = {}
-        self._asked = self._consulted = self._unsuggested = 0
-        self._consultations: dict[int, Question] = {}
-        self._superseded: list[Measurement] = []
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
@@ -335,18 +306,9 @@ class Loop:
             device=device,
         )
         columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
-        if y is None:
-            columns = columns_from(columns, loop.domain)
-        check_labels(columns)
-        points = as_table(columns.pop("X"), columns["y"], loop.state)
-        present = {name: column for name, column in columns.items() if column is not None}
-        rows = {name: as_rows(name, column, len(points)) for name, column in present.items()}
-        times = rows.setdefault("time", [float(row + 1) for row in range(len(points))])
-        number, fix = loop._begun(earliest(times)).number, "drop rows without a time."
-        when = [number(f"time in row {row}", time, fix) for row, time in enumerate(times)]
-        for row in sorted(range(len(points)), key=when.__getitem__):
+        for row, arguments in rows_from(columns, loop.state, loop._begun):
             try:
-                loop.observe(points[row], **{name: column[row] for name, column in rows.items()})
+                loop.observe(**arguments)
             except InputDataError as error:
                 error.add_note(f"In row {row} of the table.")
                 raise
@@ -398,60 +360,22 @@ class Loop:
             ValueError: If n is below 1.
         """
         count = 1 if n is None else require_integer("ask: n", n, 1, "give a number of suggestions.")
-        pending, waiting = max(self.pending, count), self._waiting
+        record = self._record
+        pending, waiting = max(record.pending, count), record.waiting
         if len(waiting) + count > pending:
             raise InputDataError(
-                f"pending is {self.pending}, and these suggestions are open: "
+                f"pending is {record.pending}, and these suggestions are open: "
                 f"{self._units.listed(waiting)}; tell or discard a suggestion by its number, or "
                 f"set pending to {len(waiting) + count}."
             )
-        present = self._present(now)
+        present, row = self._present(now), context_row(self.state, context)
         holding(self.state, fixed)  # raises for wrong names and values, before anything changes
         self._strategy.warn_of_absence(self.state, stacklevel=4)
-        made = [self._suggested(present, context, fixed) for _ in range(count)]
-        self.pending = pending
+        for _ in range(count):
+            record = record.asking(present, row, fixed, self._units, self._generator)
+        self._record = record._replace(pending=pending)
+        made = self.open[-count:]
         return made[0] if n is None else made
-
-    def _suggested(
-        self, present: float | None, context: Numbers | None, fixed: Fixed
-    ) -> NumberedSuggestion:
-        """Make a suggestion, which is open afterwards; arguments as for :meth:`ask`."""
-        log, state, row = self._log, self.state, context_row(self.state, context)
-        queued = [p for p in self._queue if fixed is None or self._moved(p, fixed)[0] == p]
-        try:
-            if queued:
-                X = self._columns(like(state).new_tensor(queued[0]), context)
-                choice = self._strategy.suggestion_at(state, X, now=present)
-            else:
-                choice = self._choice(present, row, fixed)
-        except Exception as error:
-            error.add_note(f"Loop: while choosing suggestion {self._asked + 1}.")
-            raise
-        if self._waiting:
-            predicted = log.quiet.suggestion_at(self.state, choice.X, now=choice.time)
-            choice = choice._replace(mean=predicted.mean, sd=predicted.sd)
-        choice = choice._replace(X=self._units.rounded(choice.X))
-        predicts = bool(self._strategy.predicts(self.state))
-        plan = planned(choice, self._asked + 1, len(log.answers), predicts=predicts)
-        self._asked += 1
-        self._open[plan.number] = plan
-        if queued:
-            self._queue.remove(queued[0])
-        return numbered(plan, self.state, self._units)
-
-    def _choice(
-        self, present: float | None, context: Tensor | None, fixed: Fixed = None
-    ) -> Suggestion:
-        """The strategy's next choice at a time, for a context `c`; ``fixed`` as in :meth:`ask`."""
-        waiting = [(plan.planned_for, plan.point) for plan in self._waiting.values()]
-        return self._log.choice(
-            holding(self._log.as_if_answered(waiting, present), fixed),
-            present,
-            self._success(present),
-            retry=isinstance(self._strategy, Adaptive),
-            context=context,
-            generator=self._generator,
-        )
 
     @locked
     def tell(
@@ -487,15 +411,14 @@ class Loop:
                 number is not finite, or if ``ok`` is neither True nor False. The loop is not
                 changed.
         """
-        plan = answered = self._meant(suggestion)
+        row = self._meant(suggestion)
         if at is not None:
-            point, arm = self._moved(plan.point, at)
-            if point != plan.point:
-                answered = replace(plan, point=point, arm=arm, predicted=None)
-        value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
-        when = plan.planned_for if time is None else self._number("time", time)
-        self._take(answered, value, when, noise)
-        del self._open[plan.number]
+            point, arm = self._units.moved(row.point, at, self.state)
+            if point != row.point:
+                row = replace(row, point=point, arm=arm, predicted=None)
+        value = _value(y, ok)
+        when = row.planned_for if time is None else self._number("time", time)
+        self._add(row, value, when, noise)
 
     @locked
     def observe(
@@ -527,15 +450,14 @@ class Loop:
                 is not changed.
         """
         state = self.state
-        place = self._located(self._columns(as_place(X, state), context))
-        value = as_number("y", y, FAILED) if as_truth("ok", ok) else None
+        X = with_context(as_place(X, state), context_row(state, context))
+        place = self._units.located(X, state)
+        value = _value(y, ok)
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = float(state.time + self._strategy.step(state))
         when = when if time is None else self._number("time", time)
-        number, count = -self._unsuggested - 1, len(self._log.answers)
-        self._take(Measurement(number, *place, when, when, count, None), value, when, noise)
-        self._unsuggested += 1
+        self._add(self._record.unsuggested(*place, when), value, when, noise)
 
     @locked
     def enqueue(self, point: Points) -> None:
@@ -549,7 +471,8 @@ class Loop:
         Raises:
             InputDataError: If the point lies outside the domain.
         """
-        self._queue.append(self._located(as_place(point, self.state))[0])
+        place, _ = self._units.located(as_place(point, self.state), self.state)
+        self._record = self._record._replace(queue=(*self._record.queue, place))
 
     @locked
     def discard(self, suggestion: int | NumberedSuggestion | None = None) -> None:
@@ -561,7 +484,7 @@ class Loop:
         Raises:
             InputDataError: If the suggestion is not open.
         """
-        del self._open[self._meant(suggestion).number]
+        self._record = self._record.discarded(self._meant(suggestion).number)
 
     @locked
     def amend(
@@ -592,11 +515,8 @@ class Loop:
                 not changed.
         """
         wrong = self._answered(number)
-        value = wrong.y
-        if ok is not None and not as_truth("ok", ok):
-            value = None
-        elif ok is not None or y is not None:
-            value = as_number("y", y, FAILED)
+        unchanged = ok is None and y is None
+        value = wrong.y if unchanged else _value(y, True if ok is None else ok)
         when = wrong.time if time is None else self._number("time", time)
         right = replace(wrong, y=value, time=when)
         if right == wrong:
@@ -604,7 +524,7 @@ class Loop:
                 f"measurement {number} is {'failed' if wrong.y is None else wrong.y} already; give "
                 "another y or time to amend it, or remove it."
             )
-        self._change(wrong, right)
+        self._record = self._record.corrected(wrong, right)
 
     @locked
     def remove(self, number: int) -> None:
@@ -618,7 +538,7 @@ class Loop:
         Raises:
             InputDataError: If there is no measurement with this number.
         """
-        self._change(self._answered(number), None)
+        self._record = self._record.corrected(self._answered(number), None)
 
     # ---------------------------------------------------------------- asking an expert
 
@@ -636,29 +556,17 @@ class Loop:
             no expert. A consultation stays open until :meth:`absorb` takes answers to this
             consultation or to a newer consultation. At most 16 consultations are open.
         """
-        log, state = self._log, self.state
-        newest = next(reversed(self._consultations.values()), None)
-        if newest is None or log.place_of(newest) < state.rounds:
+        record, state = self._record, self.state
+        newest = record.consultations.get(record.consulted)
+        if newest is None or record.log.place_of(newest) < state.rounds:
             if state.expert is not None and state.expert.round == state.rounds:
                 return None
             asked = self._strategy.consult(state, generator=self._generator)
-            if asked is None:
+            if asked is None or not bool(asked.mask.any()):
                 return None
             asked = asked._replace(X=self._units.rounded(asked.X))
-            newest = question(asked, self._consulted + 1, len(log.answers))
-            if newest is None:
-                return None
-            self._consulted += 1
-            self._consultations[newest.number] = newest
-            for number in list(self._consultations)[:-MOST_OPEN]:
-                del self._consultations[number]
-        return NumberedConsultation(
-            newest.number,
-            like(state).new_tensor(newest.points),
-            self._units.clock.shown(newest.time),
-            points=[self._units.point(point) for point in newest.points],
-            row=newest,
-        )
+            self._record = record = record.consulting(asked)
+        return numbered_consultation(record.consultations[record.consulted], state, self._units)
 
     @locked
     def absorb(
@@ -685,20 +593,16 @@ class Loop:
                 is NaN or infinite, or if the consultation is not open; see :meth:`consult`. The
                 loop is not changed.
         """
-        number = plain(getattr(consultation, "number", consultation))
-        asked = self._consultations.get(number) if type(number) is int else None
-        if asked is None or getattr(consultation, "row", asked).points != asked.points:
+        asked = identified(self._record.consultations, consultation, "points")
+        if asked is None:
+            number = getattr(consultation, "number", consultation)
             raise InputDataError(
                 f"consultation {shown(number)} is not open; open consultations: "
-                f"{list(self._consultations)}. Absorb the answers to each consultation once, in "
-                f"order of time; at most {MOST_OPEN} consultations stay open."
+                f"{list(self._record.consultations)}. Absorb the answers to each consultation "
+                f"once, in order of time; at most {MOST_OPEN} consultations stay open."
             )
         answers = as_replies(y, ok, len(asked.points))
-        reply = replace(asked, y=answers)
-        self._log = self._log.absorbed(reply)
-        self._consultations = {
-            number: row for number, row in self._consultations.items() if number > asked.number
-        }
+        self._record = self._record.absorbed(replace(asked, y=answers))
         if answers.count(None) == len(answers):
             warnings.warn(
                 f"the expert answered no point of consultation {asked.number}; the loop continues "
@@ -735,13 +639,12 @@ class Loop:
         Raises:
             InputDataError: If every point is more likely to fail than to succeed.
         """
-        present = self._present(now)
-        best, chance = self._best(present, context, fixed)
-        if chance is not None and chance.fails:
+        best = self._best(now, context, fixed)
+        if best.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on a setting.")
-        if self._is_unsupported(best, present):
+        if not best.supported:
             warnings.warn(UNSUPPORTED, stacklevel=3)
-        return self._units.point(best.tolist()[: self.domain.dim])
+        return self._units.point(best.X.tolist()[: self.domain.dim])
 
     @locked
     def posterior(
@@ -760,8 +663,9 @@ class Loop:
         Returns:
             A joint posterior over the q points.
         """
-        points = self._columns(as_places("X", X, self.state), context)
-        return self._strategy.posterior(self.state, points, now=self._present(now))
+        state = self.state
+        points = with_context(as_places("X", X, state), context_row(state, context))
+        return self._strategy.posterior(state, points, now=self._present(now))
 
     predict = posterior
 
@@ -785,9 +689,7 @@ class Loop:
         Raises:
             ImportError: If pandas is not installed.
         """
-        log = self._log
-        usual = self._strategy.usual_noise
-        return data_frame(log.answers, log.resets, self.domain, usual, self._units)
+        return data_frame(self._record.log, self._units)
 
     @locked
     def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
@@ -808,30 +710,28 @@ class Loop:
         Raises:
             InputDataError: If ``now`` or ``context`` is invalid; see :meth:`ask`.
         """
-        clock, strategy, state = self._units.clock, self._strategy, self.state
+        strategy, state, record, units = self._strategy, self.state, self._record, self._units
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
-        process, unit = strategy.process, clock.unit or ""
-        lost = sorted(self._open.keys() - self._waiting.keys())
+        process, unit = strategy.process, units.clock.unit or ""
+        lost = ", ".join(map(str, sorted(record.open.keys() - record.waiting.keys())))
         lines = [
-            strategy.describe(state, format_time=self._format_time, unit=unit),
+            strategy.describe(state, format_time=units.time_text, unit=unit),
             self._suspect_text(now, context),
             forgetting_text(learned or process.decay, process.inflation, unit),
-            measured_text(self._log, [row.became for row in self._superseded], clock)
-            + (f"; open: {self._units.listed(self._open)}" if self._open else "")
-            + (f"; lost: {', '.join(map(str, lost))}." if lost else "."),
+            measured_text(record.log, [row.became for row in record.superseded], units)
+            + (f"; open: {units.listed(record.open)}" if record.open else "")
+            + (f"; lost: {lost}." if lost else "."),
         ]
-        if self._log.answers and self._has_best(context):
-            present = self._present(now)
-            X, chance = self._best(present, context)
-            posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
-            mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
-            point = point_text(self._units.point(X.tolist()[: self.domain.dim]))
-            lines.append(
-                f"Best setting now: {point}; posterior mean {_digits(mean)}, "
-                f"± 2 sd: {_digits(mean - 2 * sd)} to {_digits(mean + 2 * sd)}."
+        if record.log.answers and self._has_best(context):
+            best = self._best(now, context)
+            mean, low, high = (
+                f"{best.mean + n * best.sd:#.4g}".removesuffix(".") for n in (0, -2, 2)
             )
-            lines.append(FAILS_EVERYWHERE if chance is not None and chance.fails else "")
-            lines.append(UNSUPPORTED if self._is_unsupported(X, present) else "")
+            lines.append(
+                f"Best setting now: {units.point_text(best.X.tolist()[: self.domain.dim])}; "
+                f"posterior mean {mean}, ± 2 sd: {low} to {high}."
+            )
+            lines += [FAILS_EVERYWHERE * best.fails, UNSUPPORTED * (not best.supported)]
         return "\n".join(filter(None, lines))
 
     @locked
@@ -867,7 +767,8 @@ class Loop:
             ImportError: If matplotlib is not installed.
             InputDataError: If there is no measurement yet.
         """
-        if not self._log.answers:
+        log, units = self._record.log, self._units
+        if not log.answers:
             raise InputDataError(
                 "there are no measurements to draw; tell the answer to a suggestion, or observe a "
                 "measurement first."
@@ -876,23 +777,20 @@ class Loop:
 
         best, predict, advised = None, None, list[Place]()
         if ax is None and self._has_best(context):
-            present = self._present(now)
-            best, _ = self._best(present, context)
+            present, row = self._present(now), context_row(self.state, context)
+            best = log.best(present, row).X
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
             if replay:
-                row = context_row(self.state, context)
-                advised += self._log.recommendations(row, MOST_ADVISED)
-        open_rows, usual = list(self._open.values()), self._strategy.usual_noise
-        waiting = data_frame(open_rows, [False] * len(open_rows), self.domain, usual, self._units)
-        shown = self.table(), waiting, self.domain, self._units
-        return draw_loop(*shown, best, predict, advised, path, ax, ylabel)
+                advised += log.recommendations(row, MOST_ADVISED)
+        waiting = data_frame(log, units, list(self._record.open.values()))
+        frames = self.table(), waiting
+        return draw_loop(frames, self.domain, units, best, predict, advised, path, ax, ylabel)
 
     @property
     @locked
     def history(self) -> Table:
         """All measurements in order of time."""
-        log, usual = self._log, self._strategy.usual_noise
-        return table(log.answers, log.resets, self.state, usual, self._units)
+        return table(self._record.log, self._units)
 
     @property
     @locked
@@ -906,14 +804,15 @@ class Loop:
                 self._units.clock.shown(row.time),
                 str(row.became),
             )
-            for row in self._superseded
+            for row in self._record.superseded
         ]
 
     @property
     @locked
     def last(self) -> LastAnswer | None:
         """The newest answer to arrive, and whether it triggered a reset; None before any answer."""
-        pairs = zip(self._log.answers, self._log.resets)
+        log = self._record.log
+        pairs = zip(log.answers, log.resets)
         newest = max(pairs, key=lambda pair: pair[0].arrival, default=None)
         return None if newest is None else LastAnswer(newest[0].number, newest[1])
 
@@ -921,31 +820,23 @@ class Loop:
     @locked
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first, including those that are lost."""
-        return [numbered(row, self.state, self._units) for row in self._open.values()]
+        return [numbered(row, self.state, self._units) for row in self._record.open.values()]
 
     @property
     def pending(self) -> int:
         """Maximum number of open suggestions."""
-        return self._pending
+        return self._record.pending
 
     @pending.setter
     def pending(self, most: int) -> None:
         fix = "give the number of parallel measurements."
-        self._pending = require_integer("Loop: pending", most, 1, fix)
-
-    @property
-    def _waiting(self) -> dict[int, Measurement]:
-        """The open suggestions that are not lost."""
-        count, most = len(self._log.answers), self._lost_after
-        if most is None:
-            recent = self._log.answers[-RECENT:]
-            most = 2 * max([self.pending, *(row.arrival - row.known for row in recent)])
-        return {number: row for number, row in self._open.items() if count - row.known <= most}
+        most = require_integer("Loop: pending", most, 1, fix)
+        self._record = self._record._replace(pending=most)
 
     @property
     def state(self) -> State:
         """The state of the strategy after all answers."""
-        return self._log.state
+        return self._record.log.state
 
     @property
     def strategy(self) -> Strategy:
@@ -963,12 +854,13 @@ class Loop:
         return self._units.parameters
 
     def __repr__(self) -> str:
-        count = len(self._log.answers)
-        when = self._format_time(float(self.state.time))
+        record, units = self._record, self._units
+        count = len(record.log.answers)
+        when = units.time_text(float(self.state.time))
         newest = f", the newest at time {when}" if count else ""
-        waiting = f"; open: {self._units.listed(self._open)}" if self._open else ""
-        if self._consultations:
-            waiting += f"; open consultations: {', '.join(map(str, self._consultations))}"
+        waiting = f"; open: {units.listed(record.open)}" if record.open else ""
+        if record.consultations:
+            waiting += f"; open consultations: {', '.join(map(str, record.consultations))}"
         return f"Loop on {self.domain!r} with {counted(count, 'measurements')}{newest}{waiting}"
 
     # ---------------------------------------------------------------- files
@@ -988,37 +880,35 @@ class Loop:
             ValueError: If the file cannot describe a part of the strategy or of the domain, or if
                 another process has written the file since this loop last loaded or saved it.
         """
-        path = Path(path)
-        saved, present = self._saved, _version(path)
+        path, record = Path(path), self._record
+        saved, present = self._saved, version_of(path)
         require(
             saved is None or present is None or saved[0] != present[0] or saved == present,
             f"{path} has been written since this loop last loaded or saved it, and the new rows "
             "would be lost; load the file and add the missing answers there, or save this "
             "loop under another name.",
         )
-        state, drawn = self._generator.get_state(), None
-        if self._draws:
-            drawn = base64.b64encode(bytes(state.tolist())).decode()
+        drawn = bytes(self._generator.get_state().tolist())
         content = {
             "strategy": self._description,
             "domain": domain_data(self.domain),
             "dtype": str(like(self.state).dtype).removeprefix("torch."),
             "device": str(self.state.time.device),
             "clock": self._units.clock.data,
-            "pending": self.pending,
-            "lost_after": self._lost_after,
-            "queue": [self._units.point(point) for point in self._queue],
-            "asked": self._asked,
-            "consulted": self._consulted,
-            "generator": drawn,
-            "open": self._open.values(),
-            "answers": self._log.answers,
-            "consultations": self._consultations.values(),
-            "replies": self._log.replies,
-            "superseded": self._superseded,
+            "pending": record.pending,
+            "lost_after": record.lost_after,
+            "queue": [self._units.point(point) for point in record.queue],
+            "asked": record.asked,
+            "consulted": record.consulted,
+            "generator": base64.b64encode(drawn).decode() if self._draws else None,
+            "open": record.open.values(),
+            "answers": record.log.answers,
+            "consultations": record.consultations.values(),
+            "replies": record.log.replies,
+            "superseded": record.superseded,
         }
         write_loop(path, content, self._units)
-        self._saved = _version(path)
+        self._saved = version_of(path)
 
     @classmethod
     def load(
@@ -1054,12 +944,12 @@ class Loop:
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
         Raises:
-            ValueError: If the file is damaged, if it has another version, or if it was saved with
+            ValueError: If the file is damaged, if it has another format, or if it was saved with
                 another strategy or domain. The error lists every difference.
             OSError: If the file cannot be read.
         """
         path = Path(path)
-        version = _version(path)
+        version = version_of(path)
         content, stale = read_loop(path)
         with refused(f"{path}: the device cannot be used", "load it with device='cpu'."):
             place = torch.device(content["device"] if device is None else device)
@@ -1072,81 +962,44 @@ class Loop:
         require_same(content["domain"], domain_data(made), "domain", path)
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
-            dtype = DTYPES[content["dtype"]]
-            most, lost_after = content["pending"], content.get("lost_after")
-            loop = cls(
-                *(strategy, made), pending=most, lost_after=lost_after, dtype=dtype, device=place
-            )
-            loop._restore(content, stale, path if snapshot else None)
+            limits: dict[str, Any] = {key: content.get(key) for key in ("pending", "lost_after")}
+            loop = cls(strategy, made, **limits, dtype=DTYPES[content["dtype"]], device=place)
+            loop._units.clock = LoopClock.of(content["clock"])
+            loop._record = loop._record.restored(content, stale, path if snapshot else None)
+            for point in content.get("queue", ()):
+                loop.enqueue(point)
+            drawn = content["generator"]
+            require((drawn is not None) == loop._draws, "its random numbers are missing")
+            if drawn is not None:
+                drawn = bytearray(base64.b64decode(drawn, validate=True))
+                loop._generator.set_state(torch.frombuffer(drawn, dtype=torch.uint8))
         loop._saved = version
         return loop
-
-    def _restore(self, content: dict[str, Any], stale: set[int], snapshot: Path | None) -> None:
-        """Restore the loop from the content of a file and, if given, its snapshot."""
-        self._units.clock = LoopClock.of(content["clock"])
-        log, answers, waiting = self._log, content["answers"], content["open"]
-        replies = content["replies"]
-        if stale and self._strategy.compares:
-            log, waiting = replayed(log, answers, waiting, replies, stale, self._oldest)
-        else:
-            # Only a replay of the adaptive strategy takes long.
-            slow = type(self._strategy) is Adaptive and not replies
-            if snapshot is not None and slow:
-                log, following = read_snapshot(snapshot, content, log), len(answers) - LATE
-                if following >= len(log.answers) + EVERY:
-                    log = log.changed(answers[:following], self._oldest)
-                    write_snapshot(snapshot, content, log)
-            log = log.changed(answers, self._oldest)
-            for reply in replies:
-                log = log.absorbed(reply)
-        self._log = log
-        self._open = {row.number: row for row in waiting}
-        self._consultations = {row.number: row for row in content["consultations"]}
-        self._superseded = content["superseded"]
-        self._unsuggested = max([0, *(-row.number for row in (*answers, *self._superseded))])
-        self._asked, self._consulted = content["asked"], content["consulted"]
-        for point in content.get("queue", ()):
-            self.enqueue(point)
-        drawn = content["generator"]
-        require((drawn is not None) == self._draws, "its random numbers are missing")
-        if drawn is not None:
-            numbers = list(base64.b64decode(drawn, validate=True))
-            self._generator.set_state(torch.tensor(numbers, dtype=torch.uint8, device="cpu"))
 
     # ---------------------------------------------------------------- internals
 
     def _begun(self, first: object) -> LoopClock:
         """The loop's clock; if the loop has no rows yet, the clock starts at the time ``first``."""
-        if not self._log.answers and not self._asked + self._consulted and not self._superseded:
-            if first is None:
-                first = self._units.clock.now()
-            self._units.clock = self._units.clock.begin(first)
+        if not self._record.begun:
+            clock = self._units.clock
+            self._units.clock = clock.begin(clock.now() if first is None else first)
         return self._units.clock
 
     def _number(self, name: str, time: object) -> float:
         return self._begun(time).number(name, time, "give the time of the measurement.")
 
-    def _format_time(self, time: float) -> str:
-        return time_text(self._units.clock.shown(time))
-
     def _present(self, now: Time | None) -> float | None:
-        clock, newest = self._begun(now), float(self.state.time)
+        here, newest = self._begun(now).now(), float(self.state.time)
         if now is None:
-            here = clock.now()
             return None if here is None else max(self._number("now", here), newest)
         present = self._number("now", now)
-        if self._log.answers and present < newest:
+        if self._record.log.answers and present < newest:
+            when = self._units.time_text
             raise InputDataError(
-                f"now is {self._format_time(present)}, but the newest measurement was made at "
-                f"{self._format_time(newest)}; give that time or a later time, or observe an old "
-                "measurement with its time."
+                f"now is {when(present)}, but the newest measurement was made at {when(newest)}; "
+                "give that time or a later time, or observe an old measurement with its time."
             )
         return present
-
-    @property
-    def _oldest(self) -> int:
-        """Maximum age, in answers, of the earlier states that the log retains."""
-        return oldest_for(2 * self.pending - 1)
 
     @property
     def _draws(self) -> bool:
@@ -1163,24 +1016,22 @@ class Loop:
         given = context is not None or self.domain.columns == self.domain.dim
         return given and bool(self._strategy.predicts(self.state))
 
-    def _best(
-        self, present: float | None, context: Numbers | None, fixed: Fixed = None
-    ) -> tuple[Tensor, Success | None]:
-        """The recommended point with its context, `d + c`, and the probability of success."""
-        row, chance = context_row(self.state, context), self._success(present)
-        state = holding(self._log.trusted, fixed)
-        return recommended(self._strategy, state, present, row, chance), chance
+    def _best(self, now: Time | None, context: Numbers | None, fixed: Fixed = None) -> Best:
+        row = context_row(self.state, context)
+        return self._record.log.best(self._present(now), row, fixed)
 
     def _suspect_text(self, now: Time | None, context: Numbers | None) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
-        found = self._log.suspect()
+        record = self._record
+        found = record.log.suspect()
         if found is None or abs(found[1]) < NAMED:
             return ""
         answer, better, _ = found
-        following = [row.point for row in self._open.values() if row.known > answer.arrival]
-        following = following or self._queue[:1]
+        following = [row.point for row in record.open.values() if row.known > answer.arrival]
+        following = following or list(record.queue[:1])
         if not following and not self._draws and self._has_best(context):
-            choice = self._choice(self._present(now), context_row(self.state, context))
+            row = context_row(self.state, context)
+            choice = record.choice(self._present(now), row, None, self._generator)
             following = [tuple(choice.X.tolist())]
         prior = bank_prior(self.state.data)
         ranges = (prior.upper - prior.lower).tolist()
@@ -1194,23 +1045,6 @@ class Loop:
             + f"if it is wrong: amend {answer.number}."
         )
 
-    def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
-        """Whether the posterior variance at a point, `d + c`, exceeds half the prior variance."""
-        if not self._log.answers or not bool(self._strategy.predicts(self.state)):
-            return False
-        sd = float(self._strategy.suggestion_at(self.state, X, now=present).sd)
-        return sd**2 > UNSUPPORTED_SHARE * self._strategy.prior_variance(self.state)
-
-    def _success(self, present: float | None) -> Success | None:
-        """The probability of success at each point; None if no measurement has failed."""
-        now = self.state.time + self._strategy.step(self.state) if present is None else present
-        return self._log.success(float(now))
-
-    def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
-        """Points `* x d` followed by the context, `* x (d + c)`."""
-        row = context_row(self.state, context)
-        return X if row is None else torch.cat([X, row.expand(*X.shape[:-1], -1)], -1)
-
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Measurement:
         """The open suggestion with a given number; with None, the only one that is not lost.
 
@@ -1218,40 +1052,23 @@ class Loop:
             InputDataError: If the suggestion is not open, or if None is given and not exactly 1
                 suggestion is open.
         """
-        number = plain(getattr(suggestion, "number", suggestion))
-        if suggestion is None and len(waiting := self._waiting or self._open) == 1:
-            number = next(iter(waiting))
-        row = self._open.get(number) if type(number) is int else None
-        if row is None or getattr(suggestion, "row", row).point != row.point:
+        if suggestion is None and len(waiting := self._record.waiting or self._record.open) == 1:
+            return next(iter(waiting.values()))
+        row = identified(self._record.open, suggestion, "point")
+        if row is None:
             raise InputDataError(
                 f"suggestion is {'not given' if suggestion is None else shown(suggestion)}, but "
                 "the open suggestions are: "
-                f"{self._units.listed(self._open) or 'none'}; give the number of an open "
+                f"{self._units.listed(self._record.open) or 'none'}; give the number of an open "
                 "suggestion, ask for a new one, amend an answer, or observe a point that was not "
                 "suggested."
             )
         return row
 
-    def _located(self, X: Tensor) -> tuple[tuple[float, ...], int | None]:
-        """A point of the domain, `d + c`, as rows store it, and the index of its arm, if any."""
-        domain = self.domain
-        choice = domain.locate(self._units.rounded(X))
-        point = tuple(domain.points(choice, like(self.state)).tolist())
-        return point, int(choice) if isinstance(domain, Grid) else None
-
-    def _moved(self, point: tuple[float, ...], at: Points) -> tuple[tuple[float, ...], int | None]:
-        """As :meth:`_located`, for a point `d + c` at which parameters were set to other values."""
-        own, d = like(self.state), self.domain.dim
-        if self.parameters is not None and isinstance(at, Mapping):
-            at = {**self.parameters.named(own.new_tensor(point[:d])), **at}
-        return self._located(torch.cat([as_place(at, self.state), own.new_tensor(point[d:])]))
-
-    def _take(self, plan: Measurement, y: float | None, time: float, noise: float | None) -> None:
+    def _add(self, row: Measurement, y: float | None, time: float, noise: float | None) -> None:
         if noise is not None:
             noise = as_number("noise", noise, "give the variance of this measurement.")
-        arrival = len(self._log.answers)
-        answer = replace(plan, y=y, time=time, noise=noise, arrival=arrival)
-        self._log = self._log.added(answer, self._oldest)
+        self._record = self._record.answered(row, y, time, noise)
 
     def _answered(self, number: int) -> Measurement:
         """The measurement with a given number.
@@ -1259,7 +1076,7 @@ class Loop:
         Raises:
             InputDataError: If no measurement has this number.
         """
-        for answer in self._log.answers:
+        for answer in self._record.log.answers:
             if answer.number == real(number):
                 return answer
         raise InputDataError(
@@ -1267,36 +1084,7 @@ class Loop:
             "suggestion's number or, for a measurement that was not suggested, -1, -2, ..."
         )
 
-    def _change(self, wrong: Measurement, right: Measurement | None) -> None:
-        """Replace or remove an answer, and recompute all later states."""
-        old = self._log
-        answers = [answer for answer in old.answers if answer is not wrong]
-        answers, waiting, asked, replies = recounted(
-            answers if right is None else [*answers, right],
-            self._open.values(),
-            self._consultations.values(),
-            old.replies,
-        )
-        if self._strategy.compares or replies:
-            rows = (*old.answers, *self._open.values())
-            stale = {row.number for row in rows if row.known > wrong.arrival}
-            self._log, waiting = replayed(old, answers, waiting, replies, stale, self._oldest)
-        else:
-            self._log = old.changed(answers, self._oldest)
-        self._open = {row.number: row for row in waiting}
-        self._consultations = {row.number: row for row in asked}
-        became = "removed" if right is None else "amended"
-        self._superseded.append(replace(wrong, became=became))
 
-
-def _digits(value: float) -> str:
-    """A number to four significant digits, with trailing zeros."""
-    return f"{value:#.4g}".removesuffix(".")
-
-
-def _version(path: Path) -> tuple[object, ...] | None:
-    """The path, inode, time and size of a file, to detect any change; None without a file."""
-    if not path.exists():
-        return None
-    stat = path.stat()
-    return path.resolve(), stat.st_ino, stat.st_mtime_ns, stat.st_size
+def _value(y: object, ok: object) -> float | None:
+    """The value of a measurement as a number; None if it failed."""
+    return as_number("y", y, FAILED) if as_truth("ok", ok) else None

@@ -41,18 +41,21 @@ if TYPE_CHECKING:
 POSTERIOR, MEASURED, FAILED, BEST = BLUE, BLACK, VERMILION, GREEN
 OPEN: dict[str, Any] = {"color": MEASURED, "marker": "o", "fillstyle": "none", "linestyle": ""}
 PREDICTED: dict[str, Any] = dict(fmt="o", color=POSTERIOR, ms=3, elinewidth=3, alpha=0.35)
+LEGEND: dict[str, Any] = dict(borderaxespad=0, ncols=5, frameon=False, fontsize="small")
 SLICE = 101
 """Number of points at which a slice of the posterior on a box is plotted."""
 FEW = 25
 """Largest number of values for which a slice of the posterior is drawn as dots, not as a line."""
+Kind = Parameter | None
+"""Type of a parameter; None if coordinates have no names."""
 
 
-def _place(kind: Parameter | None, value: Any) -> float:
+def _place(kind: Kind, value: Any) -> float:
     """The coordinate of a value on an axis; for a choice, the index of the value."""
     return float(kind.index(value) if isinstance(kind, Choice) else value)
 
 
-def _settle(axis: Axis, kind: Parameter | None, values: Sequence[float]) -> None:
+def _settle(axis: Axis, kind: Kind, values: Sequence[float]) -> None:
     """Set the scale of an axis, and its ticks at possible values of a parameter."""
     log = isinstance(kind, BoxParameter) and kind.log
     axis.axes.set(**{f"{axis.axis_name}scale": "log" if log else "linear"})  # type: ignore[attr-defined]
@@ -65,8 +68,7 @@ def _settle(axis: Axis, kind: Parameter | None, values: Sequence[float]) -> None
 
 
 def draw_loop(
-    table: pd.DataFrame,
-    waiting: pd.DataFrame,
+    frames: tuple[pd.DataFrame, pd.DataFrame],
     domain: Domain,
     units: Units,
     best: Tensor | None,
@@ -79,8 +81,7 @@ def draw_loop(
     """Draw the figure of :meth:`Loop.plot`.
 
     Args:
-        table: The measurements.
-        waiting: The open suggestions, with the columns of ``table``.
+        frames: The measurements, and the open suggestions with the same columns.
         domain: The domain.
         units: The names and units of the parameters.
         best: The best point, `d + c`, through which slices go; None for no slices.
@@ -91,7 +92,7 @@ def draw_loop(
         ylabel: Name of the observations.
     """
     kinds: dict[str, Any] = dict(units.parameters or dict.fromkeys(names_of(domain)))
-    times = [*table["time"], *waiting["time"]]
+    times = [time for frame in frames for time in frame["time"]]
     span: Any = SPANS[units.clock.unit] if units.clock.unit else 1.0
 
     def settle(axes: Axes) -> None:
@@ -103,7 +104,7 @@ def draw_loop(
 
     if ax is not None:
         figure = figure_of(ax, path)
-        _draw_values(ax, table, waiting, ylabel)
+        _draw_values(ax, *frames, ylabel)
         settle(ax)
         return figure
     figure = canvas(10, 3.2 + 1.9 * len(kinds))
@@ -111,7 +112,7 @@ def draw_loop(
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[3, 2])
     values = figure.add_subplot(grid[0, :])
     values.set_title("Observations and predictions", loc="left")
-    _draw_values(values, table, waiting, ylabel)
+    _draw_values(values, *frames, ylabel)
     settle(values)
     for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
@@ -119,7 +120,7 @@ def draw_loop(
         box = cast(Box, domain)
         whole = domain.X if isinstance(domain, Grid) else _along(box, box.bounds[0], row)
         ends = _places(domain, units, whole, row, kind)
-        _draw_chosen(chosen, table, waiting, row, kind, ends)
+        _draw_chosen(chosen, *frames, row, kind, ends)
         chosen.set_ylabel(name)
         settle(chosen)
         if row == 0:
@@ -141,7 +142,7 @@ def draw_loop(
             lighten(axes)
             if row == 0:
                 axes.set_title("Posterior now, ± 2 sd", loc="left")
-    if table["time"].dtype.kind == "f":  # an axis of dates needs no label
+    if frames[0]["time"].dtype.kind == "f":  # an axis of dates needs no label
         chosen.set_xlabel("time")
     return written(figure, path)
 
@@ -164,24 +165,12 @@ def _draw_values(axes: Axes, table: pd.DataFrame, waiting: pd.DataFrame, ylabel:
         axes.plot(waiting["time"], waiting["mean"].fillna(low), **OPEN, label="open")
     for n, time in enumerate(table[table["reset"]]["time"]):
         axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "reset")
-    axes.legend(
-        loc="lower right",
-        bbox_to_anchor=(1, 1),  # places the legend above the panel
-        borderaxespad=0,
-        ncols=5,
-        frameon=False,
-        fontsize="small",
-    )
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), **LEGEND)  # above the panel
     axes.set_ylabel(ylabel)
 
 
 def _draw_chosen(
-    axes: Axes,
-    table: pd.DataFrame,
-    waiting: pd.DataFrame,
-    row: int,
-    kind: Parameter | None,
-    ends: list[float],
+    axes: Axes, table: pd.DataFrame, waiting: pd.DataFrame, row: int, kind: Kind, ends: list[float]
 ) -> None:
     good, bad, column = table[table["ok"]], table[~table["ok"]], table.columns[1 + row]
     places = [_place(kind, value) for value in good[column]]
@@ -193,16 +182,14 @@ def _draw_chosen(
     axes.autoscale_view(scalex=False)
 
 
-def _places(
-    domain: Domain, units: Units, X: Tensor, number: int, kind: Parameter | None
-) -> list[float]:
+def _places(domain: Domain, units: Units, X: Tensor, number: int, kind: Kind) -> list[float]:
     """The coordinates of points, `q x (d + c)`, on the axis of a parameter."""
     points = [units.point(point[: domain.dim]) for point in X.tolist()]
     rows = [list(point.values() if isinstance(point, dict) else point) for point in points]
     return [_place(kind, row[number]) for row in rows]
 
 
-def _draw_slice(axes: Axes, posterior: Posterior, x: list[float], kind: Parameter | None) -> None:
+def _draw_slice(axes: Axes, posterior: Posterior, x: list[float], kind: Kind) -> None:
     """Draw the posterior at the places ``x`` along a parameter."""
     mean = posterior.mean.squeeze(-1).cpu().numpy()
     sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt().cpu().numpy()

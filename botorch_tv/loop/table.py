@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation
-from botorch_tv.loop.clock import LoopClock, Time, Units, Values, point_text, time_text
-from botorch_tv.loop.input import parameters_of
+from botorch_tv.loop.clock import LoopClock, Time, Units, Values, earliest, point_text, time_text
+from botorch_tv.loop.input import as_rows, as_table, check_labels, parameters_of
 from botorch_tv.loop.log import Measurement, MeasurementLog, Question, like
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
@@ -66,18 +67,11 @@ class NumberedSuggestion:
 
 def numbered(row: Measurement, state: State, units: Units) -> NumberedSuggestion:
     """The suggestion that a row of the log describes."""
-    mean, sd, _ = row.predicted or (math.nan,) * 3
+    mean, sd, _ = row.prediction
     X, d = like(state).new_tensor(row.point), state.domain.dim
-    return NumberedSuggestion(
-        row.number,
-        X[:d],
-        X[d:] if len(X) > d else None,
-        units.clock.shown(row.time),
-        mean,
-        sd,
-        point=units.point(row.point[:d]),
-        row=row,
-    )
+    context, time = X[d:] if len(X) > d else None, units.clock.shown(row.time)
+    point = units.point(row.point[:d])
+    return NumberedSuggestion(row.number, X[:d], context, time, mean, sd, point=point, row=row)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,6 +100,13 @@ class NumberedConsultation:
         some = "; ".join(map(point_text, self.points[:3])) + ", ..." * (len(self) > 3)
         at = f"{counted(len(self), 'points')} at time {time_text(self.time)}"
         return f"Consultation {self.number}: {at}: {some}"
+
+
+def numbered_consultation(row: Question, state: State, units: Units) -> NumberedConsultation:
+    """The consultation that a row of the log describes."""
+    X, time = like(state).new_tensor(row.points), units.clock.shown(row.time)
+    points = [units.point(point) for point in row.points]
+    return NumberedConsultation(row.number, X, time, points=points, row=row)
 
 
 class Table(NamedTuple):
@@ -177,24 +178,23 @@ class LastAnswer(NamedTuple):
     reset: bool
 
 
-def table(
-    rows: Sequence[Measurement], resets: Sequence[bool], state: State, noise: float, units: Units
-) -> Table:
-    """The table of some measurements; ``noise`` is the strategy's default noise variance."""
-    own, d = like(state), state.domain.dim
-    points = own.new_tensor([row.point for row in rows]).view(len(rows), state.domain.columns)
-    variances = [
-        math.inf if row.y is None else noise if row.noise is None else row.noise for row in rows
+def table(log: MeasurementLog, units: Units) -> Table:
+    """The table of all measurements."""
+    rows, own, domain = log.answers, like(log.state), log.state.domain
+    points = own.new_tensor([row.point for row in rows]).view(len(rows), domain.columns)
+    usual = log.strategy.usual_noise
+    noise = [
+        math.inf if row.y is None else usual if row.noise is None else row.noise for row in rows
     ]
     return Table(
         number=torch.tensor([row.number for row in rows], dtype=torch.int64, device="cpu"),
-        X=points[:, :d],
-        context=points[:, d:],
+        X=points[:, : domain.dim],
+        context=points[:, domain.dim :],
         y=own.new_tensor([math.nan if row.y is None else row.y for row in rows]),
-        time=state.time.new_tensor([row.time for row in rows]),
-        noise=own.new_tensor(variances),
-        reset=torch.tensor(resets, dtype=torch.bool, device="cpu"),
-        points=[units.point(row.point[:d]) for row in rows],
+        time=log.state.time.new_tensor([row.time for row in rows]),
+        noise=own.new_tensor(noise),
+        reset=torch.tensor(log.resets, dtype=torch.bool, device="cpu"),
+        points=[units.point(row.point[: domain.dim]) for row in rows],
         times=[units.clock.shown(row.time) for row in rows],
     )
 
@@ -217,9 +217,14 @@ def _columns_of_points(domain: Domain) -> tuple[list[str], list[str]]:
 
 
 def data_frame(
-    rows: Sequence[Measurement], resets: Sequence[bool], domain: Domain, noise: float, units: Units
+    log: MeasurementLog, units: Units, waiting: Sequence[Measurement] | None = None
 ) -> pd.DataFrame:
-    """The data frame of :meth:`Loop.table`; ``noise`` is the strategy's default noise variance.
+    """The data frame of :meth:`Loop.table`.
+
+    Args:
+        log: The measurements.
+        units: The names and units of the cells.
+        waiting: Open suggestions that are the rows instead of the measurements.
 
     Raises:
         ImportError: If pandas is not installed.
@@ -232,25 +237,45 @@ def data_frame(
             "has tensors."
         ) from error
     number, *rest = COLUMNS
+    domain, usual = log.state.domain, log.strategy.usual_noise
     points, context = _columns_of_points(domain)
+    pairs = zip(log.answers, log.resets) if waiting is None else zip(waiting, repeat(False))
     cells = []
-    for row, reset in zip(rows, resets):
+    for row, reset in pairs:
         values = units.point(row.point[: domain.dim])
-        mean, sd, _ = (row.predicted if row.number > 0 else None) or (math.nan,) * 3
-        entries = (
-            row.number,
-            *(values.values() if isinstance(values, dict) else values),
-            *row.point[domain.dim :],
-            units.clock.shown(row.time),
-            math.nan if row.y is None else row.y,
-            row.y is not None,
-            noise if row.noise is None else row.noise,
-            mean,
-            sd,
-            reset,
-        )
-        cells.append(entries)
+        own = values.values() if isinstance(values, dict) else values
+        begun = [row.number, *own, *row.point[domain.dim :], units.clock.shown(row.time)]
+        y, noise = math.nan if row.y is None else row.y, usual if row.noise is None else row.noise
+        mean, sd, _ = row.prediction if row.number > 0 else (math.nan,) * 3
+        cells.append([*begun, y, row.y is not None, noise, mean, sd, reset])
     return pd.DataFrame(cells, columns=[number, *points, *context, *rest])
+
+
+def rows_from(
+    columns: dict[str, Any], state: State, begun: Callable[[Any], LoopClock]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of :meth:`Loop.from_table` in order of time: the number of each, and its arguments.
+
+    Args:
+        columns: The arguments of the user, by name, with None for missing columns.
+        state: The state of the loop.
+        begun: Function that returns the clock of the loop, given its first time.
+
+    Raises:
+        ValueError: As in :func:`columns_from`.
+        InputDataError: If the columns do not match each other or the domain.
+    """
+    if columns["y"] is None:
+        columns = columns_from(columns, state.domain)
+    check_labels(columns)
+    X = as_table(columns["X"], columns["y"], state)
+    present = {name: column for name, column in columns.items() if column is not None}
+    rows = {name: as_rows(name, column, len(X)) for name, column in (present | {"X": X}).items()}
+    times = rows.setdefault("time", [float(row + 1) for row in range(len(X))])
+    number, fix = begun(earliest(times)).number, "drop rows without a time."
+    when = [number(f"time in row {row}", time, fix) for row, time in enumerate(times)]
+    for row in sorted(range(len(X)), key=when.__getitem__):
+        yield row, {name: column[row] for name, column in rows.items()}
 
 
 def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
@@ -287,32 +312,27 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     return given | {"X": points, "y": frame["y"], "context": context} | columns
 
 
-def measured_text(log: MeasurementLog, became: list[str | None], clock: LoopClock) -> str:
+def measured_text(log: MeasurementLog, became: list[str | None], units: Units) -> str:
     """A text on the measurements: their number and times, failures, corrections and resets.
 
     Args:
         log: The measurements.
         became: ``"amended"`` or ``"removed"`` for each superseded measurement.
-        clock: The clock that converts times of measurements to the kind that the user gave.
+        units: The units in which times are shown.
     """
     changed = "".join(f"; {became.count(change)} {change}" for change in dict.fromkeys(became))
     answers = log.answers
     if not answers:
         return f"No measurements yet{changed}"
-
-    def when(answer: Measurement) -> str:
-        return time_text(clock.shown(answer.time))
-
-    many = counted(len(answers), "measurements")
+    first, last = (units.time_text(answers[place].time) for place in (0, -1))
+    times = f"at time {first}" if len(answers) == 1 else f"from time {first} to {last}"
+    text = f"{counted(len(answers), 'measurements')} {times}"
     failed = sum(answer.y is None for answer in answers)
-    text = f"{many} at time {when(answers[0])}"
-    if len(answers) > 1:
-        text = f"{many} from time {when(answers[0])} to {when(answers[-1])}"
     text += (f", {failed} failed" if failed else "") + changed
     if log.strategy.process.retention:
-        resets = [answer for answer, reset in zip(answers, log.resets) if reset]
-        last = f", the last at time {when(resets[-1])}" if resets else ""
-        text += f"; {counted(len(resets), 'resets')}{last}"
+        resets = [answer.time for answer, reset in zip(answers, log.resets) if reset]
+        newest = f", the last at time {units.time_text(resets[-1])}" if resets else ""
+        text += f"; {counted(len(resets), 'resets')}{newest}"
     return text
 
 

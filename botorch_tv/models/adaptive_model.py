@@ -29,8 +29,8 @@ from botorch_tv.gp.mixture.bank import (
 )
 from botorch_tv.gp.mixture.filter import RunningMixture, advanced, mixture_prior
 from botorch_tv.gp.mixture.forecast import Forecast
-from botorch_tv.kernels.spatio_temporal import like
-from botorch_tv.models.checks import (
+from botorch_tv.kernels.declared import like
+from botorch_tv.models.training_data import (
     check_data,
     check_inputs,
     check_now,

@@ -15,11 +15,10 @@ from torch.nn import Module
 
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.cholesky import cholesky, log_diagonal
-from botorch_tv.kernels.declared import Declared
-from botorch_tv.kernels.spatio_temporal import like
+from botorch_tv.kernels.declared import Declared, like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
-from botorch_tv.models.checks import check_data, check_now
 from botorch_tv.models.growing_gp import GrowingGP
+from botorch_tv.models.training_data import check_data, check_now
 
 
 def rates(model: Module) -> list[Declared]:

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from botorch_tv.gp.cholesky import cholesky, correlation, further_rows, log_diagonal, solved
 from botorch_tv.likelihoods.age_noise import joined, stacked
-from botorch_tv.models.checks import check_data, check_rows, check_values
+from botorch_tv.models.training_data import check_data, check_rows, check_values
 from botorch_tv.validation import require
 
 

@@ -4,7 +4,7 @@ Standardised data have variance 1, but a few dozen observations of a slow drift 
 the objective's variation. If the prior variance is fixed at 1, a fit to a few dozen observations
 finds a rate of change that is several times too high. Therefore the default kernel also learns an
 output scale. The priors of scale, noise and rate (``RatePrior``) were chosen on simulated data by
-``benchmarks/statistics/default_rate.py``, and validated on other data.
+``benchmarks/statistics/recovery_of_rate.py``, and validated on other data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from botorch_tv.kernels.declared import Declared
 from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
 from botorch_tv.likelihoods.age_noise import SMALLEST_LEARNED_NOISE
 from botorch_tv.models.aging_gp import AgingGP
-from botorch_tv.models.checks import (
+from botorch_tv.models.growing_gp import check_honoured
+from botorch_tv.models.training_data import (
     check_data,
     check_inputs,
     check_now,
@@ -49,7 +50,6 @@ from botorch_tv.models.checks import (
     warn_of_no_time,
     warn_of_small_outputs,
 )
-from botorch_tv.models.growing_gp import check_honoured
 from botorch_tv.validation import require
 
 SCALE_MODE, SCALE_SPREAD = 3.5, 0.7
@@ -99,12 +99,17 @@ def subset_batch_shapes(old: AgingGP, new: AgingGP) -> None:
 Forgetting = Decay | Inflation | Sequence[Decay | Inflation] | None
 
 
-def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
+def separate(
+    forgetting: Forgetting,
+    likelihood: Likelihood | None = None,
+    covar_module: Kernel | None = None,
+    spatial_module: Kernel | None = None,
+) -> tuple[Decay | None, Inflation | None]:
     """Split the argument ``forgetting`` into a decay of covariance and an inflation of noise.
 
     Raises:
-        ValueError: If there are two decays or two inflations, or if an entry is neither a decay nor
-            an inflation.
+        ValueError: If there are two decays or two inflations; if an entry is neither a decay nor an
+            inflation; or if the parts contradict the likelihood or the kernels.
     """
     parts = forgetting if isinstance(forgetting, Sequence) else (forgetting or Static(),)
     parts = [part for part in parts if not part.is_static]
@@ -115,6 +120,15 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
         and max(len(decays), len(inflations)) < 2,
         f"forgetting is {forgetting!r}; give at most one decay (Markov, Wiener, a custom Decay) "
         "and one inflation (ExponentialWeights, UncertaintyInjection, a custom Inflation).",
+    )
+    require(
+        covar_module is None or (not decays and spatial_module is None),
+        "covar_module is a kernel over all columns, so it excludes a decay and a spatial_module; "
+        "pass a kernel over the columns other than time as spatial_module.",
+    )
+    require(
+        likelihood is None or not inflations,
+        "likelihood and an inflation in forgetting both define the noise; give only one.",
     )
     return next(iter(decays), None), next(iter(inflations), None)
 
@@ -161,6 +175,25 @@ def temporal_kernel(
     if not learn:
         kernel.requires_grad_(False)
     return kernel
+
+
+def default_kernel(columns: int, batch_shape: torch.Size, scaled: bool) -> Kernel:
+    """BoTorch's default kernel, for the columns other than time.
+
+    Args:
+        columns: Number of columns other than time.
+        batch_shape: Batch shape of the parameters.
+        scaled: Whether to learn an output scale.
+    """
+    kernel = get_covar_module_with_dim_scaled_prior(ard_num_dims=columns, batch_shape=batch_shape)
+    if not scaled:
+        return kernel
+    return ScaleKernel(
+        kernel,
+        batch_shape=batch_shape,
+        outputscale_prior=_log_normal(SCALE_MODE, SCALE_SPREAD),
+        outputscale_constraint=GreaterThan(1e-4, transform=None, initial_value=1.0),
+    )
 
 
 INITIAL_EPSILON = 0.01
@@ -253,52 +286,31 @@ class TimeVaryingGP(AgingGP):
         time = column_of_time(train_X, time_dim)
         check_rows(train_X, train_Y, train_Yvar)
         check_data(train_X, train_Y, time_dim=time)
-        if input_transform is not None and train_X.shape[-2]:
-            check_transform(input_transform, train_X, time)
+        check_transform(input_transform, train_X, time)
         warn_of_no_time(train_X, time)
         warn_of_small_outputs(train_Y)
-        decay, inflation = separate(forgetting)
-        require(
-            covar_module is None or (decay is None and spatial_module is None),
-            "covar_module is a kernel over all columns, so it excludes a decay and a "
-            "spatial_module; pass a kernel over the columns other than time as spatial_module.",
-        )
-        require(
-            likelihood is None or inflation is None,
-            "likelihood and an inflation in forgetting both define the noise; give only one.",
-        )
+        decay, inflation = separate(forgetting, likelihood, covar_module, spatial_module)
         aged = isinstance(likelihood, AgeNoiseLikelihood)
         default_decay = forgetting is None and covar_module is None and not aged
-        if default_decay:
-            decay = Markov(epsilon=INITIAL_EPSILON)
+        decay = Markov(epsilon=INITIAL_EPSILON) if default_decay else decay
         default_space = covar_module is None and spatial_module is None
-        standardized = outcome_transform == DEFAULT or isinstance(outcome_transform, Standardize)
+        raw = outcome_transform == DEFAULT and not learn_forgetting
+        standardized = isinstance(outcome_transform, Standardize | _DefaultType)
         scaled = learn_forgetting and decay is not None and default_space and standardized
+        noise_prior = _log_normal(NOISE_MODE, NOISE_SPREAD) if scaled else DEFAULT
         _, batch_shape = self.get_batch_dimensions(train_X, train_Y)
         if covar_module is None:
-            others, times = train_X.shape[-1] - 1, train_X[..., time]
             require(
-                others > 0,
+                train_X.shape[-1] > 1,
                 "train_X has only a time column; append the time of each row to its x, "
                 "torch.cat([x, time], -1).",
             )
             if spatial_module is None:
-                spatial_module = get_covar_module_with_dim_scaled_prior(
-                    ard_num_dims=others, batch_shape=batch_shape
-                )
-            if scaled:
-                spatial_module = ScaleKernel(
-                    spatial_module,
-                    batch_shape=batch_shape,
-                    outputscale_prior=_log_normal(SCALE_MODE, SCALE_SPREAD),
-                    outputscale_constraint=GreaterThan(1e-4, transform=None, initial_value=1.0),
-                )
-            per_output = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
-            temporal = temporal_kernel(decay, per_output, batch_shape, learn_forgetting)
+                spatial_module = default_kernel(train_X.shape[-1] - 1, batch_shape, scaled)
+            times = train_X[..., time]
+            times = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
+            temporal = temporal_kernel(decay, times, batch_shape, learn_forgetting)
             covar_module = SpatioTemporalKernel(spatial_module, temporal, time_dim=time)
-        if outcome_transform == DEFAULT and not learn_forgetting:
-            outcome_transform = None
-        noise_prior = _log_normal(NOISE_MODE, NOISE_SPREAD) if scaled else DEFAULT
         if scaled and likelihood is None and train_Yvar is None:
             likelihood = GaussianLikelihood(
                 noise_prior=noise_prior,
@@ -314,38 +326,48 @@ class TimeVaryingGP(AgingGP):
             likelihood=likelihood,
             covar_module=covar_module,
             mean_module=mean_module,
-            outcome_transform=outcome_transform,
+            outcome_transform=None if raw else outcome_transform,
             input_transform=input_transform,
         )
         check_honoured(self)
         self.time_dim = time
         if inflation is not None:
-            fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
-            aged = AgeNoiseLikelihood(
-                inflation if learn_forgetting else FixedAging(inflation),
-                time,
-                noise=self.likelihood.noise_covar.noise if fixed else None,
-                batch_shape=self._aug_batch_shape,
-                noise_prior=noise_prior,
-            )
-            self.likelihood = aged.to(self.train_targets)
-            self.likelihood.aging.restart()
+            self._age(inflation, learn_forgetting, noise_prior)
         self.measure()
         if default_decay and learn_forgetting:
             temporal = self.covar_module.temporal
             temporal.set_epsilon_per(temporal.unit, INITIAL_EPSILON)
         if default_space:
-            # With the default kernel, warn of unscaled data as BoTorch does, but not for the time
-            # column.
-            targets = self.train_targets
-            with torch.no_grad():
-                validate_input_scaling(
-                    self.transform_inputs(train_X),
-                    targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
-                    ignore_X_dims=[time],
-                )
+            self._warn_of_unscaled(train_X)
         self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
-        self.set_now(self.likelihood.now if now is None and aged else now)
+        if aged and now is None:
+            now = self.likelihood.now
+        self.set_now(now)
+
+    def _age(
+        self, inflation: Inflation, learn: bool, noise_prior: LogNormalPrior | _DefaultType
+    ) -> None:
+        """Let the noise variances grow with age; given variances are those at age zero."""
+        fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
+        aged = AgeNoiseLikelihood(
+            inflation if learn else FixedAging(inflation),
+            self.time_dim,
+            noise=self.likelihood.noise_covar.noise if fixed else None,
+            batch_shape=self._aug_batch_shape,
+            noise_prior=noise_prior,
+        )
+        self.likelihood = aged.to(self.train_targets)
+        self.likelihood.aging.restart()
+
+    def _warn_of_unscaled(self, X: Tensor) -> None:
+        """Warn of unscaled data as BoTorch does for its default kernel, but not of the times."""
+        targets = self.train_targets
+        with torch.no_grad():
+            validate_input_scaling(
+                self.transform_inputs(X),
+                targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
+                ignore_X_dims=[self.time_dim],
+            )
 
     @property
     def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:

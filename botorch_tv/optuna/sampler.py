@@ -58,7 +58,7 @@ from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.gp_strategy import GPStrategy
-from botorch_tv.strategies.outcomes import Success, as_if_measured, recommended
+from botorch_tv.strategies.outcomes import as_if_measured
 from botorch_tv.strategies.parameters import MixedSearch, Number
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_duration, require_integer, shown
@@ -384,14 +384,14 @@ class DriftSampler(BaseSampler):
         self._before = (data.log, space)
         return data
 
-    def _success(self, data: StudyData, now: float) -> Success | None:
-        """The probability of success at each point; None if no trial has failed."""
+    def _failed(self, data: StudyData, now: float) -> list[Place]:
+        """The times and points of failed trials, each as often as it counts."""
         failed: list[Place] = []
         for trial in data.failed:
             when = self._clock.measured(trial)
             place = now if when is None else data.place(when), data.space.point(trial.params)
             failed += [place] * failures(trial)
-        return data.log.success(now, failed)
+        return failed
 
     @without_gradients
     def _choice(self, study: Study, data: StudyData, trial: FrozenTrial, now: float) -> Tensor:
@@ -399,7 +399,7 @@ class DriftSampler(BaseSampler):
         log, present = data.log, data.time(now)
         running = [(present, data.space.point(other.params)) for other in data.running]
         state = log.as_if_answered(running, present)
-        chance = self._success(data, present)
+        chance = log.success(present, self._failed(data, present))
 
         def asked(other: FrozenTrial) -> Tensor:
             fixed = getattr(study.sampler, "_fixed_params", {})  # of a PartialFixedSampler
@@ -485,14 +485,10 @@ def best_now(
         f"{sampler._startup}; run more, or lower n_startup_trials.",
     )
     present = data.time(sampler._clock.present(now, [when for when, _ in data.valued]))
-    strategy, state = data.log.strategy, data.log.state
-    chance = sampler._success(data, present)
-    X = recommended(strategy, data.log.trusted, present, None, chance)
+    best = data.log.best(present, failed=sampler._failed(data, present))
     require(
-        chance is None or not chance.fails,
+        not best.fails,
         "best_now: every setting is more likely to fail than to succeed; run more trials.",
     )
-    posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
-    mean, sd = float(posterior.mean), float(posterior.variance) ** 0.5
     center, scale, _, _ = data.unit
-    return BestNow(space.params(X), center + scale * mean, scale * sd)
+    return BestNow(space.params(best.X), center + scale * best.mean, scale * best.sd)

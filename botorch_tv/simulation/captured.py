@@ -48,7 +48,7 @@ class Player:
     """
 
     def __init__(
-        self, tables: Compilable, stage: tuple[Tensor, ...], horizon: int, recorder: Recorder
+        self, tables: Compilable, stage: tuple[Tensor, ...], horizon: int, recorder: GraphRecorder
     ) -> None:
         self._rules, most, basis = rules, _, _ = tables
         self._stage, self._recorder, self._most = stage, recorder, most + 1
@@ -178,7 +178,7 @@ class CapturedTable:
         block: range,
         capture: Capture | None,
     ) -> None:
-        self._recorder, self._noise = Recorder(capture), settings.errors(block)
+        self._recorder, self._noise = GraphRecorder(capture), settings.errors(block)
         some, trials = next(iter(compilable.values()))[2].variance, len(block)
         shapes = (trials, len(some)), (trials,), (trials,)
         self._stage = tuple(some.new_empty(shape) for shape in shapes)
@@ -225,7 +225,7 @@ class CapturedTable:
         self._reduce(values, -1, out=best)
 
 
-class Recorder:
+class GraphRecorder:
     """Holds the function that records work as CUDA graphs, until a recording fails.
 
     Args:
@@ -262,7 +262,7 @@ class Replayed:
             numbers as the work to the tensors in ``written``, up to rounding.
     """
 
-    def __init__(self, work: Work, recorder: Recorder, written: Sequence[Tensor] = ()) -> None:
+    def __init__(self, work: Work, recorder: GraphRecorder, written: Sequence[Tensor] = ()) -> None:
         self._work, self._recorder, self._written = work, recorder, written
         self.again: Work | None = None
         self._times = 0

@@ -16,7 +16,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from botorch_tv.files import this_host
-from botorch_tv.identity import libraries
+from botorch_tv.identity import differences, libraries, study_versions
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.rounds import Progress, play_block, trials_of
 from botorch_tv.simulation.settings import Arrays, StudySettings, device_of_worker
@@ -193,7 +193,7 @@ def play_elsewhere(
             note on this error states how to continue. An error or a keyboard interrupt cancels
             pending tasks; finished blocks stay intact.
     """
-    made_with = libraries()
+    versions = study_versions()
 
     def receive(task: Task, played: Blocks | None) -> bool:
         """Save and pass on the blocks of a task; return whether all blocks are present."""
@@ -215,7 +215,7 @@ def play_elsewhere(
             batch = getattr(executor, "batch", nullcontext)
             with _explained(store), batch() if tasks else nullcontext():
                 for number, task in enumerate(tasks):
-                    own = settings, store, *task, insist, number, threads, made_with
+                    own = settings, store, *task, insist, number, threads, versions
                     waiting.append((task, executor.submit(play_task, *own)))
             while waiting:
                 # Wait for the first future if no future is done, or if futures have no method
@@ -246,7 +246,7 @@ def play_task(
     insist: bool,
     number: int,
     threads: int,
-    made_with: Mapping[str, str],
+    versions: Mapping[str, str],
 ) -> Blocks | None:
     """Play a block, in a worker.
 
@@ -259,28 +259,22 @@ def play_task(
             saved it.
         number: Number of the task.
         threads: Number of PyTorch threads.
-        made_with: Versions of the libraries of the calling process.
+        versions: The versions in the identity of the study, in the calling process.
 
     Returns:
         The block of every strategy; None if the blocks are in the folder, or another process is
         computing them.
 
     Raises:
-        RuntimeError: If the worker and the calling process have different versions of a library. A
+        RuntimeError: If the worker has another version of this package or of PyTorch. A
             ``RuntimeError`` also replaces an error that cannot be pickled.
         Exception: Any error of a world, a strategy or a recorder, with a note on where it occurred.
     """
     with _sendable_errors(chunk):
-        here = libraries()
-        others = [
-            f"{name} {here[name]} instead of {version}"
-            for name, version in made_with.items()
-            if _build(here[name]) != _build(version)
-        ]
-        if others:
+        if unlike := differences(versions, study_versions()):
             raise RuntimeError(
-                f"run_study: a worker on {this_host()} has {'; '.join(others)}; a study needs the "
-                "same versions on all machines; install the same versions."
+                f"run_study: a worker on {this_host()} computes another study: "
+                f"{'; '.join(unlike)}; install the same versions on all machines."
             )
         if store is not None and not store.is_here():
             store = None
@@ -289,11 +283,6 @@ def play_task(
             progress, stop = Progress(silent, settings.horizon), threading.Event()
             blocks = _computed(settings, store, labels, chunk, insist, progress, stop)
         return None if store is not None and not insist else blocks
-
-
-def _build(version: str) -> str:
-    """A version without the local tag of its build, such as ``+cpu``."""
-    return version.partition("+")[0]
 
 
 def _is_done(future: Future) -> bool:

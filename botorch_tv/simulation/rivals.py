@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from torch import Tensor
 
-from botorch_tv import strategies
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.strategies import Strategy
+from botorch_tv.strategies.dpp import Steps
+from botorch_tv.strategies.listing import PRESETS, Preset
 from botorch_tv.validation import require, require_number
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
@@ -66,6 +66,11 @@ class Settings:
         horizon: Horizon (number of rounds) that BOB-GP-UCB assumes.
         cycle: Length of the cycle that TV-BayesOpt assumes, in units of time.
         cycle_lengthscale: Lengthscale of TV-BayesOpt's periodic kernel.
+        low: Value of y that earns the smallest reward in RExp3.
+        high: Value of y that earns the largest reward in RExp3.
+        steps: How SparQ-GP-UCB and W-SparQ-GP-UCB draw points. In the paper they are drawn by a
+            Markov chain; ``"exact"`` draws from the limit distribution of this chain, and is
+            faster.
     """
 
     kernel: Kernel | Tensor
@@ -86,43 +91,30 @@ class Settings:
     horizon: int = 200
     cycle: float = 24.0
     cycle_lengthscale: float = 1.0
+    low: float = -3.0
+    high: float = 3.0
+    steps: Steps = "exact"
 
 
-# The paper draws points with a Markov chain. The exact sampler draws from the limit distribution of
-# the Markov chain, and is faster.
-SPARQ = functools.partial(strategies.sparq_gp_ucb, steps="exact")
-W_SPARQ = functools.partial(strategies.w_sparq_gp_ucb, steps="exact")
-RIVALS: dict[str, tuple[str, Callable[..., Strategy], tuple[str, ...]]] = {
-    "GP": ("GP-UCB", strategies.gp_ucb, ("width",)),
-    "IGP": ("IGP-UCB", strategies.igp_ucb, ()),
-    "R": ("R-GP-UCB", strategies.r_gp_ucb, ("period", "width")),
-    "BR": ("BR-GP-UCB", strategies.br_gp_ucb, ("period",)),
-    "SW": ("SW-GP-UCB", strategies.sw_gp_ucb, ("window", "width")),
-    "TV": ("TV-GP-UCB", strategies.tv_gp_ucb, ("epsilon", "width")),
-    "UI-TVBO": ("UI-TVBO", strategies.ui_tvbo, ("sigma_w2", "width")),
-    "WGP": ("WGP-UCB", strategies.w_gp_ucb, ("gamma", "width")),
-    "UI": ("UI-GP-UCB", strategies.ui_gp_ucb, ("alpha", "width")),
-    "ET": ("ET-GP-UCB", strategies.et_gp_ucb, ("delta", "width")),
-    "GLR": ("GLR-GP-UCB", strategies.glr_gp_ucb, ("chance", "delta", "width")),
-    "W-DBO": ("W-DBO", strategies.w_dbo, ("epsilon", "width")),
-    "PE": ("PE-GP-UCB", strategies.pe_gp_ucb, ("epsilons", "width")),
-    "BOB": ("BOB-GP-UCB", strategies.bob_gp_ucb, ("windows", "block", "horizon", "width")),
-    "R-PERP": ("R-PERP", strategies.r_perp, ("period", "beta")),
-    "Adaptive": ("Adaptive-GP-UCB", strategies.adaptive_gp_ucb, ("width",)),
-    "SparQ": ("SparQ-GP-UCB", SPARQ, ("width",)),
-    "W-SparQ": ("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),
-    "TS": ("GP-TS", strategies.gp_ts, ("width",)),
-    "EI": ("GP-EI", strategies.gp_ei, ()),
-    "PI": ("GP-PI", strategies.gp_pi, ()),
-    "TV-BayesOpt": (
-        "TV-BayesOpt",
-        strategies.tv_bayesopt,
-        ("epsilon", "cycle", "cycle_lengthscale", "width"),
-    ),
-    "Random": ("Random", strategies.random_search, ()),
-}
-"""For every short name: the label in the paper, the preset, and the settings of the preset other
-than kernel and noise."""
+def rivals() -> dict[str, Preset]:
+    """The presets that a comparison can include, by their short names.
+
+    These are all presets but those with an argument that has no default and no field of
+    :class:`Settings`.
+    """
+    fields = Settings.__dataclass_fields__.keys()
+    return {
+        entry.names[:2][-1]: entry for entry in PRESETS.values() if set(_needed(entry)) <= fields
+    }
+
+
+def _needed(entry: Preset) -> list[str]:
+    """The arguments of a preset that a comparison sets."""
+    return [
+        name
+        for name, argument in inspect.signature(entry.make).parameters.items()
+        if argument.default is argument.empty or name in entry.compared
+    ]
 
 
 def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
@@ -139,15 +131,15 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
     Raises:
         ValueError: If ``names`` is empty or has an unknown name.
     """
-    rivals = {code.upper(): rival for code, rival in RIVALS.items()}
-    rivals |= {rival[0].upper(): rival for rival in RIVALS.values()}
+    found = {
+        name.upper(): entry for code, entry in rivals().items() for name in (code, *entry.names)
+    }
     wanted = [name.strip().upper() for name in names if name.strip()]
-    require(len(wanted) > 0, f"No strategy given; choose from {', '.join(RIVALS)}.")
+    require(len(wanted) > 0, f"No strategy given; choose from {', '.join(rivals())}.")
     for name in wanted:
-        if name not in rivals:
-            raise ValueError(f"Unknown strategy {name!r}; choose from {', '.join(RIVALS)}.")
-    made = {}
-    for label, preset, takes in (rivals[name] for name in wanted):
-        modelled = {"kernel", "noise"} & inspect.signature(preset).parameters.keys()
-        made[label] = preset(**{name: getattr(settings, name) for name in (*modelled, *takes)})
-    return made
+        if name not in found:
+            raise ValueError(f"Unknown strategy {name!r}; choose from {', '.join(rivals())}.")
+    return {
+        entry.names[0]: entry.make(**{name: getattr(settings, name) for name in _needed(entry)})
+        for entry in map(found.__getitem__, wanted)
+    }

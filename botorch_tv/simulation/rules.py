@@ -35,6 +35,11 @@ WORTH_COMPILING = 2**30
 """Smallest product of trials, rounds, arms and strategies for which a study is compiled by default.
 Such a study takes about half a minute without compilation, and compilation takes ten seconds unless
 it is cached."""
+WORTH_RECORDING = 1_300_000
+"""Largest product of trials and arms for which a study on a GPU is recorded by default. Beyond, a
+launch takes less time than the memory traffic of an operation
+(`benchmarks/results/gpu_rounds_by_size.json`).
+"""
 
 
 class Rules(NamedTuple):
@@ -81,21 +86,25 @@ class TooManyArms(Exception):
     """If a trial has more than :data:`MOST_SLOTS` played arms, uncompiled rounds are faster."""
 
 
-def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
+def require_compiled(
+    wanted: bool | None, world: World, trials: int, rounds: int, device: torch.device
+) -> bool:
     """Whether a study compiles its rounds or, on a GPU, records its rounds as CUDA graphs.
 
     Args:
         wanted: The argument ``compiled`` of ``run_study``. If ``wanted`` is None, large studies on
-            a CPU are compiled, and studies on a GPU use no CUDA graphs.
+            a CPU are compiled, and small studies on a GPU are recorded.
         world: The distribution of objectives.
+        trials: Number of trials.
         rounds: Number of rounds, counted over all strategies and trials.
         device: The device of the study.
 
     Raises:
         ImportError: If ``wanted`` is True on a CPU and Numba is not installed.
     """
+    arms = len(world.domain) if isinstance(world, GridWorld) else 0
     if device.type != "cpu":
-        return wanted is True
+        return trials * arms <= WORTH_RECORDING if wanted is None else wanted
     available = find_spec("numba") is not None
     if wanted and not available:
         raise ImportError(
@@ -103,7 +112,6 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
             "pip install 'botorch-tv[fast]', or compiled=False."
         )
     if wanted is None:
-        arms = len(world.domain) if isinstance(world, GridWorld) else 0
         return available and rounds * arms >= WORTH_COMPILING
     return wanted
 

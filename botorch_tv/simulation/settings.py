@@ -15,7 +15,7 @@ import torch
 import xarray as xr
 
 from botorch_tv.gp.arms import precise_rounds
-from botorch_tv.identity import Description, describe, libraries
+from botorch_tv.identity import Description, describe, libraries, study_versions
 from botorch_tv.memory import bytes_text, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
 from botorch_tv.simulation.rules import Compilable, compilable, numbers_per_trial
@@ -226,22 +226,14 @@ class StudySettings:
 
     def description(self) -> dict[str, Description]:
         """All settings as JSON. Studies with equal descriptions have the same trials."""
-        recorders = sorted(
-            (describe(recorder, "record") for recorder in self.record), key=json.dumps
-        )
-        kinds = [recorder["type"].rpartition(".")[2] for recorder in recorders]
-        numbers = [kinds[: place + 1].count(kind) for place, kind in enumerate(kinds)]
         return {
             "world": describe(self.world, "world"),
             "horizon": self.horizon,
             "seed": self.seed,
             "dtype": _name(self.dtype),
             "device": self.device.type,
-            "record": {
-                kind if number == 1 else f"{kind} ({number})": recorder
-                for kind, number, recorder in zip(kinds, numbers, recorders)
-            },
-            "botorch_tv": libraries()["botorch_tv"],
+            "record": sorted((describe(each, "record") for each in self.record), key=json.dumps),
+            **study_versions(),
             "strategies": {
                 label: describe(strategy, f"strategies.{label}")
                 for label, strategy in self.strategies.items()
@@ -307,15 +299,15 @@ def require_precision(label: str, strategy: Strategy, state: State, horizon: int
 # ---------------------------------------------------------------- devices and memory
 
 
-def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> torch.device:
+def usable_device(device: torch.device | str, *, remote: bool = False) -> torch.device:
     """The device with the given name.
 
     Args:
         device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
-        elsewhere: Whether the device may be on another machine.
+        remote: Whether the device may be on another machine.
 
     Raises:
-        ValueError: If PyTorch does not support the device, or if ``elsewhere`` is False and this
+        ValueError: If PyTorch does not support the device, or if ``remote`` is False and this
             machine does not have the device.
     """
     try:
@@ -325,7 +317,7 @@ def usable_device(device: torch.device | str, *, elsewhere: bool = False) -> tor
             f"device is {device!r}, but PyTorch has no such device; give 'cpu' or 'cuda'."
         ) from error
     require(
-        elsewhere or _is_here(place),
+        remote or _is_here(place),
         f"device is '{place}', but PyTorch sees {torch.cuda.device_count()} CUDA devices; give "
         "'cpu', or install PyTorch with CUDA on a machine with a GPU.",
     )

@@ -33,14 +33,13 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from botorch_tv.files import write_new, write_whole
-from botorch_tv.identity import differences, libraries
+from botorch_tv.identity import differences, libraries, require_format
 from botorch_tv.simulation.datasets import BlockMoments
 from botorch_tv.simulation.settings import Arrays, StudySettings, error_of, scatter_of
 from botorch_tv.validation import require
 
-FORMAT = 4
-"""Version of the folder format; it increases whenever studies in older folders cannot be
-resumed."""
+FORMAT = 5
+"""Number of the format of folders; it increases if studies in older folders cannot be resumed."""
 STUDY, STRATEGY, LOCKS = "study.json", "strategy.json", ".locks"
 POLL_SECONDS = 0.2
 """Time in seconds between two attempts to acquire a lock."""
@@ -320,6 +319,8 @@ class Gathered:
             if store is None and name in settings.every_round
         }
         self._averages: dict[tuple[str, str], dict[int, BlockMoments]] = {}
+        self._taken: dict[range, set[str]] = {}
+        self._finished: list[int] = []
         self.made_with: set[str] = set()
 
     def take(self, label: str, chunk: range, block: Arrays) -> None:
@@ -332,6 +333,14 @@ class Gathered:
             moments = BlockMoments(np.full(mean.shape, len(chunk)), mean, scatter)
             self._averages.setdefault((name, label), {})[chunk.start] = moments
         self.made_with.add(str(block["made_with"]))
+        taken = self._taken.setdefault(chunk, set())
+        taken.add(label)
+        if len(taken) == len(self._labels):
+            self._finished.append(len(chunk))
+
+    def finished(self) -> int:
+        """Number of trials that all strategies have finished."""
+        return sum(self._finished)
 
     def dataset(self) -> xr.Dataset:
         """The dataset of all trials; call this method after the last block."""
@@ -418,14 +427,14 @@ def _read(file: Path) -> dict[str, Any]:
     """
     try:
         whole = json.loads(file.read_bytes())
-        content: dict[str, Any] = whole["content"]
-        intact = whole["format"] == FORMAT and whole["sha256"] == _sha256(content)
+        number, made_with, content = whole["format"], dict(whole["made_with"]), whole["content"]
+        intact = whole["sha256"] == _sha256(content)
     except (ValueError, LookupError, TypeError, RecursionError):
         intact = False
     require(
         intact,
-        f"{file} is damaged, or was written in another format than {FORMAT}. Restore this "
-        "file from a copy to resume the study from the blocks in its folder, or give another "
-        "folder.",
+        f"{file} is damaged. Restore this file from a copy to resume the study from the blocks in "
+        "its folder, or give another folder.",
     )
-    return content
+    require_format(str(file), number, FORMAT, made_with, "give another folder.")
+    return dict(content)

@@ -1,82 +1,24 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
-import botorch_tv.experts  # noqa: F401  imported first, because it imports presets from here
-from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.gp.point_recursion import Features
-from botorch_tv.gp.search import DiscreteSearch, MultiStart
-from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
-from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.gp_strategy import GPStrategy
-from botorch_tv.strategies.parameters import Choice, Float, Integer
-from botorch_tv.strategies.presets import (
-    adaptive_gp_ucb,
-    bob_gp_ucb,
-    br_gp_ucb,
-    et_gp_ucb,
-    glr_gp_ucb,
-    gp_ei,
-    gp_pi,
-    gp_ts,
-    gp_ucb,
-    igp_ucb,
-    pe_gp_ucb,
-    r_gp_ucb,
-    r_perp,
-    random_search,
-    rexp3,
-    sparq_gp_ucb,
-    sw_gp_ucb,
-    tv_bayesopt,
-    tv_gp_ucb,
-    ui_gp_ucb,
-    ui_tvbo,
-    w_dbo,
-    w_gp_ucb,
-    w_sparq_gp_ucb,
-)
-from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, State, Suggestion
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BanditOverBandits",
-    "Bank",
-    "Box",
-    "Choice",
-    "DiscreteSearch",
-    "Features",
-    "Float",
-    "GPStrategy",
-    "Grid",
-    "Info",
-    "Integer",
-    "MultiStart",
-    "PriorElimination",
-    "State",
-    "Strategy",
-    "Suggestion",
-    "adaptive_gp_ucb",
-    "bob_gp_ucb",
-    "br_gp_ucb",
-    "et_gp_ucb",
-    "glr_gp_ucb",
-    "gp_ei",
-    "gp_pi",
-    "gp_ts",
-    "gp_ucb",
-    "igp_ucb",
-    "pe_gp_ucb",
-    "r_gp_ucb",
-    "r_perp",
-    "random_search",
-    "rexp3",
-    "sparq_gp_ucb",
-    "sw_gp_ucb",
-    "tv_bayesopt",
-    "tv_gp_ucb",
-    "ui_gp_ucb",
-    "ui_tvbo",
-    "w_dbo",
-    "w_gp_ucb",
-    "w_sparq_gp_ucb",
-]
+from botorch_tv.gp.mixture.bank import Bank as Bank
+from botorch_tv.gp.point_recursion import Features as Features
+from botorch_tv.gp.search import DiscreteSearch as DiscreteSearch
+from botorch_tv.gp.search import MultiStart as MultiStart
+from botorch_tv.strategies.box import Box as Box
+from botorch_tv.strategies.committee import BanditOverBandits as BanditOverBandits
+from botorch_tv.strategies.committee import PriorElimination as PriorElimination
+from botorch_tv.strategies.domains import Grid as Grid
+from botorch_tv.strategies.gp_strategy import GPStrategy as GPStrategy
+from botorch_tv.strategies.parameters import Choice as Choice
+from botorch_tv.strategies.parameters import Float as Float
+from botorch_tv.strategies.parameters import Integer as Integer
+from botorch_tv.strategies.presets import *
+from botorch_tv.strategies.protocol import Strategy as Strategy
+from botorch_tv.strategies.state import Info as Info
+from botorch_tv.strategies.state import State as State
+from botorch_tv.strategies.state import Suggestion as Suggestion
+
+if not TYPE_CHECKING:  # type checkers export the imports above
+    __all__ = sorted(name for name, value in globals().items() if callable(value))

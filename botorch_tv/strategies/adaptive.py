@@ -36,15 +36,15 @@ from botorch_tv.gp.mixture.posterior import (
 )
 from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
+from botorch_tv.strategies.arguments import fingerprinted
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
-from botorch_tv.strategies.checks import fingerprinted
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.rounds import ProcessStrategy
+from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer, shown, span_text
 
-LIKELY = 0.5
+PROBABLE = 0.5
 """Smallest posterior probability at which :meth:`Adaptive.describe` states a hypothesis."""
 SURE = 0.95
 """Posterior probability below which :meth:`Adaptive.describe` also prints the prior probability."""
@@ -67,7 +67,7 @@ def _with_prior(share: float, prior: float) -> str:
 
 
 def _edge_text(
-    share: Tensor, values: Sequence[float], texts: tuple[str, str], least: float = LIKELY
+    share: Tensor, values: Sequence[float], texts: tuple[str, str], least: float = PROBABLE
 ) -> str:
     """Text that marks an estimate at the smallest or largest candidate value, otherwise empty.
 
@@ -86,7 +86,7 @@ def _edge_text(
         return ""
     lowest, highest = (float(share[values.index(end(values))]) for end in (min, max))
     total = float(share.sum())
-    return texts[0] if lowest > least * total else texts[1] if highest > LIKELY * total else ""
+    return texts[0] if lowest > least * total else texts[1] if highest > PROBABLE * total else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +258,11 @@ class Adaptive(ProcessStrategy):
         return self.process.noise
 
     @property
+    def replays_slowly(self) -> bool:
+        """True, because each observation updates every candidate model."""
+        return True
+
+    @property
     def usual_noise(self) -> float:
         """NaN, because the strategy estimates the noise; see :meth:`model_noise`."""
         return math.nan
@@ -387,7 +392,7 @@ class Adaptive(ProcessStrategy):
         static = float(share[~drifts].sum())
         if prior == 0:
             return ""
-        if static >= LIKELY:
+        if static >= PROBABLE:
             return f"No drift: probability {_with_prior(static, 1 - prior)}."
         exponent = -(share * torch.log1p(-rate)).sum() / share[drifts].sum()
         half_life = span_text(clock * 2 * math.log(2) / float(exponent), unit)
@@ -414,7 +419,7 @@ class Adaptive(ProcessStrategy):
                 f"(probability {_probability(chance)})."
             )
         jumps = 1 - float(share[share.new_tensor(self.bank.hazards) == 0].sum())
-        if jumps < max(LIKELY, prior + LEARNED):
+        if jumps < max(PROBABLE, prior + LEARNED):
             return "No change point detected."
         chance_text = _with_prior(jumps, prior)
         return f"No change point detected. Jump rate above 0: probability {chance_text}."

@@ -24,10 +24,10 @@ from botorch_tv.gp.mixture.posterior import PointMixture
 from botorch_tv.gp.points import PointInference, PointPosterior, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
-from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Sought
+from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, SearchProblem
 from botorch_tv.gp.tensors import Scratch
+from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_number, require_trials
@@ -443,7 +443,7 @@ class BoxCandidates(RoundCandidates):
             return posterior.X.new_zeros(*self._shape, 1)
         # The means at measured points are for the current context, not for the contexts of the
         # past.
-        reached = self.sign * posterior.mean_at(posterior.here(self.context))
+        reached = self.sign * posterior.mean_at(posterior.in_present_context(self.context))
         return best_of(reached, posterior.live, self.sign).view(*self._shape, 1)
 
     @cached_property
@@ -496,9 +496,9 @@ class BoxCandidates(RoundCandidates):
             parts = torch.split(X, max(1, most), dim=1)
             return torch.cat([some._scored(score, part) for part in parts], 1)
 
-        measured, live = posterior.familiar(self.sign, self.context)
+        measured, live = posterior.starting_points(self.sign, self.context)
         unit = self.scale if unit is None else unit
-        sought = Sought(
+        problem = SearchProblem(
             value,
             measured[..., : box.dim],
             live,
@@ -507,7 +507,7 @@ class BoxCandidates(RoundCandidates):
             whole=not alone,
             climbed=None if bound_width(score, 0.0) is None else climbed,
         )
-        X = search.best(box, sought)
+        X = search.best(box, problem)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
             # Without data most priors score all points alike, and rounding would choose.

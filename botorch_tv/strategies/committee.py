@@ -18,10 +18,10 @@ from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.strategies.checks import Measured
+from botorch_tv.strategies.arguments import Measured
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import Info, State, Suggestion, Time
+from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number
 
 
@@ -146,11 +146,11 @@ class Committee(Strategy):
         memory = as_memory(self, self.start(shape), None, own, shape)
         return states[0]._replace(memory=(memory,), members=tuple(states))
 
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         suggestions = [member._ask(own, now, context, draws) for member, own in self._pairs(state)]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
-    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         """The suggestion of the leading member."""
         suggestions = [
             member._suggestion_at(own, choice, now) for member, own in self._pairs(state)
@@ -227,10 +227,10 @@ class Committee(Strategy):
     def arm_means(self, state: State) -> Tensor:
         return self._led(state, lambda member, own: member.arm_means(own))
 
-    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
+    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
         return self._led(state, lambda member, own: member._best(own, now, context, caution))
 
-    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         leading = self.leading(state)
         made = [member._joint(own, choice, now) for member, own in self._pairs(state)]
         return tuple(_picked(list(parts), leading) for parts in zip(*made))  # type: ignore[return-value]

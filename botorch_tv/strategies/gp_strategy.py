@@ -22,10 +22,9 @@ from botorch_tv.forgetting import (
     Retained,
     Retention,
     Static,
-    claims,
 )
 from botorch_tv.forgetting.base import Lifetime
-from botorch_tv.forgetting.claims import require_inflating, require_sound
+from botorch_tv.forgetting.formulas import require_inflating, require_learnable, require_sound
 from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.gp.arms import ArmRecursion, ArmRegression
 from botorch_tv.gp.box import BoxPrior, PointBasis
@@ -40,15 +39,15 @@ from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import ParameterLayout
 from botorch_tv.learning.refit import Refit
+from botorch_tv.strategies.arguments import NEARLY_EXACT, Measured, fingerprinted, least_noise
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import NEARLY_EXACT, Measured, fingerprinted, least_noise
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.misspecification import (
     warn_of_clock,
     warn_of_domain,
     warn_of_observation,
 )
-from botorch_tv.strategies.rounds import ProcessStrategy
+from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, require, require_noise, require_number, settle_number
 
@@ -343,7 +342,7 @@ class GPStrategy(KernelStrategy):
         parts = LearnableKernel(self.kernel)  # refuses an unsupported kernel before the first round
         ranges = parts.columns(domain.extent.unsqueeze(0))[0]
         if ParameterLayout(self.learning, parts, self.decay, self.noise, ranges).learns_decay:
-            claims.require_learnable(self.decay)
+            require_learnable(self.decay)
         return prior
 
     @property

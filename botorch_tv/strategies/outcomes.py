@@ -15,15 +15,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from operator import itemgetter
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.gp.process import Looks
-from botorch_tv.gp.search import Region, Search, Sought, Uniform, raw_points
-from botorch_tv.strategies.box import Box, searched
+from botorch_tv.gp.process import SearchSizes
+from botorch_tv.gp.search import Region, Search, SearchProblem, Uniform, raw_points
+from botorch_tv.strategies.box import Box, holding, searched
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
 
@@ -126,10 +129,9 @@ class Success:
         return self._highest <= LIKELY
 
     def strict(self) -> Success:
-        """A copy of this object that allows only points likelier to succeed than to fail.
+        """A copy that allows only points where success is likelier than failure.
 
-        If failure is likelier than success at every point, the copy allows the same points as the
-        original object.
+        If there is no such point, the copy allows what this object allows.
         """
         other = copy.copy(self)
         if not self.fails:
@@ -200,30 +202,30 @@ class Weighted(Search):
     def check(self, box: Region) -> None:
         self.search.check(box)
 
-    def best(self, box: Region, sought: Sought) -> Tensor:
-        points = self.search.filling(box, STARTS, sought.rounds, sought.observed)
-        points = points.expand(len(sought.observed), *points.shape)
+    def best(self, box: Region, problem: SearchProblem) -> Tensor:
+        points = self.search.filling(box, STARTS, problem.rounds, problem.observed)
+        points = points.expand(len(problem.observed), *points.shape)
         with torch.no_grad():
-            lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)
+            lowest = problem.score(torch.cat([points, problem.observed], 1), None).amin(-1, True)
 
         def score(X: Tensor, trials: Tensor | None) -> Tensor:
-            return _promise(sought.score(X, trials), lowest, self.chance.relative(X), sought.unit)
+            return _promise(problem.score(X, trials), lowest, self.chance.relative(X), problem.unit)
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
-            assert sought.climbed is not None
-            value, by = sought.climbed(X, trials, 1.0)
+            assert problem.climbed is not None
+            value, by = problem.climbed(X, trials, 1.0)
             with torch.enable_grad():
                 value, X = value.requires_grad_(), X.detach().requires_grad_()
-                total = _promise(value, lowest, self.chance.relative(X), sought.unit)
+                total = _promise(value, lowest, self.chance.relative(X), problem.unit)
                 by_value, by_chance = torch.autograd.grad(factor * total.sum(), (value, X))
             return factor * total.detach(), by_value.unsqueeze(-1) * by + by_chance
 
         return self.search.best(
-            box, sought._replace(score=score, climbed=climbed if sought.climbed else None)
+            box, problem._replace(score=score, climbed=climbed if problem.climbed else None)
         )
 
-    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
-        return self.search.numbers(dim, looks, trials)
+    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
+        return self.search.numbers(dim, sizes, trials)
 
     def held(self, X: Tensor) -> Tensor:
         return self.search.held(X)
@@ -414,3 +416,76 @@ def as_if_measured(
     elif not predicts:
         ok = torch.zeros_like(value, dtype=torch.bool)
     return strategy.tell(state, suggestion, value, ok=ok)[0]
+
+
+# ---------------- trials of categories with few trials, or untried for long
+
+FEW = 3
+"""A category with fewer trials is new, unless one of the first ``FILLS`` trials has it."""
+SOON = 4
+"""A new category with n trials is due after n times this number of trials without it. While it is
+due, it is tried once in this number of trials."""
+EVERY = 10
+"""While another category is due to be tried again, it is tried once in this number of trials."""
+PATIENCE = 30
+"""Number of trials without a category after which the category is due to be tried again. The number
+doubles with every trial of the category after such a gap."""
+MOST_PATIENCE = 240
+"""Largest number of trials to which ``PATIENCE`` doubles."""
+
+
+def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
+    """The name and the value of a category that must be tried; None if no category is due.
+
+    A category that was not among the first trials, such as an added category, is tried soon, and
+    several times, because its predictions are a guess. A category that is not tried may improve
+    unnoticed, so every category must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective
+    is static, trying a bad category again is a waste. Therefore the interval to the next trial of
+    the category doubles after every trial that brings no improvement. Of several categories that
+    are due, the category with the fewest trials is tried; ties take turns.
+
+    Args:
+        space: The parameters.
+        tried: Points of all trials, the newest last, `n x D`.
+    """
+    trials, found = len(tried), []
+    for (name, axis), at in zip(space.by_name.items(), space.places):
+        if not isinstance(axis, Choice) or axis.columns == 0:
+            continue
+        level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
+        for number, category in enumerate(axis.choices):
+            when = (level == number).nonzero().squeeze(-1)
+            age = trials - 1 - int(when[-1]) if len(when) else trials
+            new = len(when) < FEW and not bool((when < FILLS).any())
+            due = age >= (SOON * len(when) if new else _patience(when))
+            if due and not trials % (SOON if new else EVERY):
+                found.append((len(when), name, category))
+    rarest = [due[1:] for due in found if due[0] == min(found, key=itemgetter(0))[0]]
+    return rarest[trials // SOON % len(rarest)] if rarest else None
+
+
+def _patience(when: Tensor) -> int:
+    """Number of trials without a category after which the category is due.
+
+    Args:
+        when: The indices of the trials with the category, `n`, in order.
+    """
+    lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
+    return min(PATIENCE << int(lone), MOST_PATIENCE)
+
+
+def retried(state: State) -> State:
+    """If a category is due, a state whose search is restricted to it; else the unchanged state.
+
+    Args:
+        state: The state of one trial.
+    """
+    domain = state.domain
+    if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
+        return state
+    if not 0 < domain.search.fills <= state.rounds:
+        return state
+    space = domain.search.space
+    tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]
+    due = overdue(space, tried)
+    return state if due is None or due[0] in domain.search.fixed else holding(state, dict([due]))

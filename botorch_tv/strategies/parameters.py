@@ -15,13 +15,13 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.gp.process import Looks
+from botorch_tv.gp.process import SearchSizes
 from botorch_tv.gp.quasi_newton import Objective, minimize
 from botorch_tv.gp.search import (
     MultiStart,
     Region,
     Search,
-    Sought,
+    SearchProblem,
     Uniform,
     highest,
     raw_points,
@@ -456,30 +456,30 @@ class MixedSearch(Search):
     def check(self, box: Region) -> None:
         """Accept every box; no check is needed, because the box is always a unit cube."""
 
-    def best(self, box: Region, sought: Sought) -> Tensor:
-        observed = sought.observed
+    def best(self, box: Region, problem: SearchProblem) -> Tensor:
+        observed = problem.observed
         if len(observed) != 1:
             raise InputDataError(
                 f"there are {len(observed)} trials, but a search over categories takes a single "
                 "trial; run each trial separately, or use a Grid of all combinations."
             )
-        number, seen = observed.shape[1], observed[0, sought.live[0]]
+        number, seen = observed.shape[1], observed[0, problem.live[0]]
 
         def value(X: Tensor) -> Tensor:
             parts = torch.split(X, max(1, BLOCK // max(1, number)))
             with torch.no_grad():
-                return torch.cat([sought.score(part.unsqueeze(0), None)[0] for part in parts])
+                return torch.cat([problem.score(part.unsqueeze(0), None)[0] for part in parts])
 
-        raw = self.filling(box, RAW, sought.rounds, observed)
+        raw = self.filling(box, RAW, problem.rounds, observed)
         points = torch.cat([raw, self.held(seen.clamp(0, 1))])
         values = value(points)
         best = min(len(seen), STARTS // 3)
         fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
         X = points[torch.cat([fresh, values[len(raw) :].topk(best).indices + len(raw)])]
-        slopes = slopes_of(sought)
+        slopes = slopes_of(problem)
 
         def climb(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-            values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / sought.unit)
+            values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / problem.unit)
             return values.view(x.shape[:-1]), by.view_as(x)
 
         if not self.fixed and all(axis.levels is None for axis in self.space.axes):
@@ -491,8 +491,8 @@ class MixedSearch(Search):
         X = self.held(self.space.rounded(X))
         return X[value(X).argmax()].unsqueeze(0)
 
-    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
-        return MultiStart(RAW).numbers(dim, looks, trials)
+    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
+        return MultiStart(RAW).numbers(dim, sizes, trials)
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
         like = torch.empty((), dtype=torch.float64, device="cpu")

@@ -1,11 +1,14 @@
-"""Presets: functions that each create a named strategy; :data:`PRESETS` lists all presets.
+"""Presets: functions that each create a named strategy, and nothing else.
 
-Each preset composes a strategy from parts (decay, inflation, retention, exploration, width). Each
-entry of the list contains the preset's names, its row in the README's table and its line style in
-plots. Every preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the
-``noise`` variance, and its own parameters, named as in the paper. Optional arguments are the
-confidence schedule ``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number
-or ``"estimated"``), and ``inference``.
+Each preset composes a strategy from parts (decay, inflation, retention, exploration, width). Its
+decorator enters it into :data:`~botorch_tv.strategies.listing.PRESETS`; from this list come the
+names that can be imported, the strategies of ``botorch-tv compare``, the README's table, the line
+styles of plots and the tests over all presets.
+
+Every preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise``
+variance, and its own parameters, named as in the paper. Optional arguments are the confidence
+schedule ``width``, ``maximize`` (False to minimise), the prior mean ``mean`` (a number or
+``"estimated"``), and ``inference``.
 
 The default widths come from the papers, and differ between presets. The default width is
 ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB and UI-TVBO; ``Logarithmic(c1=0.4)`` for
@@ -20,24 +23,9 @@ arguments without a default, and the docstring of the preset says so.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-import textwrap
-from collections.abc import Callable
 from dataclasses import replace
-from typing import (
-    Any,
-    Literal,
-    NamedTuple,
-    ParamSpec,
-    Required,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    get_args,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Unpack
 
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
@@ -56,7 +44,6 @@ from botorch_tv.acquisition import (
     Width,
 )
 from botorch_tv.acquisition.exploration import Incumbent, Ties
-from botorch_tv.experts.dpp import Steps
 from botorch_tv.forgetting import (
     ConfirmedTrigger,
     EventTrigger,
@@ -73,145 +60,23 @@ from botorch_tv.forgetting import (
     Wiener,
     prediction_error,
 )
-from botorch_tv.gp.covariance import Inference
 from botorch_tv.gp.mixture.bank import FIRST, Bank
-from botorch_tv.gp.point_recursion import Features
-from botorch_tv.hints import hinted
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.committee import BanditOverBandits, PriorElimination
-from botorch_tv.strategies.exp3 import RestartedExp3
+from botorch_tv.strategies.contrib import PhasedElimination, RestartedExp3
+from botorch_tv.strategies.dpp import Steps
 from botorch_tv.strategies.gp_strategy import GPStrategy
-from botorch_tv.strategies.phases import PhasedElimination
-from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.listing import (
+    PRESETS,
+    Bounded,
+    Common,
+    Modelled,
+    SubGaussian,
+    preset,
+    with_width,
+)
 from botorch_tv.strategies.sparq import EveryRound, Refresh, SparQ, Windows
 from botorch_tv.validation import require_integer, require_noise, shown
-
-Given = ParamSpec("Given")
-Made = TypeVar("Made", bound=Strategy)
-NEEDED = inspect.Parameter.empty
-
-
-class Preset(NamedTuple):
-    """An entry of the list of presets."""
-
-    make: Callable[..., Strategy]
-    names: tuple[str, ...]
-    """The preset's name in papers, followed by shorter names."""
-    style: str
-    """Colour and line style in plots."""
-    row: str
-    """A row of the README's table: decay, noise of observations, retention, exploration, paper."""
-
-
-PRESETS: dict[str, Preset] = {}
-"""All presets, by the name of the function."""
-
-
-ARGUMENTS: dict[str, tuple[str, object]] = {
-    "kernel": (
-        "Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`.",
-        NEEDED,
-    ),
-    "noise": ("Noise variance of an observation.", NEEDED),
-    "B": ("Bound on the RKHS norm of the objective.", 1.0),
-    "R": ("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
-    "delta": ("Probability that the confidence band fails, and with it the regret bound.", 0.1),
-    "width": ("The confidence schedule sqrt(beta_t); the paper's by default.", None),
-    "maximize": ("False to minimise.", True),
-    "mean": ('Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0),
-    "inference": ('"auto", "features" or "exact"; see :class:`GPStrategy`.', "auto"),
-}
-"""Descriptions and defaults of arguments that many presets share."""
-
-
-class Modelled(TypedDict, total=False):
-    """Arguments shared by all presets that take a kernel."""
-
-    kernel: Required[Kernel | Tensor]
-    noise: Required[float]
-    maximize: bool
-    mean: float | Literal["estimated"]
-    inference: Inference | Features
-
-
-class Common(Modelled, total=False):
-    """Arguments shared by all presets that have a confidence band."""
-
-    width: Width | None
-
-
-class Bounded(Common, total=False):
-    """Arguments of presets whose confidence band is proved for objectives of bounded RKHS norm."""
-
-    B: float
-    delta: float
-
-
-class SubGaussian(Bounded, total=False):
-    """Arguments of presets whose confidence band also assumes sub-Gaussian noise."""
-
-    R: float | None
-
-
-def with_width(common: Common, width: Width) -> dict[str, Any]:
-    """The arguments of a strategy; ``width`` is used if ``common`` has no width."""
-    given = {name: common[name] for name in ("kernel", "noise", "maximize", "mean", "inference")}
-    return given | {"width": width if common["width"] is None else common["width"]}
-
-
-def preset(
-    names: str, style: str, row: str
-) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
-    """A decorator that lists a preset, and adds shared arguments to its signature and docstring.
-
-    The decorated function takes its own arguments by name. In the docstring of this function, only
-    a ``Raises`` section may follow the arguments. The function also takes ``**common`` with the
-    keys of a ``TypedDict``, such as :class:`Common`. The decorator passes every key of the
-    ``TypedDict`` to the function; if the caller gives no value for a key, the function receives the
-    default in ``ARGUMENTS``. An unknown argument raises a ``TypeError``, and so does a missing
-    argument without a default.
-
-    Args:
-        names: Names of the preset, separated by commas; see :attr:`Preset.names`.
-        style: Line style of the preset in plots; see :attr:`Preset.style`.
-        row: Row of the preset in the README's table; see :attr:`Preset.row`.
-    """
-
-    def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:
-        own = inspect.signature(make, eval_str=True)
-        *first, rest = own.parameters.values()
-        if rest.kind is rest.KEYWORD_ONLY:  # the function names all its arguments
-            make = hinted(make)
-            PRESETS[make.__name__] = Preset(make, tuple(names.split(", ")), style, row)
-            return make
-        kinds = get_type_hints(*get_args(rest.annotation))
-        common = [
-            inspect.Parameter(name, rest.KEYWORD_ONLY, default=default, annotation=kinds[name])
-            for name, (_, default) in ARGUMENTS.items()
-            if name in kinds
-        ]
-        signature = own.replace(parameters=[*common[:2], *first, *common[2:]])
-
-        @functools.wraps(make)
-        def checked(*args: Given.args, **given: Given.kwargs) -> Made:
-            bound = signature.bind(*args, **given)
-            bound.apply_defaults()
-            return make(**bound.arguments)  # type: ignore[call-arg]
-
-        entries = [
-            textwrap.fill(f"{item.name}: {ARGUMENTS[item.name][0]}", 88, subsequent_indent=4 * " ")
-            for item in common
-        ]
-        doc, raises, errors = (inspect.getdoc(make) or "").partition("\n\nRaises:")
-        lines = [doc, *([] if first else ["", "Args:"])]
-        lines.append(textwrap.indent("\n".join(entries), 4 * " ") + raises + errors)
-        checked.__doc__ = "\n".join([*lines, ""])
-        checked.__signature__ = signature  # type: ignore[attr-defined]
-        checked = hinted(checked)
-        PRESETS[make.__name__] = Preset(checked, tuple(names.split(", ")), style, row)
-        return checked
-
-    return entered
 
 
 @preset("GP-UCB, GP", "black solid", "none | σ² | all | logarithmic | Srinivas 2010; [B16]")
@@ -220,10 +85,10 @@ def gp_ucb(**common: Unpack[Common]) -> GPStrategy:
     return GPStrategy(**with_width(common, Logarithmic()))
 
 
-@preset("IGP-UCB, IGP", "blue dashed", "none | σ² | all | information gain | [C17]")
+@preset("IGP-UCB, IGP", "blue dashed", "none | σ² | all | information gain | [C17]", compared="")
 def igp_ucb(**common: Unpack[SubGaussian]) -> GPStrategy:
     """IGP-UCB, [C17] Algorithm 1: never forgets; its width depends on the information gain."""
-    return GPStrategy(**with_width(common, igp_width(common)))
+    return GPStrategy(**with_width(common, _igp_width(common)))
 
 
 @preset("GP-TS, TS", "vermilion dashed", "none | σ² | all | Thompson sampling | [C17]")
@@ -235,7 +100,7 @@ def gp_ts(**common: Unpack[SubGaussian]) -> GPStrategy:
     algorithm, use ``replace(strategy, exploration=Thompson(decision_set=...))``; see
     :class:`~botorch_tv.acquisition.Thompson`.
     """
-    return GPStrategy(exploration=Thompson(), **with_width(common, igp_width(common, parts=2)))
+    return GPStrategy(exploration=Thompson(), **with_width(common, _igp_width(common, parts=2)))
 
 
 @preset("GP-EI, EI", "green dashed", "none | σ² | all | expected improvement | [C17] §6")
@@ -291,6 +156,7 @@ def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> GPStrategy:
     "BR-GP-UCB, BR",
     "orange dashed",
     "none | σ² | since the last periodic reset | information gain | Zhou, Shroff 2021",
+    compared="",
 )
 def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     """BR-GP-UCB, Zhou and Shroff (2021), quoted in [W22] §7: IGP-UCB restarted periodically.
@@ -298,7 +164,7 @@ def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     Args:
         period: Number H of rounds between restarts, derived from a variation budget.
     """
-    return GPStrategy(retention=PeriodicReset(period), **with_width(common, igp_width(common)))
+    return GPStrategy(retention=PeriodicReset(period), **with_width(common, _igp_width(common)))
 
 
 @preset(
@@ -312,7 +178,7 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> GPStrategy:
     Args:
         window: Number W of newest rounds to retain.
     """
-    return GPStrategy(retention=SlidingWindow(window), **with_width(common, igp_width(common)))
+    return GPStrategy(retention=SlidingWindow(window), **with_width(common, _igp_width(common)))
 
 
 @preset("TV-GP-UCB, TV", "blue solid", "Markov, (1−ε)^(Δt/2) | σ² | all | logarithmic | [B16]")
@@ -434,6 +300,7 @@ def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) ->
     "ET-GP-UCB, ET",
     "vermilion solid",
     "none | σ² | since the last event trigger | logarithmic | [ET]",
+    compared="delta, width",
 )
 def et_gp_ucb(
     *,
@@ -470,6 +337,8 @@ def et_gp_ucb(
     "vermilion dotted",
     "none | σ² | since a likelihood ratio detected a change | logarithmic, sometimes uniform | "
     "Gerogiannis et al. 2025",
+    compared="delta, width",
+    contrib="Only the abstract of the paper was available: its rule for ``chance`` is missing.",
 )
 def glr_gp_ucb(
     *, chance: float, delta: float = 0.1, longest: int = 64, **common: Unpack[Common]
@@ -477,8 +346,7 @@ def glr_gp_ucb(
     """Detection-augmented GP-UCB: forgets when a likelihood ratio detects a change.
 
     This preset follows Gerogiannis, Huang, Bose, Veeravalli (arXiv:2501.19401);
-    :class:`~botorch_tv.forgetting.GLRTrigger` describes the differences. The paper's rule for
-    ``chance`` is not implemented.
+    :class:`~botorch_tv.forgetting.GLRTrigger` describes the differences.
 
     Args:
         chance: Fraction of rounds with a uniformly random choice; such choices can detect a change
@@ -536,7 +404,7 @@ def bob_gp_ucb(
         block: Number H of rounds per block.
         horizon: Total number of rounds T.
     """
-    usual = with_width(common, igp_width(common))
+    usual = with_width(common, _igp_width(common))
     members = tuple(
         GPStrategy(retention=(PeriodicReset(block), SlidingWindow(window)), **usual)
         for window in windows
@@ -551,14 +419,15 @@ def bob_gp_ucb(
     "orange dashdot",
     "none | σ² | since the last phase began | "
     "phased elimination in random order | Iwazaki, Takeno 2025",
+    contrib="Only the summary and the introduction of the paper were available, without constants: "
+    "its rules for ``period`` and ``beta`` are missing.",
 )
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
     """R-PERP, Iwazaki, Takeno (arXiv:2410.16052), without the constants of the paper.
 
     After each phase, arms that cannot be the best are eliminated; every ``period`` rounds all arms
-    return. :class:`~botorch_tv.strategies.phases.PhasedElimination` lists differences from the
-    paper. This preset is only for grids. The paper's rules for ``period`` and ``beta`` are not
-    implemented.
+    return. :class:`~botorch_tv.strategies.contrib.PhasedElimination` lists differences from the
+    paper. This preset is only for grids.
 
     Args:
         period: Number H of rounds between restarts.
@@ -571,16 +440,16 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
     "RExp3",
     "silver dashed",
     "none | σ² | since the last periodic reset | EXP3, without the kernel | Besbes 2014",
+    contrib="The paper was not available: γ and Δ are those of two public implementations.",
 )
 def rexp3(
     *, period: int, low: float, high: float, gamma: float | None = None, **common: Unpack[Modelled]
 ) -> RestartedExp3:
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014), a baseline in [B16] §5.2: Exp3, restarted.
 
-    γ and Δ follow the paper's Theorem 2. This theorem was taken from two public implementations of
-    RExp3, not from the paper. Choices ignore correlations between arms; the model is used only for
-    predictions and recommendations; see :class:`~botorch_tv.strategies.exp3.RestartedExp3`. This
-    preset is only for grids.
+    Choices ignore correlations between arms; the model is used only for predictions and
+    recommendations; see :class:`~botorch_tv.strategies.contrib.RestartedExp3`. This preset is only
+    for grids.
 
     Args:
         period: Number Δ of rounds between restarts.
@@ -626,6 +495,7 @@ def adaptive_gp_ucb(
     "SparQ-GP-UCB, SparQ",
     "vermilion dashdot",
     "none | σ² | an expert's answers of this round | heteroscedastic | [M]",
+    compared="steps, width",
 )
 def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Bounded]) -> SparQ:
     """SparQ-GP-UCB, [M] Algorithm 1: after every round an expert measures some past points again.
@@ -648,6 +518,7 @@ def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Boun
     "W-SparQ-GP-UCB, W-SparQ",
     "purple dotted",
     "none | σ² (1 + age^α) | an expert's answers and newer observations | heteroscedastic | [M]",
+    compared="steps, width",
 )
 def w_sparq_gp_ucb(
     *,
@@ -683,7 +554,7 @@ def w_sparq_gp_ucb(
     )
 
 
-def igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
+def _igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
     """The width of IGP-UCB with failure probability ``delta / parts``."""
     whole = IGPUCB(B=common["B"], R=_scale(common), delta=common["delta"])
     return whole if parts == 1 else replace(whole, delta=whole.delta / parts)
@@ -709,3 +580,7 @@ def _space_of(kernel: Kernel | Tensor) -> tuple[float | tuple[float, ...], float
     lengths = tuple(inner.lengthscale.detach().double().reshape(-1).tolist())
     nu = float(inner.nu) if isinstance(inner, MaternKernel) else math.inf
     return lengths[0] if len(lengths) == 1 else lengths, nu, variance
+
+
+if not TYPE_CHECKING:  # type checkers export the public functions above
+    __all__ = list(PRESETS)

@@ -18,25 +18,23 @@ from botorch_tv.forgetting.base import Declaring
 from botorch_tv.gp.data import Prior
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws, Generators, draws_for
-from botorch_tv.gp.tensors import outside_inference_mode, repeated, without_gradients
-from botorch_tv.strategies.checks import (
-    NEARLY_EXACT,
+from botorch_tv.gp.tensors import outside_inference_mode, without_gradients
+from botorch_tv.strategies.arguments import (
     Measured,
     as_context,
+    as_noise,
     as_time,
     fingerprinted,
-    least_noise,
     located,
     require_forward,
     require_suggestion,
     require_tensors,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.state import Consultation, Info, State, Suggestion, Time
+from botorch_tv.strategies.state import Consultation, Info, Now, State, Suggestion
 from botorch_tv.validation import (
     largest,
     real_tensor,
-    refuse_masked,
     require_floating,
     require_number,
     require_trials,
@@ -114,11 +112,11 @@ class Strategy(Declaring, ABC):
         """
 
     @abstractmethod
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         """The choice of every trial; arguments have been checked."""
 
     @abstractmethod
-    def _suggestion_at(self, state: State, choice: Tensor, now: Time) -> Suggestion:
+    def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         """As :meth:`suggestion_at`, for choices in the form that the log stores."""
 
     @abstractmethod
@@ -126,11 +124,11 @@ class Strategy(Declaring, ABC):
         """The state after a checked observation, and a report."""
 
     @abstractmethod
-    def _best(self, state: State, now: Time, context: Tensor | None, caution: float) -> Tensor:
+    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
         """The choice with the best mean after a penalty of ``caution`` standard deviations."""
 
     @abstractmethod
-    def _joint(self, state: State, choice: Tensor, now: Time) -> Joint:
+    def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         """The joint posterior of f_now within groups of arms or points."""
 
     @abstractmethod
@@ -175,11 +173,19 @@ class Strategy(Declaring, ABC):
 
     @property
     def remakes_suggestions(self) -> bool:
-        """Whether :meth:`suggestion_at` can replace the suggestions of :meth:`ask`.
+        """Whether points, times and observations suffice to compute the state again.
 
-        If True, a log of points, times and observations suffices to restore the state.
+        If so, a log need not store suggestions, because :meth:`suggestion_at` makes them again.
         """
         return True
+
+    @property
+    def replays_slowly(self) -> bool:
+        """Whether a replay takes so long that a loop may store snapshots of its state.
+
+        If True, tensors and numbers suffice to restore a state from the state before any round.
+        """
+        return False
 
     @property
     def usual_noise(self) -> float:
@@ -350,7 +356,7 @@ class Strategy(Declaring, ABC):
         return self._ask(state, now, as_context(state, context), draws)
 
     @without_gradients
-    def suggestion_at(self, state: State, X: Tensor, *, now: Time = None) -> Suggestion:
+    def suggestion_at(self, state: State, X: Tensor, *, now: Now = None) -> Suggestion:
         """A suggestion at given points, such as historical data or choices made elsewhere.
 
         Args:
@@ -409,34 +415,13 @@ class Strategy(Declaring, ABC):
                 suggestion belongs to another strategy or domain.
         """
         own, shape = state.data.prior.variance, state.data.time.shape
-        least = self._default_noise(noise)
+        default = self._default_noise(noise)
         if check:
             require_suggestion(state, suggestion, self._fingerprint, compared=self.compares)
         when = suggestion.time if time is None else as_time(state, time, "time")
         made = real_tensor(y, own) if isinstance(y, (int, float)) and not shape else None
         y = y if made is None else made
-        if noise is None:
-            variance = repeated(least, shape, own.dtype, own.device)
-        else:
-            refuse_masked("noise", noise)
-            given = real_tensor(noise, own)
-            if given is None or given.shape not in (Size(), shape):
-                raise InputDataError(
-                    f"noise is {shown(noise)}, but it must be a number, or a tensor with a number "
-                    f"per trial, of shape {tuple(shape)}."
-                )
-            variance = given.expand(shape)
-            if check:
-                low, high = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
-                good = (variance >= low) & (variance <= high)
-                text = f"as noise variance is not positive and finite, from {low:.2g} to {high:g}"
-                fix = f"use {NEARLY_EXACT[own.dtype]:g} x the kernel's variance if y is exact."
-                require_trials(good, variance, text, fix)
-            if isinstance(noise, (int, float)):
-                least = noise
-            else:  # only a check may read a value from a GPU, because reading waits for the GPU
-                looks = (check or variance.device.type == "cpu") and variance.numel() > 0
-                least = float(variance.min()) if looks else 0.0
+        variance, least = as_noise(state, noise, default, check)
         if check:
             require_forward(state, when, "time")
             flags = (y, shape, None) if ok is None else (ok, shape, torch.bool)

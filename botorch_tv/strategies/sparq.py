@@ -17,7 +17,6 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, UpperConfidence
-from botorch_tv.experts.dpp import Steps, k_dpp, require_steps
 from botorch_tv.forgetting import Decay, Inflation, Retained, Static
 from botorch_tv.forgetting.sparq_windows import is_window_start, require_alpha_tilde
 from botorch_tv.gp.arms import ArmRegression
@@ -29,17 +28,18 @@ from botorch_tv.gp.points import PointRegression
 from botorch_tv.gp.process import Inference
 from botorch_tv.gp.random import Draws, Generators, mixed
 from botorch_tv.gp.tensors import Rows, without_gradients
+from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_tensors
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.dpp import Steps, k_dpp, require_steps
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import (
     Consultation,
     ExpertData,
     ExpertWarning,
+    Now,
     State,
     Suggestion,
-    Time,
     draws_from,
 )
 from botorch_tv.validation import of_trial, settle_number
@@ -96,7 +96,7 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
             or if the covariance of the choices has a lower rank.
         draws: Random numbers of the trials.
         steps: Number of proposals of the swap chain, or ``"exact"``; see
-            :func:`~botorch_tv.experts.dpp.k_dpp`.
+            :func:`~botorch_tv.experts.k_dpp`.
 
     Returns:
         Two tensors: the choices, `batch_shape x Q` (arms) or `batch_shape x Q x d` (points); and a
@@ -326,7 +326,7 @@ class SparQ(KernelStrategy):
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
 
-    def _ask(self, state: State, now: Time, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
         self.warn_of_absence(state, stacklevel=6)
         return super()._ask(state, now, context, draws)
 
@@ -424,7 +424,8 @@ class SparQ(KernelStrategy):
             expert = retained_where(~any_answer, state.expert, expert)
         newer = state.rounds - consultation.round
         where = None if all_trials else any_answer
-        data, *_ = state.data.keep([Retained(newest=newer, where=where)])
+        change = state.data.change([Retained(newest=newer, where=where)])
+        data = state.data.keep(change)
         origin = torch.minimum(data.origin, consultation.time)
         data = data._replace(origin=torch.where(any_answer, origin, data.origin))
         return state._replace(expert=expert, data=data)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
 from botorch_tv.gp.data import Data, History, Prior
 from botorch_tv.gp.random import Draws, Generators, draws_for
-from botorch_tv.identity import own_version
+from botorch_tv.identity import libraries, require_format, warn_of_versions
 from botorch_tv.strategies.domains import Domain
 
-Time = float | Tensor | None
-"""A time: one number, or a number per trial; None for one step after the newest observation."""
+Now = float | Tensor | None
+"""Present time: one number, or a number per trial; None for a step after the newest observation."""
 
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]
@@ -75,24 +74,21 @@ class ExpertData(NamedTuple):
     unanswered: Tensor
 
 
+FORMAT = 1
+"""Number of the format of saved states; it increases when the parts of a state change."""
+
+
 class SavedBy:
-    """The version of this package that saved a state.
+    """Format and versions of a saved state, which are checked before its parts are loaded."""
 
-    The version is loaded and checked before the rest of the state, because the meaning of the parts
-    of a state may differ between versions.
-    """
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return _require_version, (own_version(),)
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return _checked, (FORMAT, libraries())
 
 
-def _require_version(saved_by: str) -> SavedBy:
-    if saved_by != own_version():
-        raise InputDataError(
-            f"this state was saved by botorch_tv {saved_by}; {own_version()} is running. Load it "
-            "with the version that saved it; or begin with strategy.init(domain) and add the "
-            "observations again. A Loop saved with loop.save(path) can be loaded by later versions."
-        )
+def _checked(number: int, made_with: dict[str, str]) -> SavedBy:
+    fix = "begin with strategy.init(domain) and add the observations again."
+    require_format("this state", number, FORMAT, made_with, fix)
+    warn_of_versions("this state", made_with)
     return SavedBy()
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesResetting, BayesTV
-from botorch_tv.theory.arguments import (
+from botorch_tv.theory.horizon import (
     Number,
     Rounds,
     bayes_beta,

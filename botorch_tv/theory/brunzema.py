@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
-from botorch_tv.theory.arguments import Number, Rounds, bayes_beta, beside, block_regret, checked
+from botorch_tv.theory.horizon import Number, Rounds, bayes_beta, beside, block_regret, checked
 
 
 @checked

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import IGPUCB, WidthContext
-from botorch_tv.theory.arguments import Rounds, checked
+from botorch_tv.theory.horizon import Rounds, checked
 from botorch_tv.validation import require
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import WGPUCB, WidthContext
-from botorch_tv.theory.arguments import Rounds, checked
+from botorch_tv.theory.horizon import Rounds, checked
 from botorch_tv.validation import require
 
 

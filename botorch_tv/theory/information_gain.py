@@ -22,7 +22,7 @@ from botorch_tv.acquisition.widths import ClosedForm, Greedy, WidthContext, gree
 from botorch_tv.forgetting.base import Inflation
 from botorch_tv.forgetting.inflation import ExponentialWeights
 from botorch_tv.gp.covariance import EVALUATED_TOLERANCE
-from botorch_tv.theory.arguments import Number, Rounds, beside, checked
+from botorch_tv.theory.horizon import Number, Rounds, beside, checked
 from botorch_tv.validation import require
 
 

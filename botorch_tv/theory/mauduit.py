@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.sparq_windows import require_alpha_tilde, window_exponent
-from botorch_tv.theory.arguments import Rounds, checked, rounds
+from botorch_tv.theory.horizon import Rounds, checked, rounds
 
 
 @checked

@@ -23,9 +23,9 @@ from botorch_tv.simulation.plots.curves import (
     regret_curves,
 )
 from botorch_tv.simulation.result import StudyResult
-from botorch_tv.theory.arguments import largest_constant, smallest_constant
 from botorch_tv.theory.bogunovic import linear_sd_mismatch
 from botorch_tv.theory.brunzema import sd_mismatch
+from botorch_tv.theory.horizon import largest_constant, smallest_constant
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:

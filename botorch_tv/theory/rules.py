@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 
-from botorch_tv.theory.arguments import checked
+from botorch_tv.theory.horizon import checked
 from botorch_tv.theory.information_gain import matern_exponent
 from botorch_tv.validation import require_number
 

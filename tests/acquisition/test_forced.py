@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conformance.strangers import EpsilonGreedy
+from conformance.user_parts import EpsilonGreedy
 
 from botorch_tv.acquisition import Exploration, Forced, Thompson, UpperConfidence
 from botorch_tv.simulation.rivals import unit_kernel

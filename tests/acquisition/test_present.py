@@ -344,6 +344,7 @@ def test_optima_of_the_past_are_pointed_out(kind):
             at_present(qMaxValueEntropy(model, today))
 
 
+@pytest.mark.full
 def test_time_in_another_column_and_learned_from_a_dataset():
     (X, Y), column, order = data(), 1, [0, 2, 1]
     model = TimeVaryingGP(X[:, order], Y, time_dim=column, now=NOW)

@@ -22,7 +22,7 @@ from botorch.exceptions import InputDataError, InputDataWarning
 from botorch_tv.ax import (
     AdaptiveNode,
     adaptive_generation_strategy,
-    best_now,
+    best_parameterization_now,
     predict_now,
     time_varying_generation_strategy,
 )
@@ -81,6 +81,7 @@ def play(client, now, fail=()):
     return trials
 
 
+@pytest.mark.full
 def test_mixed_trials_in_threes_are_saved_and_go_on(tmp_path):
     client = client_of()
     for turn in range(4):
@@ -105,7 +106,7 @@ def test_mixed_trials_in_threes_are_saved_and_go_on(tmp_path):
     costs = [cost(setting) for setting in settings]
     assert sum(costs[-9:]) < sum(costs[:9]) - 9  # a point in each, of ten per unit
     (first, values, index, _), (other, same, number, _) = (
-        best_now(each, {"hour": 12.0}) for each in (client, again)
+        best_parameterization_now(each, {"hour": 12.0}) for each in (client, again)
     )
     assert index == number
     assert_alike(other, first)
@@ -122,7 +123,7 @@ def test_an_objective_that_is_turned_around():
             index = client.attach_trial(parameters={"hour": float(hour), "rate": rate})
             client.complete_trial(index, {"y": -((math.log10(rate) + 2) ** 2)})
     turned, wanted = clients
-    best = best_now(turned, {"hour": 6.0})[0]["rate"]
+    best = best_parameterization_now(turned, {"hour": 6.0})[0]["rate"]
     assert best == 1e-2
     turned.configure_optimization(objective="-y")
     asked = [item.get_next_trials(1, fixed_parameters={"hour": 6.0}) for item in (turned, wanted)]
@@ -130,6 +131,7 @@ def test_an_objective_that_is_turned_around():
     assert_alike(first, second)
 
 
+@pytest.mark.full
 def test_predictions_match_the_strategy():
     """On its own, with the same rows: no Client, no history."""
     client = client_of()
@@ -148,7 +150,7 @@ def test_predictions_match_the_strategy():
     posterior = strategy.posterior(state, X[:4], now=11.0)
     for item, mean, variance in zip(predicted, posterior.mean, posterior.variance):
         assert item["cost"] == pytest.approx((mean.item(), variance.item() ** 0.5), rel=1e-9)
-    setting, values, index, name = best_now(client, {"hour": 11.0})
+    setting, values, index, name = best_parameterization_now(client, {"hour": 11.0})
     assert setting["hour"] == 11.0
     assert client._experiment.trials[index].arm.name == name
     everywhere = predict_now(client, settings, {"hour": 11.0})
@@ -169,6 +171,7 @@ def test_points_and_places_are_the_same_thing():
             assert math.dist(salts[item], salts[other]) == pytest.approx(1)
 
 
+@pytest.mark.full
 def test_running_trials_and_repeated_failures_are_avoided():
     client = client_of(LINE, objective="y", initialization_trials=4)
     for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45)):
@@ -186,7 +189,7 @@ def test_running_trials_and_repeated_failures_are_avoided():
             client.complete_trial(last, {"y": -((now["x"] - 0.5) ** 2)})
     ((_, third),) = client.get_next_trials(1, fixed_parameters={"hour": 15.0}).items()
     assert abs(first["x"] - third["x"]) > 0.04
-    best, *_ = best_now(client, {"hour": 15.0})
+    best, *_ = best_parameterization_now(client, {"hour": 15.0})
     assert abs(best["x"] - first["x"]) > 0.04
 
 
@@ -207,11 +210,11 @@ def test_trials_out_of_the_search_space_count_where_they_were_made(rate):
         assert space.place({"rate": 2.0}) == pytest.approx((1 + math.log10(2) / 4,))
         edge = [predict_now(each, [{"rate": 1.0}], {"hour": 4.0})[0]["cost"] for each in clients]
         assert edge[1][0] < edge[0][0] - 0.3
-        assert best_now(beyond, {"hour": 4.0})[0]["rate"] <= 1.0
+        assert best_parameterization_now(beyond, {"hour": 4.0})[0]["rate"] <= 1.0
     else:
         with pytest.warns(InputDataWarning, match=r"drops trial 4: .*0\.0.*has no place"):
-            wanted = best_now(beyond, {"hour": 4.0})
-        assert wanted == best_now(within, {"hour": 4.0})
+            wanted = best_parameterization_now(beyond, {"hour": 4.0})
+        assert wanted == best_parameterization_now(within, {"hour": 4.0})
 
 
 def early(client, setting):
@@ -220,6 +223,7 @@ def early(client, setting):
     client.mark_trial_early_stopped(index)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("objective", ["y", "-y"])
 def test_early_stopped_trials_are_bounds(objective):
     """At any number; the first has no earlier values, so it is dropped."""
@@ -238,6 +242,7 @@ def test_early_stopped_trials_are_bounds(objective):
     assert log.state.rounds == 25
 
 
+@pytest.mark.full
 def test_the_best_of_several_nodes_and_of_failures_alone():
     client = client_of(LINE, objective="y", initialization_trials=4)
     first = time_varying_generation_strategy("hour")._nodes
@@ -246,12 +251,12 @@ def test_the_best_of_several_nodes_and_of_failures_alone():
     for hour in range(6):
         ((index, now),) = client.get_next_trials(1, fixed_parameters={"hour": float(hour)}).items()
         client.complete_trial(index, {"y": now["x"]})
-    assert best_now(client, {"hour": 6.0})[0]["hour"] == 6.0
+    assert best_parameterization_now(client, {"hour": 6.0})[0]["hour"] == 6.0
     client.set_generation_strategy(adaptive_generation_strategy("hour"))
     for hour in range(6, 36):
         client.mark_trial_failed(client.attach_trial({"hour": float(hour), "x": hour % 6 / 5}))
     with pytest.raises(UserInputError, match="more likely to fail than to succeed"):
-        best_now(client, {"hour": 36.0})
+        best_parameterization_now(client, {"hour": 36.0})
 
 
 def test_no_setting_is_best_for_one_lucky_trial():
@@ -260,7 +265,7 @@ def test_no_setting_is_best_for_one_lucky_trial():
     for hour, (x, y) in enumerate([*rows, (0.2, 11.0), (0.2, 11.0)]):
         client.complete_trial(client.attach_trial({"hour": float(hour), "x": x}), {"y": y})
         if hour > 6:
-            best = best_now(client, {"hour": 9.0})[0]["x"]
+            best = best_parameterization_now(client, {"hour": 9.0})[0]["x"]
             assert best == pytest.approx([4 / 6, 0.2][hour - 7], abs=0.01)
 
 
@@ -284,16 +289,17 @@ def test_fixed_parameters_are_the_time_and_values_in_the_search_space(fixed, mes
     assert not client._experiment.trials
 
 
+@pytest.mark.full
 def test_too_few_trials_and_times_before():
     client = client_of()
     play(client, 5.0)
     with pytest.raises(UserInputError, match="3 trials are measured, but the model needs"):
-        best_now(client, {"hour": 6.0})
+        best_parameterization_now(client, {"hour": 6.0})
     for _ in range(2):
         play(client, 5.0)
     with pytest.raises(InputDataError, match=r"4\.0 as now lies before .* at 5\.0"):
-        best_now(client, {"hour": 4.0})
-    assert best_now(client, {"hour": 5.0})[0]["hour"] == 5.0
+        best_parameterization_now(client, {"hour": 4.0})
+    assert best_parameterization_now(client, {"hour": 5.0})[0]["hour"] == 5.0
 
 
 @pytest.mark.parametrize(
@@ -346,7 +352,9 @@ def test_trials_completed_with_nan_have_failed():
     asked = [client.get_next_trials(1, fixed_parameters={"hour": 9.0}) for client in clients]
     assert asked[0] == asked[1]
     assert abs(asked[0][8]["x"] - 0.5) > 0.02
-    assert best_now(clients[0], {"hour": 9.0}) == best_now(clients[1], {"hour": 9.0})
+    assert best_parameterization_now(clients[0], {"hour": 9.0}) == best_parameterization_now(
+        clients[1], {"hour": 9.0}
+    )
 
 
 def test_standard_errors_are_ignored_with_a_warning():
@@ -430,6 +438,7 @@ def changed(client, chance):
         client._experiment.disable_parameters_in_search_space({"size": 2.0})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 def test_random_histories_with_changes_of_the_space_and_pauses(seed):
@@ -477,14 +486,14 @@ def test_a_range_that_was_widened_and_a_parameter_that_was_added():
             more = {"extra": 0.5} if client is clients[1] else {}
             index = client.attach_trial({"hour": float(hour), "rate": rate, **more})
             client.complete_trial(index, {"cost": (math.log10(rate) + 2) ** 2})
-    before = best_now(clients[0], {"hour": 6.0})
+    before = best_parameterization_now(clients[0], {"hour": 6.0})
     experiment = clients[0]._experiment
     experiment.search_space.parameters["rate"].update_range(lower=1e-5, upper=1.0)
     experiment.add_parameters_to_search_space([extra.clone()])
     points = [{"rate": rate, "extra": more} for rate, more in [(1e-5, 0.5), (0.2, 1.9)]]
     ours, theirs = (predict_now(client, points, {"hour": 6.0}) for client in clients)
     assert ours == theirs
-    best, values, index, _ = best_now(clients[0], {"hour": 6.0})
+    best, values, index, _ = best_parameterization_now(clients[0], {"hour": 6.0})
     assert (best, index) == (before[0] | {"extra": 0.5}, before[2])
     assert values != before[1]
 

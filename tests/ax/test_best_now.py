@@ -8,11 +8,11 @@ import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UnsupportedError, UserInputError
-from ax_experiment import ask, dense_prediction, experiment, model_of, tell
+from helpers.ax_experiment import ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv.acquisition import Constant
 from botorch_tv.ax import adaptive_generation_strategy as adaptive
-from botorch_tv.ax import best_now, complete_trial_at
+from botorch_tv.ax import best_parameterization_now, complete_trial_at
 from botorch_tv.ax import time_varying_generation_strategy as fitted
 from botorch_tv.forgetting import ExponentialWeights, Markov, SlidingWindow
 
@@ -24,6 +24,7 @@ ROWS = PAST + TODAY
 MODEL = {"forgetting": Markov(EPSILON), "learn_forgetting": False}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("objective", "sign"), [("y", 1.0), ("-y", -1.0)])
 def test_the_setting_whose_mean_is_best_now(objective, sign):
     rows = [(t, x, sign * y) for t, x, y in ROWS]
@@ -33,7 +34,7 @@ def test_the_setting_whose_mean_is_best_now(objective, sign):
     mean, variance = dense_prediction(model_of(client), EPSILON, rows, NOW, tried)
     best = int(np.argmax(sign * mean))
     assert tried[best] == 0.5
-    parameters, predicted, index, arm = best_now(client, {"t": NOW})
+    parameters, predicted, index, arm = best_parameterization_now(client, {"t": NOW})
     assert parameters == {"t": NOW, "x": 0.5}
     assert predicted["y"][0] == pytest.approx(mean[best], rel=1e-6)
     assert predicted["y"][1] == pytest.approx(np.sqrt(variance[best]), rel=1e-5)
@@ -43,10 +44,10 @@ def test_the_setting_whose_mean_is_best_now(objective, sign):
     stale = client.get_best_parameterization(use_model_predictions=False)
     assert stale[0]["x"] == -0.8
     # At another time another setting: nothing that the call did stays.
-    later = best_now(client, {"t": 45.0})
+    later = best_parameterization_now(client, {"t": 45.0})
     assert later[0]["t"] == 45.0
     assert later[1]["y"][1] > predicted["y"][1]
-    assert best_now(client, {"t": NOW}) == (parameters, predicted, index, arm)
+    assert best_parameterization_now(client, {"t": NOW}) == (parameters, predicted, index, arm)
     assert model_of(client).now.item() == NOW
 
 
@@ -56,7 +57,7 @@ def test_observations_age_until_now():
     ask(client, NOW)
     deviation = []
     for now in (NOW, NOW + 30):
-        parameters, predicted, _, _ = best_now(client, {"t": now})
+        parameters, predicted, _, _ = best_parameterization_now(client, {"t": now})
         model = model_of(client)
         model.set_now(now)
         X = torch.tensor([[now, parameters["x"]]], dtype=torch.float64)
@@ -71,33 +72,33 @@ def test_only_settings_that_are_expected_to_keep_constraints():
     for t, x in enumerate((-0.9, -0.3, 0.2, 0.9)):
         index = client.attach_trial(parameters={"t": float(t), "x": x})
         client.complete_trial(index, {"y": x, "z": 2 * x})
-    parameters, predicted, _, _ = best_now(client, {"t": 4.0})
+    parameters, predicted, _, _ = best_parameterization_now(client, {"t": 4.0})
     assert parameters["x"] == 0.2
     assert predicted["z"][0] < 1
     client.configure_optimization(objective="y", outcome_constraints=["z <= -9"])
     with pytest.raises(UserInputError, match=r"Each of the 4 .* predicted to violate"):
-        best_now(client, {"t": 4.0})
+        best_parameterization_now(client, {"t": 4.0})
 
 
 def test_a_strategy_without_time():
     with pytest.raises(
         UserInputError, match=r"strategy None has no .*time_varying_generation_strategy"
     ):
-        best_now(Client(), {"t": 1.0})
+        best_parameterization_now(Client(), {"t": 1.0})
     client = experiment(**MODEL)
     client.configure_generation_strategy(method="random_search")
     with pytest.raises(UserInputError, match=r"has no time parameter"):
-        best_now(client, {"t": 1.0})
+        best_parameterization_now(client, {"t": 1.0})
 
 
 def test_measurements_count_before_and_after_suggestions():
     client = tell(experiment(initialization_trials=9, **MODEL), [(0, 0.3, 1.0), (2, -0.4, 3.0)])
-    assert best_now(client, {"t": 2.0})[0]["x"] == -0.4
+    assert best_parameterization_now(client, {"t": 2.0})[0]["x"] == -0.4
     assert client._generation_strategy.adapter is None
     client = tell(experiment(**MODEL), ROWS)
     ask(client, NOW)
     tell(client, [(40.5, -0.3, 9.0)])
-    assert best_now(client, {"t": NOW})[0] == {"t": NOW, "x": -0.3}
+    assert best_parameterization_now(client, {"t": NOW})[0] == {"t": NOW, "x": -0.3}
 
 
 @pytest.mark.parametrize(
@@ -112,19 +113,19 @@ def test_measurements_count_before_and_after_suggestions():
 )
 def test_times_are_refused(now, error, message):
     with pytest.raises(error, match=message):
-        best_now(tell(experiment(**MODEL), ROWS[:3]), now)
+        best_parameterization_now(tell(experiment(**MODEL), ROWS[:3]), now)
 
 
 def test_outcomes_that_have_no_best():
     client = experiment(**MODEL)
     with pytest.raises(UserInputError, match="No trial has a value of the objective"):
-        best_now(client, {"t": 1.0})
+        best_parameterization_now(client, {"t": 1.0})
     client.configure_optimization(objective="y, -z")
     with pytest.raises(UnsupportedError, match="get_pareto_frontier"):
-        best_now(tell(client, ROWS[:3]), {"t": 3.0})
+        best_parameterization_now(tell(client, ROWS[:3]), {"t": 3.0})
     client = tell(experiment(objective="y", constraints=["z <= 1"], **MODEL), ROWS[:4])
     with pytest.raises(KeyError, match="z"):
-        best_now(client, {"t": 4.0})
+        best_parameterization_now(client, {"t": 4.0})
 
 
 X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))
@@ -184,6 +185,7 @@ def test_data_that_ax_refuses_start_no_trial():
     assert client._experiment.trials[late].status.is_completed
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kind", "given", "error", "message"),
     [
@@ -212,9 +214,10 @@ def test_invalid_times_leave_the_trial_running(kind, given, error, message):
     assert client._experiment.trials[index].status.is_running
     assert complete_trial_at(client, index, {"y": 1.0}, {"t": np.float64(7.0)}) == index + 1
     assert ask(client, 8.0)[1]["t"] == 8.0
-    assert best_now(client, {"t": 8.0})[0]["t"] == 8.0
+    assert best_parameterization_now(client, {"t": 8.0})[0]["t"] == 8.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["adaptive", "fitted"])
 def test_a_measurement_counts_where_it_was_made(kind):
     """The operator set something else: the suggestion is closed and blocks no place."""
@@ -233,10 +236,10 @@ def test_a_measurement_counts_where_it_was_made(kind):
     late = complete_trial_at(client, index, {"y": 9.0}, {"t": 6.5}, parameters={"x": np.int64(-1)})
     assert client._experiment.trials[late].arm.parameters == {"t": 6.5, "x": -1.0}
     assert client._experiment.trials[index].status.is_abandoned
-    best, _, found, _ = best_now(client, {"t": 7.0})
+    best, _, found, _ = best_parameterization_now(client, {"t": 7.0})
     assert (best, found) == ({"t": 7.0, "x": -1.0}, late)
     client.complete_trial(ask(client, 7.5)[0], {"y": float("nan")})
-    assert best_now(client, {"t": 7.5})[2] == late  # NaN is not the best
+    assert best_parameterization_now(client, {"t": 7.5})[2] == late  # NaN is not the best
     again, chosen = ask(client, 8.0)
     assert complete_trial_at(client, again, {"y": 0.0}, parameters={"x": chosen["x"]}) == again
 

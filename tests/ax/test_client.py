@@ -16,17 +16,18 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
-from ax_experiment import acquisition_of, ask, dense_prediction, experiment, model_of, tell
+from helpers.ax_experiment import acquisition_of, ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv import acquisition as a
 from botorch_tv import forgetting as f
 from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Realized
-from botorch_tv.ax import PresentAcquisition, best_now, complete_trial_at
+from botorch_tv.ax import PresentAcquisition, best_parameterization_now, complete_trial_at
 from botorch_tv.ax.strategy import VALUES, label
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("objective", "best"), [("y", 0.4), ("-y", -0.6)])
 def test_the_best_setting_of_today_is_asked_for(objective, best):
     # A ridge that was elsewhere in the past: its memory would mislead a model without time.
@@ -67,6 +68,7 @@ def test_gains_in_a_width_are_those_of_the_data_now(double):
     assert acquisition_of(client).beta.item() == pytest.approx(sqrt_beta**2, rel=1e-6)
 
 
+@pytest.mark.full
 def test_an_outcome_that_was_not_always_measured():
     client = experiment(objective="y", constraints=["z <= 0.5"], forgetting=Markov(0.1))
     for t, x in [(0.0, -0.5), (1.0, 0.4), (3.0, 0.9), (4.0, 0.0)]:
@@ -79,6 +81,7 @@ def test_an_outcome_that_was_not_always_measured():
     assert [model.now.item() for model in each] == [7.0, 7.0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("width", [None, Constant(4.0)], ids=["qLogNEI", "UCB"])
 def test_pending_suggestions_keep_their_distance(width):
     rows = [(t, x, -(x**2)) for t, x in enumerate(np.linspace(-1, 1, 5))]
@@ -89,6 +92,7 @@ def test_pending_suggestions_keep_their_distance(width):
     assert np.diff(xs).min() > 0.02
 
 
+@pytest.mark.full
 def test_lost_and_abandoned_trials_are_not_waited_for(tmp_path):
     rows = [(t, x, -(x**2)) for t, x in enumerate(np.linspace(-1, 1, 5))]
     client = tell(experiment(forgetting=Markov(0.1), lost_after=timedelta(hours=1)), rows)
@@ -104,6 +108,7 @@ def test_lost_and_abandoned_trials_are_not_waited_for(tmp_path):
         assert pending.tolist() == [[6.0, trials[min(trials) + 1]["x"]]]
 
 
+@pytest.mark.full
 def test_parameters_are_held_and_ranges_change():
     """As in Ax; a narrower range does not drop measurements."""
     rows = [(t, x, -(x**2)) for t, x in enumerate(np.linspace(-1, 1, 5))]
@@ -115,9 +120,10 @@ def test_parameters_are_held_and_ranges_change():
     client._experiment.search_space.parameters["x"].update_range(lower=0.5, upper=3.0)
     assert ask(client, 7.0)[1]["x"] >= 0.5
     assert len(model_of(client).train_targets) == 10
-    assert best_now(client, {"t": 8.0})[0]["x"] == 0.5
+    assert best_parameterization_now(client, {"t": 8.0})[0]["x"] == 0.5
 
 
+@pytest.mark.full
 def test_a_measurement_made_later_counts_at_its_own_time():
     client = tell(experiment(), [(t, t / 5, -t) for t in range(4)])
     first, chosen = ask(client, 5.0)
@@ -227,6 +233,7 @@ def test_every_record_comes_back():
         assert back == record
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("forgetting", "width"),
     [(f.Markov(0.05), None), ((f.Wiener(0.1), f.ExponentialWeights(0.9)), a.Logarithmic())],

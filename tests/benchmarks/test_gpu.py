@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from lasting import Child, play_without_netcdf
+from helpers.child_study import Child, play_without_netcdf
 
 from benchmarks.gpu import __main__ as command
-from benchmarks.gpu import choices, loops, rounds, session
+from benchmarks.gpu import captured_rounds, choices, loops, session
 from benchmarks.gpu.parts import PARTS, Part, Size
 from benchmarks.speed import limits
 
@@ -23,6 +23,7 @@ def script(folder: Path, name: str, body: str, seconds: float = 60, **more: obje
     return type("Script", (Part,), {"command": lambda self, size: [str(path)]})(*part)
 
 
+@pytest.mark.full
 def test_other_parts_run_after_a_failure(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(session, "LEAST", 0.0)
     good = "open(out, 'w').write('[1]')"
@@ -60,13 +61,14 @@ def test_every_part_understands_its_arguments(quick: bool) -> None:
     size = Size("cpu", quick)
     given = {part.name: [*part.arguments(size), "--out", "file"] for part in PARTS}
     assert choices.parse(given["choices"]).device == CPU
-    assert rounds.parse(given["rounds"]).device == CPU
+    assert captured_rounds.parse(given["rounds"]).device == CPU
     assert limits.parse(given["limits"]).devices == ["cpu"]
     assert loops.parse(given["loops"]).loops == (2 if quick else 4096)
     assert sum(part.seconds for part in PARTS) <= 30 * 60
     assert all(Path(path).exists() for path in given["tests"] if path.startswith("tests/"))
 
 
+@pytest.mark.full
 def test_the_command_runs_without_a_gpu(tmp_path: Path) -> None:
     chosen = ["--parts", "choices", "--device", "cpu", "--quick"]
     index = command.main(["--out", str(tmp_path), *chosen])
@@ -76,6 +78,7 @@ def test_the_command_runs_without_a_gpu(tmp_path: Path) -> None:
     assert set(found["presets"]) == set(choices.presets())
 
 
+@pytest.mark.full
 def test_nothing_but_files_of_studies_needs_netcdf(tmp_path: Path) -> None:
     child = Child(play_without_netcdf, tmp_path)
     assert "is not installed: pip install 'botorch-tv[study]'" in child.received()

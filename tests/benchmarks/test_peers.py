@@ -16,6 +16,7 @@ from benchmarks.peers.worlds import WORLDS
 MOVING = ["turning", "jumping", "wandering", "gmpb-f8", "slice-rastrigin", "slice-eggholder"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [*MOVING, "static"])
 def test_no_value_exceeds_the_best_of_a_world(name):
     world, same, other = WORLDS[name](3), WORLDS[name](3), WORLDS[name](4)
@@ -125,12 +126,16 @@ def test_ours_is_ahead_where_it_is_ahead_of_all(gaps, expected):
 
 
 def test_the_page_is_written_from_the_files(tmp_path):
-    write_page(stored("peers.json"), stored("statistics_optuna_drift.json"), tmp_path / "page.md")
+    write_page(
+        stored("peers.json"),
+        stored("statistics_regret_of_optuna_samplers.json"),
+        tmp_path / "page.md",
+    )
     page = PAGE.read_text(encoding="utf-8")
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == page
     rows = [line for line in page.partition("## Setup")[0].splitlines() if "| ahead" in line]
     assert f"On {len(rows)} of 25 worlds ours is ahead" in page
-    runs = stored("statistics_optuna_drift.json")["runs"]
+    runs = stored("statistics_regret_of_optuna_samplers.json")["runs"]
     regret = {(run["world"], run["sampler"], run["seed"]): run["regret"] for run in runs}
     gaps = np.array([regret["jumps", "tpe", i] - regret["jumps", "drift", i] for i in range(20)])
     row = next(line for line in page.splitlines() if line.startswith("| jumps | `TPESampler`"))
@@ -155,6 +160,7 @@ def observed(kind, peak):
     return loop
 
 
+@pytest.mark.few("Static")
 @pytest.mark.parametrize("kind", [Static, TimeAsInput, FittedDecay])
 def test_loops_maximise_and_prefer_new_data(kind):
     assert observed(kind, lambda now: 0.7).ask(25.0) == pytest.approx(0.7, abs=0.12)

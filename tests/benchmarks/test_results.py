@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import importlib
 import inspect
 import json
 import re
@@ -10,13 +11,14 @@ import numpy as np
 import pytest
 from scipy.stats import sem
 
-from benchmarks.api import PAGE as NAMES
-from benchmarks.api import _markdown, modules, page
 from benchmarks.paper.collect import PAGE, collect
 from benchmarks.paper.page import write_page
-from benchmarks.speed.common import RESULTS
-from benchmarks.statistics.common import ADAPTIVE, REGRET, standard_error, summary
+from benchmarks.records import RESULTS
+from benchmarks.statistics.paired import ADAPTIVE, REGRET, standard_error, summary
 from botorch_tv.papers import EXPERIMENTS, worlds
+from tests.tools.api import PAGE as NAMES
+from tests.tools.api import _markdown, modules, page
+from tests.tools.pages import INDEX, index
 
 STORED = {path.name: json.loads(path.read_text("utf-8")) for path in RESULTS.glob("*.json")}
 
@@ -28,7 +30,7 @@ def test_page_of_the_papers_is_written_from_the_files(tmp_path):
 
 
 def test_stored_summaries_follow_from_stored_runs():
-    for name in ("adaptive", "adaptive_grid"):
+    for name in ("regret_on_square", "regret_on_grid"):
         for world in STORED[f"statistics_{name}.json"]["worlds"].values():
             horizon = world.get("horizon") or world["runs"][ADAPTIVE]["settings"]["horizon"]
             found = summary(world["runs"], horizon)
@@ -81,11 +83,24 @@ def test_collected_runs_are_on_the_page(collected):
     assert all({"commit", "machine", "torch"} <= set(study) for study in studies.values())
 
 
+@pytest.mark.full
 def test_quick_runs_are_not_collected(tmp_path, monkeypatch):
     monkeypatch.setattr(worlds, "POINTS", 5)
     EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)
     with pytest.raises(ValueError, match=r"et-fig4.json is of a quick look .* full size"):
         collect(tmp_path, tmp_path / "results")
+
+
+def test_every_result_is_in_the_index_with_its_script():
+    text = INDEX.read_text("utf-8")
+    assert text == index(), "run `python -m tests.tools.pages`"
+    rows = re.findall(r"^\| \[([^]]+)\]\(\1\) \| (.+) \| (.*) \|$", text, re.MULTILINE)
+    names = sorted(path.name for path in RESULTS.iterdir() if path != INDEX)
+    assert [name for name, _, _ in rows] == names
+    for name, script, pages in rows:
+        assert name.endswith(".md") == (script == "by hand")
+        assert pages or name.endswith((".json", ".md")), f"no page shows {name}; remove it"
+    assert all((RESULTS / link).exists() for link in re.findall(r"\]\(([^)]+)\)", text))
 
 
 LINKED = re.compile(r"^\| \[`(\w+)`\]\(([\w/]+\.py)\) \| (.+) \|$", re.MULTILINE)
@@ -94,10 +109,18 @@ ALSO = re.compile(r"^Also, from `([\w.]+)`: (.+)\.$", re.MULTILINE)
 
 def all_of(source):
     """The ``__all__`` that a file assigns; None where it assigns none."""
-    for line in ast.parse(source.read_text(encoding="utf-8")).body:
+    text = source.read_text(encoding="utf-8")
+    exported = set()
+    for line in ast.parse(text).body:
         if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "__all__":
             return set(ast.literal_eval(line.value))
-    return None
+        if isinstance(line, ast.ImportFrom):  # as in `from module import name as name`
+            exported |= {each.name for each in line.names if each.name == each.asname}
+    if re.search(r"^    __all__ = sorted\(", text, re.MULTILINE) is None:
+        return None
+    home = {"botorch_tv": "botorch_tv", "strategies": "botorch_tv.strategies"}
+    name = home.get(source.parent.name)  # these two also export the presets
+    return exported if name is None else set(importlib.import_module(name).__all__)
 
 
 @pytest.fixture
@@ -109,7 +132,7 @@ def every_module():
 
 @pytest.mark.usefixtures("every_module")
 def test_the_page_is_what_the_docstrings_say():
-    assert NAMES.read_text(encoding="utf-8") == page(), "run `python -m benchmarks.api`"
+    assert NAMES.read_text(encoding="utf-8") == page(), "run `python -m tests.tools.api`"
 
 
 def test_every_name_is_there_and_no_other():

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchmarks.speed import limits, rates
-from benchmarks.speed.count import product_flops, round_count
-from benchmarks.speed.shares import distinct
+from benchmarks.speed.least_work import product_flops, round_count
+from benchmarks.speed.shares_of_limits import distinct
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.gp.basis import FeatureBasis, ProductBasis
 
@@ -18,6 +18,7 @@ A, B, C = (torch.ones(shape, dtype=torch.float64) for shape in ((N, M), (N, M), 
 OUT, INDEX = torch.empty(N, M, dtype=torch.float64), torch.zeros(N, 1, dtype=torch.int64)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("work", "numbers", "multiplications"),
     [

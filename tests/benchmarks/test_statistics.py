@@ -11,16 +11,16 @@ import torch
 
 pytest.importorskip("optuna")
 from benchmarks.statistics import (
-    adaptive,
-    adaptive_grid,
-    adaptive_wider,
-    detection,
-    later,
-    optuna_drift,
-    optuna_pruned,
-    wider_worlds,
+    box_worlds,
+    cost_after_pruning,
+    delay_of_detection,
+    regret_of_later_algorithms,
+    regret_of_optuna_samplers,
+    regret_on_boxes,
+    regret_on_grid,
+    regret_on_square,
 )
-from benchmarks.statistics.common import ADAPTIVE
+from benchmarks.statistics.paired import ADAPTIVE
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger, GLRTrigger
 from botorch_tv.simulation.rivals import unit_kernel
@@ -30,7 +30,7 @@ from botorch_tv.test_functions import DriftingBranin
 
 
 def test_two_peaks_follow_their_formula():
-    played = adaptive.world("two peaks", range(3), 60)
+    played = regret_on_square.world("two peaks", range(3), 60)
     X = torch.rand(3, 7, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for t in (1, 31, 60):
         angle = 2 * math.pi * (t - 1) / 120
@@ -44,7 +44,7 @@ def test_rate_of_the_switching_world():
     """Neighbouring rounds correlate by the root of 1 - ε, and each is a draw of the kernel."""
     grid = Grid.regular(points=4, dim=1, bounds=[(0.0, 9.0)])
     settings = {"rates": (0.0, 0.75), "change": 4, "noise": 0.0}
-    world = adaptive_grid.SwitchingWorld(grid, kernel=unit_kernel("se", 0.2), **settings)
+    world = regret_on_grid.SwitchingWorld(grid, kernel=unit_kernel("se", 0.2), **settings)
     stream = Stream(0, "world", 0, 4000, dtype=torch.float64, device=torch.device("cpu"))
     at = [f.clone() for f, _ in zip(world.rounds(stream), range(6))]
     torch.testing.assert_close(at[2], at[0], rtol=0, atol=0)
@@ -53,40 +53,44 @@ def test_rate_of_the_switching_world():
         assert float(after.square().mean()) == pytest.approx(1, abs=0.06)
 
 
-@pytest.mark.parametrize("problem", [wider_worlds.hartmann, DriftingBranin])
+@pytest.mark.parametrize("problem", [box_worlds.hartmann, DriftingBranin])
 def test_no_value_exceeds_the_optimum_of_an_orbit(problem):
-    trial = wider_worlds.drifting(problem, 3, 5)
+    trial = box_worlds.drifting(problem, 3, 5)
     U = torch.rand(500, trial.dim, dtype=torch.float64)
-    function = problem(motion=wider_worlds.Orbit(period=wider_worlds.PERIOD), horizon=999.0)
+    function = problem(motion=box_worlds.Orbit(period=box_worlds.PERIOD), horizon=999.0)
     lower, upper = function.spatial_bounds
     for t in (1, 5):
-        best = (function.path(3.0 * wider_worlds.APART + t) - lower) / (upper - lower)
+        best = (function.path(3.0 * box_worlds.APART + t) - lower) / (upper - lower)
         if problem is not DriftingBranin:  # which has three optima
             assert float(trial.value(best[None], t)) == pytest.approx(trial.highest(t), abs=1e-8)
         assert float(trial.value(U, t).max()) < trial.highest(t)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rule", [EventTrigger(0.5), GLRTrigger(0.5)], ids=repr)
 def test_first_triggers_are_first_resets(rule):
-    observed = detection.play(0.8, "GP-UCB", 12, seed=1)
-    strategy = GPStrategy(kernel=unit_kernel("se", 0.2), noise=detection.NOISE)
+    observed = delay_of_detection.play(0.8, "GP-UCB", 12, seed=1)
+    strategy = GPStrategy(kernel=unit_kernel("se", 0.2), noise=delay_of_detection.NOISE)
     strategy = replace(strategy, width=Logarithmic(c1=0.4, c2=4.0), retention=rule)
     state = strategy.init(Grid.regular(points=20, dim=2), batch_shape=(12,))
     first = torch.full((12,), torch.inf, dtype=torch.float64)
-    for t in range(detection.BEFORE + detection.AFTER):
+    for t in range(delay_of_detection.BEFORE + delay_of_detection.AFTER):
         state, info = strategy.tell(state, strategy.ask(state), observed.y[:, t])
         first = torch.where(info.reset & first.isinf(), t + 1.0, first)
-    assert torch.equal(detection.first_triggers(rule, observed), first)
+    assert torch.equal(delay_of_detection.first_triggers(rule, observed), first)
     assert bool(first.isfinite().any())
 
 
+@pytest.mark.full
 def test_optuna_runs_resume_and_are_reproducible(tmp_path, monkeypatch):
     path, played = tmp_path / "drift.json", []
-    play = optuna_drift.play
-    monkeypatch.setattr(optuna_drift, "play", lambda run: played.append(run) or play(run))
+    play = regret_of_optuna_samplers.play
+    monkeypatch.setattr(
+        regret_of_optuna_samplers, "play", lambda run: played.append(run) or play(run)
+    )
     small = ["--trials", "4", "--worlds", "static", "--samplers", "drift", "tpe"]
     small += ["--seeds", "2", "--out", str(path)]
-    record = optuna_drift.main(small)
+    record = regret_of_optuna_samplers.main(small)
     figures = record["worlds"]["static"]
     regret = {
         name: [run["regret"] for run in record["runs"] if run["sampler"] == name]
@@ -97,17 +101,17 @@ def test_optuna_runs_resume_and_are_reproducible(tmp_path, monkeypatch):
     assert figures["tpe minus drift"]["standard error"] == pytest.approx(gaps.std(ddof=1) / 2**0.5)
     path.write_text(json.dumps(record | {"runs": record["runs"][:-1]}))  # stopped before the end
     played.clear()
-    again = optuna_drift.main(small)
+    again = regret_of_optuna_samplers.main(small)
     assert [(run.sampler, run.seed) for run in played] == [("tpe", 1)]
     assert [run["regret"] for run in again["runs"]] == [run["regret"] for run in record["runs"]]
     with pytest.raises(SystemExit, match="'trials': 4"):
-        optuna_drift.main(["--trials", "5", "--out", str(path)])
+        regret_of_optuna_samplers.main(["--trials", "5", "--out", str(path)])
 
 
 def test_both_samplers_continue_the_same_pruned_studies(tmp_path, monkeypatch):
-    monkeypatch.setattr(optuna_pruned, "BEFORE", 7)
-    monkeypatch.setattr(optuna_pruned, "AFTER", 1)
-    record = optuna_pruned.main(["--seeds", "2", "--out", str(tmp_path / "pruned.json")])
+    monkeypatch.setattr(cost_after_pruning, "BEFORE", 7)
+    monkeypatch.setattr(cost_after_pruning, "AFTER", 1)
+    record = cost_after_pruning.main(["--seeds", "2", "--out", str(tmp_path / "pruned.json")])
     tpe, drift = record["tpe"], record["drift"]
     assert tpe["pruned before"] == drift["pruned before"]
     assert 0 < tpe["pruned before"]["mean"] < 7
@@ -116,28 +120,33 @@ def test_both_samplers_continue_the_same_pruned_studies(tmp_path, monkeypatch):
 
 
 SMALL = {
-    adaptive: ["--worlds", "two peaks", "--seeds", "2", "--horizon", "6"],
-    adaptive_grid: ["--worlds", "switching", "sine", "--trials", "2", "--horizon", "6"],
-    adaptive_wider: ["--worlds", "levy", "--seeds", "1", "--horizon", "5"],
-    later: ["--trials", "2", "--horizon", "6"],
-    detection: ["--trials", "30"],
+    regret_on_square: ["--worlds", "two peaks", "--seeds", "2", "--horizon", "6"],
+    regret_on_grid: ["--worlds", "switching", "sine", "--trials", "2", "--horizon", "6"],
+    regret_on_boxes: ["--worlds", "levy", "--seeds", "1", "--horizon", "5"],
+    regret_of_later_algorithms: ["--trials", "2", "--horizon", "6"],
+    delay_of_detection: ["--trials", "30"],
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("script", SMALL, ids=lambda script: script.__name__)
 def test_a_script_writes_its_record(script, tmp_path, monkeypatch):
-    monkeypatch.setattr(adaptive_grid, "POINTS", 5)
-    monkeypatch.setattr(later, "POINTS", 5)
-    monkeypatch.setattr(detection, "SIZES", (1.0,))
-    monkeypatch.setattr(detection, "DELTAS", (0.01, 0.5))
-    branin = adaptive_wider._function(DriftingBranin)
-    monkeypatch.setitem(adaptive_wider.WORLDS, "levy", branin)
+    monkeypatch.setattr(regret_on_grid, "POINTS", 5)
+    monkeypatch.setattr(regret_of_later_algorithms, "POINTS", 5)
+    monkeypatch.setattr(delay_of_detection, "SIZES", (1.0,))
+    monkeypatch.setattr(delay_of_detection, "DELTAS", (0.01, 0.5))
+    branin = regret_on_boxes._function(DriftingBranin)
+    monkeypatch.setitem(regret_on_boxes.WORLDS, "levy", branin)
     path = tmp_path / "found.json"
     record = script.main([*SMALL[script], "--out", str(path)])
     assert json.loads(path.read_text(encoding="utf-8")).keys() == record.keys()
-    for world in record["worlds"].values() if script not in (later, detection) else ():
+    for world in (
+        record["worlds"].values()
+        if script not in (regret_of_later_algorithms, delay_of_detection)
+        else ()
+    ):
         assert ADAPTIVE in world["runs"]
         assert all(figures["mean"] > 0 for figures in world["regret per round"].values())
-    if script in (adaptive, adaptive_wider):
+    if script in (regret_on_square, regret_on_boxes):
         monkeypatch.setattr(script, "play", None)  # nothing is played again
         assert script.main([*SMALL[script], "--out", str(path)])["worlds"] == record["worlds"]

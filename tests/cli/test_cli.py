@@ -61,6 +61,7 @@ def test_compare_in_single_precision_drops_adaptive(tmp_path, capsys):
     assert "use torch.float64" in capsys.readouterr().err
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("unpictured")
 @pytest.mark.parametrize(
     ("options", "expected"),
@@ -89,6 +90,7 @@ def test_a_reader_that_stops_is_no_error(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("unpictured")
 def test_save_to_goes_on(tmp_path, capsys):
     command = ["compare", "--strategies", "GP,TV", *TINY, "--out", str(tmp_path)]
@@ -165,6 +167,7 @@ def compared(panel, *options):
     return StudyResult.load(out / "compare.nc")
 
 
+@pytest.mark.full
 def test_defaults_of_a_panel(panel, capsys):
     result = compared(panel)
     assert result.strategies == ["GP-UCB", "R-GP-UCB", "TV-GP-UCB", "ET-GP-UCB", "Random"]
@@ -181,6 +184,7 @@ def test_defaults_of_a_panel(panel, capsys):
         assert part in strategies
 
 
+@pytest.mark.full
 def test_options_reach_the_world(panel):
     result = compared(
         panel,
@@ -202,6 +206,7 @@ def test_options_reach_the_world(panel):
         assert part in result.data.attrs["strategies"]
 
 
+@pytest.mark.full
 def test_arms_without_test_readings_are_listed_and_can_be_dropped(tmp_path, capsys):
     values = VALUES.copy()
     values[30:, 4] = np.nan

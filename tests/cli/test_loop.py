@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from gpytorch.kernels import RBFKernel
-from lasting import Child, ask_and_tell
+from helpers.child_study import Child, ask_and_tell
 
 from botorch_tv import Choice, Loop, adaptive_gp_ucb
 from botorch_tv.cli import command as cli
@@ -145,6 +145,7 @@ def test_the_first_date_of_a_loop_of_rounds_sets_hours_with_a_note(
         assert capsys.readouterr().err == ""
 
 
+@pytest.mark.full
 def test_output_for_programs(file, tmp_path, call):
     past = tmp_path / "past.csv"
     past.write_text("x,y\n" + "".join(f"{x / 8},{-((x / 8 - 0.5) ** 2)}\n" for x in range(9)))
@@ -225,6 +226,7 @@ def test_loops_that_the_command_line_cannot_run_or_plot(tmp_path, call):
     assert "observe a measurement first" in output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_two_processes_that_are_killed_lose_nothing(kills, tmp_path):
     file, done = tmp_path / "loop.json", tmp_path / "done"
@@ -308,6 +310,7 @@ def test_failed_observations(file, call):
     assert "for a failed measurement pass ok=False, or --failed" in output
 
 
+@pytest.mark.full
 def test_a_printed_table_goes_in_again(file, tmp_path, call):
     """Failures included, once each; neither amended nor removed readings come back."""
     other, table = str(tmp_path / "other"), tmp_path / "table.csv"
@@ -392,6 +395,7 @@ def test_rows_without_an_observation_can_be_failures(file, tmp_path, call):
     assert Loop.load(file).table()["ok"].tolist() == [True, False, False]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("encoding", ["ascii", "cp437", "utf-8"])
 def test_output_in_every_encoding_of_a_terminal(encoding, tmp_path, monkeypatch):
     file, stream = str(tmp_path / "loop.json"), io.TextIOWrapper(io.BytesIO(), encoding=encoding)
@@ -569,19 +573,28 @@ REFUSED = {
 LATE = ("--time", "2026-03-02T08:00+00:00")
 
 
+@pytest.fixture(scope="module")
+def idle_and_busy(tmp_path_factory):
+    """The content of a loop that was not asked, and of one with suggestions 2 and 3 open."""
+    folder = tmp_path_factory.mktemp("loops")
+    idle, busy = folder / "F.json", folder / "H.json"
+    run("new", str(idle), "x=0:1")
+    run("new", str(busy), "x=0:1", "--pending", "2")
+    for command, *argv in (("ask",), ("ask",), ("tell", "1", "--number", "1"), ("ask",)):
+        run(command, str(busy), *argv, *LATE)
+    return idle.read_bytes(), busy.read_bytes()
+
+
 @pytest.mark.parametrize("command", REFUSED)
-def test_refused(command, tmp_path, call):
+def test_refused(command, idle_and_busy, tmp_path, call):
     """In F nothing was asked; in H suggestion 1 is answered, 2 and 3 are open."""
     idle, busy = tmp_path / "F.json", tmp_path / "H.json"
-    call("new", str(idle), "x=0:1")
-    call("new", str(busy), "x=0:1", "--pending", "2")
-    for argv in (("ask",), ("ask",), ("tell", "1", "--number", "1"), ("ask",)):
-        call(argv[0], str(busy), *argv[1:], *LATE)
-    before = idle.read_bytes(), busy.read_bytes()
+    idle.write_bytes(idle_and_busy[0])
+    busy.write_bytes(idle_and_busy[1])
     names = {"F": str(idle), "H": str(busy)}
     names |= {"G": str(tmp_path / "new.json"), "nowhere": str(tmp_path / "no.json")}
     output = call(*(names.get(word, word) for word in command.split()), fails=True)
     assert REFUSED[command] in output
     # Fixes are commands, not Python.
     assert not re.search(r"\w\(|\+=|suggestion=|datetime\.|loop\.\w+\(", output)
-    assert (idle.read_bytes(), busy.read_bytes()) == before
+    assert (idle.read_bytes(), busy.read_bytes()) == idle_and_busy

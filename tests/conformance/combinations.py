@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from conformance import strangers as own
-from conformance.attended import Attended
+from conformance import user_parts as own
 from conformance.presets import chowdhury, deng, logarithmic
 from conformance.rounds import Setting
+from conformance.sparq_with_expert import Attended
 from gpytorch.kernels import Kernel
 from numpy.typing import NDArray
 from oracles.dense import Choice, DenseBandit

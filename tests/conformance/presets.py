@@ -1,21 +1,21 @@
 # ruff: noqa: E501 (one line per preset)
 """Every strategy that the laws are tested on, with its description for the textbook.
 
-A later preset joins with one line of ``PRESETS``: ``every_pair`` compares it with the textbook, and
-``each_pair`` brings its code path to every law.
+A preset of the library joins with one line of ``LINES``, and a combination with one of ``PRESETS``:
+``every_pair`` compares it with the textbook, and ``each_pair`` brings its code path to every law.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from conformance import strangers as own
-from conformance.attended import Attended
+from conformance import user_parts as own
+from conformance.sparq_with_expert import Attended
 from experts.by_the_book import window_starts
 from gpytorch.kernels import Kernel
 from oracles.expert import Consultant
@@ -28,7 +28,6 @@ from botorch_tv.acquisition.exploration import (
 )
 from botorch_tv.acquisition.widths import (
     IGPUCB,
-    WGPUCB,
     AgnosticGPUCB,
     BayesEventTriggered,
     BayesResetting,
@@ -37,7 +36,7 @@ from botorch_tv.acquisition.widths import (
     Heteroscedastic,
     Logarithmic,
 )
-from botorch_tv.experts import Refresh, Windows
+from botorch_tv.experts import Refresh, SparQ, Windows
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
@@ -53,25 +52,19 @@ from botorch_tv.strategies import (
     GPStrategy,
     Strategy,
     adaptive_gp_ucb,
-    br_gp_ucb,
     et_gp_ucb,
-    glr_gp_ucb,
     gp_ei,
-    gp_pi,
-    gp_ts,
     gp_ucb,
-    igp_ucb,
+    listing,
     r_gp_ucb,
-    random_search,
     sw_gp_ucb,
-    tv_bayesopt,
     tv_gp_ucb,
     ui_gp_ucb,
-    ui_tvbo,
     w_gp_ucb,
 )
 
 Book = Callable[[float], dict[str, Any]]  # noise -> arguments of oracles.dense.DenseBandit
+Line = tuple[Book, dict[str, Any]]
 DIM = 2  # of every grid; the Bayes widths depend on it
 
 
@@ -259,28 +252,68 @@ def attended(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
     return lambda k, n: Attended(kernel=k, noise=n, **parts)
 
 
+def line(book: Book, **arguments: Any) -> Line:
+    """Of a listed preset: its description for the textbook, and arguments to test it with."""
+    return book, arguments
+
+
+def listed(name: str) -> Preset:
+    """A listed preset; an expert answers some of its questions."""
+    entry, (book, arguments) = listing.PRESETS[name], LINES[name]
+
+    def strategy(kernel: Kernel | Tensor, noise: float) -> Strategy:
+        made = entry.make(kernel=kernel, noise=noise, **arguments)
+        parts = {field.name: getattr(made, field.name) for field in fields(made)}
+        return Attended(**parts) if isinstance(made, SparQ) else made
+
+    return Preset(entry.names[0], strategy, book)
+
+
+def missing() -> list[str]:
+    """What must be added here for presets without a line, and the reverse."""
+    tested = LINES.keys() | OTHERS.keys()
+    hint = "add a line to LINES, or name the module of its oracle in OTHERS"
+    gone = [f"{name} is not listed in botorch_tv" for name in tested - listing.PRESETS.keys()]
+    return [f"{name} has no test: {hint}" for name in listing.PRESETS.keys() - tested] + gone
+
+
 WINDOWS = window_starts(1000, 1.5, 0.3).__contains__
 
 # fmt: off
+LINES: dict[str, Line] = {  # of the presets that the textbook describes
+    "gp_ucb": line(book(sqrt_beta=default_logarithmic)),
+    "igp_ucb": line(book(sqrt_beta=chowdhury(0.5, 0.1, 0.1)), B=0.5, R=0.1, delta=0.1),
+    "gp_ts": line(book(exploration="thompson", sqrt_beta=chowdhury(0.5, 0.1, 0.05)), B=0.5, R=0.1, delta=0.1),
+    "gp_ei": line(book(exploration="ei")),
+    "gp_pi": line(book(exploration="pi")),
+    "random_search": line(book(exploration="uniform")),
+    "r_gp_ucb": line(book(retention=("period", 11, "rounds")), period=11, width=NARROW),
+    "br_gp_ucb": line(book(retention=("period", 17, "rounds"), sqrt_beta=chowdhury(0.5, 0.1, 0.1)), period=17, B=0.5, R=0.1, delta=0.1),
+    "sw_gp_ucb": line(book(retention=("window", 13, "rounds")), window=13, width=NARROW),
+    "tv_gp_ucb": line(book(decay=("markov", 0.03)), epsilon=0.03, width=NARROW),
+    "tv_bayesopt": line(book(decay=("periodic", 0.03, 7.5, 0.8)), epsilon=0.03, cycle=7.5, cycle_lengthscale=0.8, width=NARROW),
+    "ui_tvbo": line(book(decay=("wiener", 0.03)), sigma_w2=0.03, width=NARROW),
+    "w_gp_ucb": line(deng, gamma=0.93, B=0.5, R=0.1, delta=0.1),
+    "ui_gp_ucb": line(book(inflation=("injection", 1.0, 1.0), sqrt_beta=mauduit), alpha=1.0, B=0.5, delta=0.1),
+    "et_gp_ucb": line(book(retention=("trigger", 0.1)), delta=0.1, width=NARROW),
+    "glr_gp_ucb": line(book(exploration="forced", retention=(("glr", 0.1, 64),)), chance=0.3, width=NARROW),
+    "sparq_gp_ucb": line(book(consultant=Consultant(lambda t: True), sqrt_beta=mauduit), steps=0, B=0.5, delta=0.1),
+    "w_sparq_gp_ucb": line(book(inflation=("injection", 1.5, 1.0), consultant=Consultant(WINDOWS)), alpha=1.5, alpha_tilde=0.3, steps=0, width=NARROW),
+}
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {  # of all others: the module of their own oracle
+    "w_dbo": ("forgetting/test_relevance.py", {"epsilon": 0.2, "alpha": 3.0}),
+    "pe_gp_ucb": ("strategies/test_committee.py", {"epsilons": (0.0, 0.2)}),
+    "bob_gp_ucb": ("strategies/test_committee.py", {"windows": (2, 4), "block": 4, "horizon": 20}),
+    "r_perp": ("strategies/test_committee.py", {"period": 9, "beta": 4.0}),
+    "rexp3": ("strategies/test_exp3.py", {"period": 9, "low": -1.0, "high": 1.0}),
+    "adaptive_gp_ucb": ("gp/mixture/test_bank.py", {}),
+}
 PRESETS: list[Preset] = [
-    # The named algorithms.
-    Preset("GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n), book(sqrt_beta=default_logarithmic)),
-    Preset("R-GP-UCB", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=NARROW), book(retention=("period", 11, "rounds"))),
-    Preset("SW-GP-UCB", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW), book(retention=("window", 13, "rounds"))),
-    Preset("TV-GP-UCB", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW), book(decay=("markov", 0.03))),
-    Preset("TV-BayesOpt", lambda k, n: tv_bayesopt(kernel=k, noise=n, epsilon=0.03, cycle=7.5, cycle_lengthscale=0.8, width=NARROW), book(decay=("periodic", 0.03, 7.5, 0.8))),
-    Preset("GLR-GP-UCB", lambda k, n: glr_gp_ucb(kernel=k, noise=n, chance=0.3, width=NARROW), book(exploration="forced", retention=(("glr", 0.1, 64),))),
+    *map(listed, LINES),
+    # Parts of the named algorithms with other arguments.
     Preset("GLR trigger", composed(retention=GLRTrigger(0.5, longest=5)), book(retention=(("glr", 0.5, 5),))),
     Preset("Markov + reset + GLR trigger", composed(decay=Markov(0.05), retention=(PeriodicReset(11), GLRTrigger(0.9))), book(decay=("markov", 0.05), retention=(("period", 11, "rounds"), ("glr", 0.9, 64)))),
-    Preset("UI-TVBO", lambda k, n: ui_tvbo(kernel=k, noise=n, sigma_w2=0.03, width=NARROW), book(decay=("wiener", 0.03))),
-    Preset("ET-GP-UCB", lambda k, n: et_gp_ucb(kernel=k, noise=n, delta=0.1, width=NARROW), book(retention=("trigger", 0.1))),
-    Preset("WGP-UCB", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, width=WGPUCB(B=0.5, R=0.1, noise=n, delta=0.1)), deng),
-    Preset("UI-GP-UCB", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=1.0, width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("injection", 1.0, 1.0), sqrt_beta=mauduit)),
     Preset("UI-GP-UCB root", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=0.5, kappa=0.7, width=NARROW), book(inflation=("injection", 0.5, 0.7))),
-    Preset("IGP-UCB", lambda k, n: igp_ucb(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
-    Preset("BR-GP-UCB", lambda k, n: br_gp_ucb(kernel=k, noise=n, period=17, B=0.5, R=0.1, delta=0.1), book(retention=("period", 17, "rounds"), sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
-    Preset("SparQ-GP-UCB", attended(width=Heteroscedastic(B=0.5, delta=0.1)), book(consultant=Consultant(lambda t: True), sqrt_beta=mauduit)),
-    Preset("W-SparQ-GP-UCB", attended(inflation=UncertaintyInjection(1.5), refresh=Refresh(Windows(1.5, 0.3), steps=0)), book(inflation=("injection", 1.5, 1.0), consultant=Consultant(WINDOWS))),
     Preset("W-SparQ-GP-UCB even", attended(refresh=Refresh(Windows(1.5, 0.3), c_Q=2.0, steps=0), maximize=False), book(consultant=Consultant(WINDOWS, c_Q=2.0), maximize=False)),
     # The widths of the theorems.
     Preset("agnostic GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n, width=AgnosticGPUCB(B=0.5, delta=0.1)), book(sqrt_beta=agnostic)),
@@ -300,10 +333,6 @@ PRESETS: list[Preset] = [
     Preset("window by time", composed(retention=SlidingWindow(12.5, by="time")), book(retention=("window", 12.5, "time"))),
     Preset("Wiener + reset by time", composed(decay=Wiener(0.05), retention=PeriodicReset(11.0, by="time")), book(decay=("wiener", 0.05), retention=("period", 11.0, "time"))),
     # Other explorations.
-    Preset("GP-EI", lambda k, n: gp_ei(kernel=k, noise=n), book(exploration="ei")),
-    Preset("GP-PI", lambda k, n: gp_pi(kernel=k, noise=n), book(exploration="pi")),
-    Preset("GP-TS", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(exploration="thompson", sqrt_beta=chowdhury(0.5, 0.1, 0.05))),
-    Preset("random", lambda k, n: random_search(kernel=k, noise=n), book(exploration="uniform")),
     Preset("EI + window", composed(exploration=ExpectedImprovement(), retention=SlidingWindow(13)), book(exploration="ei", retention=("window", 13, "rounds"))),
     Preset("EI + Markov", composed(exploration=ExpectedImprovement(), decay=Markov(0.05)), book(exploration="ei", decay=("markov", 0.05))),
     Preset("EI + Wiener + reset", composed(exploration=ExpectedImprovement(), decay=Wiener(0.05), retention=PeriodicReset(11)), book(exploration="ei", decay=("wiener", 0.05), retention=("period", 11, "rounds"))),
@@ -407,6 +436,10 @@ def pairs(
 
 each_path = partial(each_pair, short=True)
 """Every path with one recursion, for laws in which the recursions have little part."""
+
+
+one_per_path = pytest.mark.few(1, per=lambda case: case["preset"].path)
+"""Of :func:`each_pair`, the default tier runs a recursion of each path, in turn."""
 
 
 def every_pair(presets: Iterable[Preset]) -> pytest.MarkDecorator:

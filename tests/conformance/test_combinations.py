@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conformance.combinations import check, pick
 from conformance.presets import WINDOWS
-from conformance.strangers import Thinned
+from conformance.user_parts import Thinned
 from oracles.expert import Consultant
 
 from botorch_tv.experts import Refresh, Windows
@@ -35,11 +35,13 @@ def worst(first: int, cases: int) -> float:
     return max(check(number) for number in range(first, first + cases))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("first", range(0, 250, TOGETHER))
 def test_random_combinations(first: int) -> None:
     assert worst(first, TOGETHER) < TOLERANCE
 
 
+@pytest.mark.full
 def test_random_combinations_without_reading_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device, where reading the mask would wait."""
     monkeypatch.setattr(data, "_looks", lambda data: False)
@@ -63,6 +65,7 @@ BESIDE = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("other", BESIDE, ids=lambda rule: "alone" if rule is None else rule[1][0])
 def test_a_confirmed_trigger_beside_other_rules(other: Any) -> None:
     """Rows set aside return, unless another rule has dropped them."""
@@ -82,6 +85,7 @@ EXPERTS = {
 AGED = (UncertaintyInjection(1.5), ("injection", 1.5, 1.0))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("inflation", [(Static(), ("constant",)), AGED], ids=["even", "aged"])
 @pytest.mark.parametrize("asked", EXPERTS)
 def test_answers_of_an_expert(asked: str, inflation: Any) -> None:
@@ -113,6 +117,7 @@ RETENTIONS = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("tolerance", [1e-8, 1e-6, 1e-3])
 def test_features_on_a_box(tolerance: float) -> None:
     """Features reach the given tolerance; observations are up to 5 deviations."""

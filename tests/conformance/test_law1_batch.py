@@ -5,7 +5,7 @@ Randomised strategies have a generator per trial.
 
 import numpy as np
 import torch
-from conformance.presets import BESIDE, DRAWING, Preset, each_pair
+from conformance.presets import BESIDE, DRAWING, Preset, each_pair, one_per_path
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=16)
@@ -20,6 +20,7 @@ def assert_same_run(actual: Run, expected: Run) -> None:
         assert_close(getattr(actual, name), getattr(expected, name), 1e-10, name)
 
 
+@one_per_path
 @each_pair(0, beside=BESIDE)
 def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     strategy = preset.by(SETTING.module(), SETTING.noise, engine)

@@ -5,7 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import BY_NAME, CHOOSING, ENGINES, Preset, each_pair, every_pair
+from conformance.presets import (
+    BY_NAME,
+    CHOOSING,
+    ENGINES,
+    Preset,
+    each_pair,
+    every_pair,
+    one_per_path,
+)
 from conformance.rounds import (
     Run,
     Setting,
@@ -51,6 +59,7 @@ def test_equals_the_textbook(preset: Preset, engine: str) -> None:
     assert_equals_the_textbook(preset, ROUGH, engine)
 
 
+@one_per_path
 @each_pair(1, BOUNDED)
 def test_equals_the_textbook_for_long(preset: Preset, engine: str) -> None:
     assert_equals_the_textbook(preset, LONG, engine)

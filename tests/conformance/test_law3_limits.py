@@ -104,6 +104,7 @@ def test_w_sparq_whose_expert_never_answers_is_ui_gp_ucb(engine: str) -> None:
     assert_close(absent.mean, plain.mean, 1e-8, "mean")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("gamma", [1e-12, 1e-300])
 def test_gamma_to_zero_retains_the_newest_point(
     engine: str, gamma: float, newest_only: Run

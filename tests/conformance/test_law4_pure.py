@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BESIDE, PRESETS, RECURSIONS, Preset, each_pair, each_path
+from conformance.presets import (
+    BESIDE,
+    PRESETS,
+    RECURSIONS,
+    Preset,
+    each_pair,
+    each_path,
+    one_per_path,
+)
 from conformance.rounds import Setting, make_world
 
 from botorch_tv.experts import sparq_gp_ucb
@@ -84,6 +92,7 @@ def advance(strategy: Any, state: Any, start: int, stop: int, sign: float = 1.0)
 each_engine = pytest.mark.parametrize("engine", RECURSIONS)
 
 
+@one_per_path
 @each_pair(0, beside=BESIDE)
 def test_arguments_do_not_change(preset: Preset, engine: str) -> None:
     strategy = strategies(preset, engine)
@@ -163,6 +172,7 @@ def test_points_of_a_box_may_change_in_place() -> None:
     assert state.expert.choice.tolist() == [[0.25, 0.5]]
 
 
+@one_per_path
 @each_pair(1, beside=BESIDE)
 def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -> None:
     """If a log were appended in place, one future would write into the other."""
@@ -180,6 +190,7 @@ def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -
     assert_identical(common, alone)
 
 
+@pytest.mark.few(13)
 @each_path(1, beside=BESIDE)
 def test_suggestions_outlive_a_consumed_state(preset: Preset, engine: str) -> None:
     """Suggestions and reports have memory of their own, which later rounds do not change."""
@@ -195,6 +206,7 @@ def test_suggestions_outlive_a_consumed_state(preset: Preset, engine: str) -> No
         assert_identical(report, copied)
 
 
+@pytest.mark.few(13)
 @each_path(2, beside=BESIDE)
 def test_saved_in_mid_run_goes_on_as_if_never(preset: Preset, engine: str) -> None:
     """Saved and loaded twice; PyTorch's random state does not change."""

@@ -18,6 +18,7 @@ SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=15, lengthscale=0.3)
 TRIALS = 3
 # The strategies of a study are independent, so a study of many tests each of them.
 STUDIES = {
+    "explorations": one_per(lambda preset: preset.path[1], [*PRESETS]),
     "given": one_per(lambda preset: preset.path, [preset for preset in PRESETS if preset.maximize]),
     "adaptive": [one for one in BESIDE if one.maximize],
 }
@@ -58,6 +59,7 @@ def assert_agree(actual: xr.Dataset, expected: xr.Dataset) -> None:
     xr.testing.assert_allclose(actual.drop_attrs(), expected.drop_attrs(), rtol=0, atol=1e-10)
 
 
+@pytest.mark.few("explorations", "adaptive")
 @each_study
 def test_neither_chunk_nor_break_changes_a_choice(
     players: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -86,7 +88,7 @@ def test_draws_belong_to_the_label() -> None:
         alone = study(preset, chunk=TRIALS)
         beside = together["index"].sel(strategy=preset.name).values
         np.testing.assert_array_equal(beside, alone["index"].values[0])
-    chance = BY_NAME["random"]
+    chance = BY_NAME["Random"]
     twins = [chance, chance._replace(name="other")]
     played = study(*twins, chunk=TRIALS)["index"].values
     assert not np.array_equal(played[0], played[1])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BESIDE, RECURSIONS, Beside, Preset, each_pair
+from conformance.presets import BESIDE, RECURSIONS, Beside, Preset, each_pair, one_per_path
 from conformance.rounds import Setting, make_world
 from torch import Tensor
 
@@ -46,6 +46,7 @@ def numbers(suggestion: Suggestion) -> dict[str, Tensor]:
     return {name: one for name, one in parts.items() if isinstance(one, Tensor)}
 
 
+@one_per_path
 @pytest.mark.parametrize("device", DEVICES)
 @each_pair(0, beside=BESIDE)
 def test_every_output_has_the_dtype_and_device_of_the_state(

@@ -42,7 +42,7 @@ from botorch_tv.strategies import (
     Strategy,
     gp_ts,
 )
-from botorch_tv.strategies.exp3 import RestartedExp3
+from botorch_tv.strategies.contrib import RestartedExp3
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 SETTING = Setting(points=4, kernel="se", noise=0.02, rounds=10, lengthscale=0.4)
@@ -175,6 +175,7 @@ PLAYED = [
 ]
 
 
+@pytest.mark.few(2, per=lambda case: case["preset"].path)
 @pytest.mark.parametrize("domain", [SETTING.domain, BOX], ids=["grid", "box"])
 @pytest.mark.parametrize(("preset", "engine"), PLAYED, ids=map(pair_id, PLAYED))
 def test_a_failure_equals_no_measurement(preset: Preset, engine: str, domain: Grid | Box) -> None:
@@ -190,6 +191,7 @@ def test_a_failure_equals_no_measurement(preset: Preset, engine: str, domain: Gr
     assert_law(strategy, domain, elsewhere=elsewhere, spared=spared, data=data)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("domain", [SETTING.domain, BOX], ids=["grid", "box"])
 @pytest.mark.parametrize("preset", BESIDE, ids=lambda preset: preset.name)
 def test_of_the_adaptive_strategy(preset: Preset, domain: Grid | Box) -> None:

@@ -44,7 +44,7 @@ def single_precision() -> Any:
     torch.set_default_dtype(before)
 
 
-@pytest.mark.parametrize("name", ["TV-GP-UCB", "random", "GP-EI"])
+@pytest.mark.parametrize("name", ["TV-GP-UCB", "Random", "GP-EI"])
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 def test_no_round_converts_constants(domain: Domain, name: str) -> None:
     setting = Setting(points=4, kernel="se", noise=0.02, rounds=1)

@@ -13,14 +13,22 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, each_pair
+from conformance.presets import (
+    BY_NAME,
+    OTHERS,
+    PRESETS,
+    RECURSIONS,
+    Preset,
+    each_pair,
+    one_per_path,
+)
 from conformance.rounds import Setting
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.strategies import adaptive_gp_ucb, bob_gp_ucb, pe_gp_ucb, r_perp, rexp3, w_dbo
+from botorch_tv.strategies import GPStrategy, adaptive_gp_ucb, listing
 from botorch_tv.strategies.domains import Domain
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=15)
@@ -46,7 +54,7 @@ READS = {
 
 
 EIGENVECTORS = frozenset({"_linalg_eigh", "_linalg_check_errors"})
-"""Waits of a joint sample by regression: PyTorch checks eigenvectors on the host."""
+"""Waits of a joint sample: PyTorch checks eigenvectors on the host."""
 
 COPIES = {"_to_copy", "copy_"}
 """Operations that may bring numbers from the host to the device."""
@@ -230,28 +238,30 @@ def require_no_wait(strategy: Any, allowed: frozenset[str] = frozenset()) -> Non
     assert nowhere.rounds == SETTING.rounds
 
 
+def by_eigenvectors(preset: Preset, strategy: GPStrategy) -> bool:
+    """Whether joint samples are drawn without features."""
+    foreseen = strategy.inference == "auto" and strategy.exploration.samples
+    return preset.samples and strategy.inference != "features" and not foreseen
+
+
+@one_per_path
 @each_pair(1)
 def test_no_round_waits(preset: Preset, engine: str) -> None:
     if preset.consults:
         pytest.skip("drawing points for an expert reads two counts")
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
-    foreseen = engine == "features" or (engine == "auto" and strategy.exploration.samples)
-    sampling = preset.samples and not foreseen
+    sampling = by_eigenvectors(preset, strategy)
     require_no_wait(strategy, EIGENVECTORS if sampling else frozenset())
 
 
-LATER = {
-    "W-DBO": lambda k: w_dbo(kernel=k, noise=0.02, epsilon=0.2, alpha=3.0),
-    "PE-GP-UCB": lambda k: pe_gp_ucb(kernel=k, noise=0.02, epsilons=(0.0, 0.2)),
-    "BOB-GP-UCB": lambda k: bob_gp_ucb(kernel=k, noise=0.02, windows=(2, 4), block=4, horizon=20),
-    "R-PERP": lambda k: r_perp(kernel=k, noise=0.02, period=9, beta=4.0),
-    "RExp3": lambda k: rexp3(kernel=k, noise=0.02, period=9, low=-1.0, high=1.0),
-}
+WITHOUT_TEXTBOOK = OTHERS.keys() - {"adaptive_gp_ucb"}  # which waits, see below
 
 
-@pytest.mark.parametrize("name", LATER)
+@pytest.mark.few("bob_gp_ucb", "pe_gp_ucb", "r_perp", "rexp3")
+@pytest.mark.parametrize("name", sorted(WITHOUT_TEXTBOOK))
 def test_no_round_of_other_strategies_waits(name: str) -> None:
-    require_no_wait(LATER[name](SETTING.module()))
+    make, arguments = listing.PRESETS[name].make, OTHERS[name][1]
+    require_no_wait(make(kernel=SETTING.module(), noise=0.02, **arguments))
 
 
 def test_an_adaptive_strategy_does_not_wait_once_its_units_are_final() -> None:
@@ -268,6 +278,7 @@ def test_an_adaptive_strategy_does_not_wait_once_its_units_are_final() -> None:
             nowhere = play_plainly(strategy, nowhere)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["GP-UCB", "ET-GP-UCB"])
 def test_one_number_is_read_every_sixteen_rounds(name: str) -> None:
     """The number of distinct arms in use, which bounds the memory.
@@ -284,7 +295,7 @@ def test_one_number_is_read_every_sixteen_rounds(name: str) -> None:
     assert guard.numbers == 0
 
 
-MOST_STARTED = {"GP-UCB": 48, "ET-GP-UCB": 62, "TV-GP-UCB": 75, "UI-TVBO": 84, "SW-GP-UCB": 68}
+MOST_STARTED = {"GP-UCB": 48, "ET-GP-UCB": 62, "TV-GP-UCB": 75, "UI-TVBO": 84, "SW-GP-UCB": 78}
 """Most operations of a round on a device, with some margin for versions of PyTorch. With few trials
 the start of an operation takes longer than the operation."""
 
@@ -352,7 +363,7 @@ def test_the_guard_notices() -> None:
 def test_on_a_real_device(engine: str) -> None:
     for preset in (preset for preset in PRESETS if not preset.consults):
         strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
-        if engine == "exact" and strategy.draws:
+        if by_eigenvectors(preset, strategy):
             continue
         state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), device="cuda")
         play(strategy, state)  # loads the libraries

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-SCRIPT = Path(__file__).with_name("elsewhere.py")
+SCRIPT = Path(__file__).with_name("processor_studies.py")
 SETTINGS = [
     {},
     {"MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"},
@@ -36,6 +36,7 @@ def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("points", "horizon"), [(6, 12), pytest.param(20, 60, marks=pytest.mark.slow)]
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conformance.presets import PRESETS, RECURSIONS, Preset, one_per, pairs
+from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, one_per, pairs
 from conformance.rounds import Run, Setting, make_world, play
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=16)
@@ -18,6 +18,7 @@ def run(preset: Preset, engine: str) -> Run:
     return play(strategy, SETTING.domain, world, (2,), every=8)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "preset",
     one_per(
@@ -42,3 +43,17 @@ def test_every_turn_brings_every_path_and_turns_together_every_recursion() -> No
         assert turn >= {(path, engine) for path, engine in EVERY if path[1] == "ucb"}
     assert set().union(*turns[:3]) == EVERY
     assert {preset.path for preset, _ in pairs(0, short=True)} == PATHS
+
+
+@pytest.mark.parametrize("name", ["SW-GP-UCB", "SW-GP-UCB estimated mean"])
+def test_removals_lose_few_digits(name: str) -> None:
+    """The difference of noise and posterior variance would lose (1 + 1 / noise)² ulps each time."""
+    world = make_world(6, 0.02, 60, 8, seed=3)
+    strategy = BY_NAME[name].strategy(SETTING.module(), 0.02)
+    domain = Setting(points=6, kernel="se", noise=0.02, rounds=60).domain
+    one, other = (
+        play(replace(strategy, inference=engine), domain, world, (8,), every=13)
+        for engine in ("auto", "exact")
+    )
+    for field in Run.__annotations__:
+        np.testing.assert_allclose(getattr(one, field), getattr(other, field), rtol=0, atol=2e-9)

@@ -12,9 +12,9 @@ from botorch.exceptions import InputDataError
 from numpy.typing import NDArray
 from torch import Tensor
 
-from botorch_tv.experts import default_steps, dpp, greedy_map, k_dpp
-from botorch_tv.experts import dpp as counter
-from botorch_tv.experts.dpp import (
+from botorch_tv.experts import default_steps, greedy_map, k_dpp
+from botorch_tv.strategies import dpp
+from botorch_tv.strategies.dpp import (
     draw_keys,
     log_elementary_polynomials,
     sample_by_eigenvalues,
@@ -298,6 +298,7 @@ def net(dim: int) -> torch.Tensor:
     return engine.draw(NET, dtype=torch.float64)
 
 
+@pytest.mark.few("3-3", "3-6")
 @pytest.mark.parametrize(("size", "columns"), [(1, 3), (3, 3), (3, 6)])
 def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> None:
     """P(z_1, ..., z_k) = det K_Z / k! Σ det K_Z': in any order, also where k is K's rank."""
@@ -316,8 +317,8 @@ def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> 
 
 def test_numbers_lie_inside_0_and_1_and_as_far_from_both(monkeypatch):
     bits = torch.tensor([0, -1, 2**62, ~(2**62), 12345 << 12, ~(12345 << 12)])
-    monkeypatch.setattr(counter, "mixed", lambda word: bits)
-    numbers = counter.uniforms(torch.zeros(6, dtype=torch.int64), torch.arange(6))
+    monkeypatch.setattr(dpp, "mixed", lambda word: bits)
+    numbers = dpp.uniforms(torch.zeros(6, dtype=torch.int64), torch.arange(6))
     assert numbers[:2].tolist() == [2.0**-53, 1 - 2.0**-53]
     assert torch.equal(numbers[::2] + numbers[1::2], torch.ones(3, dtype=torch.float64))
 

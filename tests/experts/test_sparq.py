@@ -86,6 +86,7 @@ def answers_to(asked: Consultation, t: int, trials: list[int]) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64).view(asked.mask.shape)
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
 @pytest.mark.parametrize("domain", [GRID, CANDIDATES], ids=["grid", "listed"])
 @pytest.mark.parametrize("kind", list(KINDS))

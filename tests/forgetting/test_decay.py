@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.strangers import DampedDrift, DriftByCovariance, QuasiPeriodic
+from conformance.user_parts import DampedDrift, DriftByCovariance, QuasiPeriodic
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.forgetting import Decay, Markov, PeriodicMarkov, Static, Wiener

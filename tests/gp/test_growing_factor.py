@@ -79,6 +79,7 @@ def played(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks
     return state
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
     strategy, parts = CASES[name]

@@ -210,6 +210,7 @@ def drawn(kernel, rows, generator, waves_each=FREQUENCIES):
 TRIALS = 3000
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("kind", ["rbf", 0.5, 1.5, 2.5])
 def test_functions_drawn_have_the_posteriors_moments(kind, decay):

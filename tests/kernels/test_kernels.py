@@ -8,12 +8,12 @@ import unittest
 import numpy as np
 import pytest
 import torch
-from conformance.strangers import DampedDrift, Seasonal, Settling
+from conformance.user_parts import DampedDrift, Seasonal, Settling
 from gpytorch.constraints import Interval
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
-from kinds import smooth
+from helpers.compiled_strategies import smooth
 from numpy.testing import assert_allclose
 from oracles.dense import decay_between, regression, squared_exponential
 from torch.testing import assert_close

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from conformance.strangers import Seasonal
+from conformance.user_parts import Seasonal
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, HalfCauchyPrior, LogNormalPrior
 from oracles.dense import decay_between

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from conformance.strangers import Seasonal
+from conformance.user_parts import Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import GammaPrior
 from models.cases import fit
 from scipy.stats import gamma, halfnorm
 
-from benchmarks.statistics import default_rate
+from benchmarks.statistics import recovery_of_rate
 from botorch_tv.forgetting import (
     Decay,
     ExponentialWeights,
@@ -23,7 +23,7 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
-from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.forgetting.formulas import require_learnable
 from botorch_tv.kernels import MarkovKernel
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit, learn
@@ -35,7 +35,7 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, GPStrategy
 
 UNITS = {"years": 1 / 8766, "milliseconds": 3.6e6}
-DATA = default_rate.data_set(0)
+DATA = recovery_of_rate.data_set(0)
 
 
 def fitted(unit, **options):
@@ -46,6 +46,7 @@ def fitted(unit, **options):
     return model, value.item()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("start", [None, Markov(0.03)], ids=["default", "given"])
 def test_a_model_learns_the_same_rate(start):
     """From a start of its own, and from 0.03 per unit, which is far off in all but hours."""
@@ -58,6 +59,7 @@ def test_a_model_learns_the_same_rate(start):
         assert learned == pytest.approx(epsilon, rel=0.02)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("per_hour", "per_second"),
     [
@@ -71,10 +73,11 @@ def test_other_rates_are_the_same_too(per_hour, per_second):
     assert fitted(3600.0, forgetting=per_second)[1] == pytest.approx(value, abs=1e-2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03)], ids=repr)
 def test_loops_learn_the_same_rate(decay):
     """Two loops with different gaps in a batch; starts and warm starts per unit of time."""
-    sets = [DATA, default_rate.data_set(3)]
+    sets = [DATA, recovery_of_rate.data_set(3)]
     X = torch.stack([data.X[:, :-1] for data in sets])
     y = torch.stack([(data.Y - data.Y.mean()).squeeze(-1) / data.Y.std() for data in sets])
     times = torch.stack([DATA.X[:, -1], 7 * DATA.X[:, -1]])

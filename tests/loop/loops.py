@@ -120,9 +120,10 @@ def number(value: float) -> Tensor:
 
 def fantasized(loop: Loop, strategy: Strategy | None = None) -> State:
     """The state of a loop as if its open suggestions had been answered."""
-    log = loop._log if strategy is None else loop._log._replace(quiet=strategy)
+    log = loop._record.log if strategy is None else loop._record.log._replace(quiet=strategy)
     return log.as_if_answered(
-        [(suggestion.planned_for, suggestion.point) for suggestion in loop._open.values()], None
+        [(suggestion.planned_for, suggestion.point) for suggestion in loop._record.open.values()],
+        None,
     )
 
 

@@ -21,8 +21,8 @@ from loop.loops import (
 )
 
 from botorch_tv import Box, Choice, Float, Integer, Loop, et_gp_ucb, tv_gp_ucb
-from botorch_tv.loop.log import EVERY, PATIENCE
-from botorch_tv.loop.loop import RECENT
+from botorch_tv.loop.record import RECENT
+from botorch_tv.strategies.outcomes import EVERY, PATIENCE
 
 PARAMETERS = {"x": (0, 4), "rate": Float(1e-3, 1, log=True), "n": Integer(1, 5)}
 RANGES = Box(PARAMETERS, search=QUICK)
@@ -142,6 +142,7 @@ def test_several_suggestions_at_once_equal_one_after_the_other():
         loop.ask(n=0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("domain", [GRID, BOX, WITH_CONTEXT, RANGES], ids=type)
 def test_a_measurement_elsewhere_is_stored_where_it_was_made(domain, tmp_path):
     """As if the suggestion had been discarded and the other point observed; also in the file."""
@@ -219,10 +220,10 @@ def test_a_suggestion_is_lost_by_the_durations_of_others(given, slow, since, lim
     observe(since)
     loop.ask()
     observe(limit)
-    assert len(loop._waiting) == 1
+    assert len(loop._record.waiting) == 1
     loop.remove(-2 - slow)  # an answer that arrived before the suggestion
-    assert len(loop._waiting) == 1
+    assert len(loop._record.waiting) == 1
     observe(1)
-    assert not loop._waiting
+    assert not loop._record.waiting
     loop.save(tmp_path / "loop.json")
-    assert not Loop.load(tmp_path / "loop.json", loop.strategy)._waiting
+    assert not Loop.load(tmp_path / "loop.json", loop.strategy)._record.waiting

@@ -11,8 +11,8 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv import Box, Choice, Integer, Loop, adaptive_gp_ucb, random_search, tv_gp_ucb
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.loop.log import EVERY, PATIENCE
 from botorch_tv.strategies import MultiStart
+from botorch_tv.strategies.outcomes import EVERY, PATIENCE
 
 BOX = {
     "x": (0, 4),

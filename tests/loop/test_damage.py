@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
+from loop.damaged_json import survivors
 from loop.loops import BOX, FEW, GRID, NOISE, STRATEGIES, choices, kernel, measured
-from mutations import survivors
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.loop import Loop
@@ -35,6 +35,7 @@ def saved(request, tmp_path):
     return file, strategy
 
 
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore")
 def test_every_place_of_a_file(saved):
     file, strategy = saved
@@ -171,6 +172,7 @@ SAME = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SAME)
 def test_as_if_it_had_been_amended(kind, name, tmp_path):

@@ -14,7 +14,7 @@ from oracles.dense import squared_exponential
 
 from botorch_tv.experts import Consultation, ExpertWarning, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.loop import Loop
-from botorch_tv.loop.loop import MOST_OPEN
+from botorch_tv.loop.record import MOST_OPEN
 from botorch_tv.strategies import gp_ucb, ui_gp_ucb
 from botorch_tv.strategies.outcomes import CAUTION
 
@@ -47,6 +47,7 @@ def replies(t, count):
     return [(place + t) % 3 != 0 or t < 4 for place in range(count)], (t % 4 == 2) + (t % 8 == 2)
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
 @pytest.mark.parametrize("place", ["grid", "candidates", "box"])
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -35,6 +35,7 @@ from botorch_tv.loop.log import MeasurementLog
 from botorch_tv.strategies import et_gp_ucb, tv_gp_ucb
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_any_order_of_arrival_gives_the_state_of_the_order_of_time(case):
     random = np.random.default_rng(1)
@@ -159,7 +160,7 @@ def test_retained_states_are_few_and_late_answers_fast(monkeypatch):
     loop = made(("Markov", "grid"), pending=8)
     for number in range(40):
         loop.observe(GRID.X[number % 36], 0.1, time=float(number))
-    assert len(loop._log.states) <= 7
+    assert len(loop._record.log.states) <= 7
     tells, plain = [], type(loop.strategy).tell
 
     def counted(*given, **more):
@@ -233,6 +234,7 @@ def night(loop, wrong, points=None):
     return asked, right
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("change", ["amend", "remove"])
 @pytest.mark.parametrize(("case", "pending"), AMENDED)
 def test_as_if_the_wrong_reading_had_never_been(case, pending, change, tmp_path):

@@ -64,10 +64,10 @@ class Player:
             ["ask", "many", "tell", "observe", "queue", "drop", "amend", "remove", "pause"],
             p=[0.25, 0.05, 0.28, 0.12, 0.06, 0.05, 0.09, 0.05, 0.05],
         )
-        room, rows = len(loop._waiting) < loop.pending, len(loop.history.y)
+        room, rows = len(loop._record.waiting) < loop.pending, len(loop.history.y)
         if kind == "ask" and room:
             loop.ask(now=now, fixed=self.some() if random.random() < 0.4 else None)
-        elif kind == "many" and not loop._waiting:
+        elif kind == "many" and not loop._record.waiting:
             loop.ask(now=now, n=2)
         elif kind in ("ask", "many", "tell") and loop.open:
             suggestion = loop.open[random.integers(len(loop.open))]
@@ -106,11 +106,11 @@ def again(loop, strategy=None):
     fresh, history = Loop(strategy or loop.strategy, loop.domain, pending=2), loop.history
     for point, y, time in zip(history.points, history.y.tolist(), history.times):
         fresh.observe(point, y, ok=y == y, time=time)
-    for row in loop._waiting.values():
+    for row in loop._record.waiting.values():
         point = loop.domain.parameters.named(loop.state.time.new_tensor(row.point))
         fresh.enqueue(point)
         fresh.ask(now=max(row.planned_for, float(fresh.state.time)))
-    for point in loop._queue:
+    for point in loop._record.queue:
         fresh.enqueue(loop.domain.parameters.named(loop.state.time.new_tensor(point)))
     return fresh
 

@@ -13,8 +13,8 @@ import torch
 from botorch_tv.files import beside
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop import Loop
-from botorch_tv.loop import snapshot as module
-from botorch_tv.loop.snapshot import ENDING, EVERY, LATE
+from botorch_tv.loop import file as module
+from botorch_tv.loop.file import ENDING, EVERY, LATE
 from botorch_tv.strategies import Float, Integer, Strategy, adaptive_gp_ucb
 
 BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,), features=12)
@@ -92,6 +92,7 @@ def require_alike(first, other):
     assert (mine.point, mine.mean, mine.sd) == (its.point, its.mean, its.sd)
 
 
+@pytest.mark.full
 def test_only_the_newest_answers_are_replayed(path, replayed):
     first = Loop.load(path, STRATEGY, snapshot=True)
     assert len(replayed) == LATE
@@ -138,6 +139,7 @@ def fewer(content):
     content["answers"], content["open"] = retained, []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", [swapped, late, fewer])
 def test_a_snapshot_of_other_answers_is_ignored(change, path, replayed):
     edited(path, change)
@@ -185,6 +187,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_snapshot_is_ignored(name, path, replayed):
@@ -197,9 +200,11 @@ def test_a_damaged_snapshot_is_ignored(name, path, replayed):
     assert len(replayed) == LATE  # written anew
 
 
-@pytest.mark.parametrize("change", ["libraries", "threads", "processor"])
+@pytest.mark.parametrize("change", ["format", "libraries", "threads", "processor"])
 def test_a_snapshot_of_another_environment_is_ignored(change, path, replayed, monkeypatch):
-    if change == "libraries":
+    if change == "format":
+        monkeypatch.setattr(module, "STATE_FORMAT", 99)
+    elif change == "libraries":
         monkeypatch.setattr(module, "libraries", lambda: {"torch": "0"})
     elif change == "threads":
         monkeypatch.setattr(torch, "get_num_threads", lambda: 99)

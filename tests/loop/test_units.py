@@ -428,6 +428,7 @@ def is_dotted(line):
     return line.get_linestyle() == ":"
 
 
+@pytest.mark.full
 def test_plots_of_grids_contexts_and_given_axes():
     loop = made(("Markov", "grid"))
     with pytest.raises(InputDataError, match="no measurements to draw"):

@@ -277,6 +277,7 @@ CONSTRAINED = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore:When all training points are infeasible")
 @pytest.mark.parametrize("name", [*CONSTRAINED, "at present"])
 def test_constrained_acquisition_functions_of_botorch_take_a_list(name):

@@ -11,7 +11,7 @@ from botorch.models import SingleTaskGP
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
 from botorch.sampling.pathwise.features import gen_kernel_features
-from conformance.strangers import HalfLife, Seasonal, Settling
+from conformance.user_parts import HalfLife, Seasonal, Settling
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from models.cases import AGED, FORGETTINGS, assert_same, build, data, plain, present
@@ -49,6 +49,7 @@ def test_noise_of_predicted_measurements(forgetting, fixed):
     assert torch.allclose(added, expected, rtol=1e-9)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("forgetting", AGED)
 @pytest.mark.parametrize("fixed", [False, True])
 def test_leave_one_out_equals_a_model_without_the_row(forgetting, fixed):
@@ -72,6 +73,7 @@ def test_leave_one_out_equals_a_model_without_the_row(forgetting, fixed):
             assert torch.allclose(fast[True].posterior.variance[row], noisy.variance, rtol=1e-9)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("forgetting", ["static", "markov", "weights", "markov and weights"])
 def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
     """Their update asks for noise without inputs. Within 4 standard errors of 1,000 paths,
@@ -90,6 +92,7 @@ def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
     assert ((samples.var(0) / variance - 1).abs() < 4 * (2 / 1_000) ** 0.5 + 0.05).all()
 
 
+@pytest.mark.full
 def test_pathwise_samples_of_a_batch():
     torch.manual_seed(0)
     model = build("markov and weights", m=2, batch=(3,))

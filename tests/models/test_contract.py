@@ -64,6 +64,7 @@ def test_parts_and_shapes(forgetting, batch, m):
         assert torch.equal(noisy.mean, posterior.mean)
 
 
+@pytest.mark.few(7)
 @every_forgetting
 @pytest.mark.parametrize("fixed", [False, True])
 def test_fitting_improves_the_likelihood(forgetting, fixed):
@@ -134,6 +135,7 @@ def test_initial_values_are_exact():
     assert (aging.alpha.item(), aging.kappa.item()) == (1.5, 0.1)
 
 
+@pytest.mark.few(7)
 @every_forgetting
 @pytest.mark.parametrize("m", [1, 2])
 def test_transforms_of_space_and_outcomes(forgetting, m):
@@ -229,6 +231,7 @@ def test_given_noise_is_in_the_units_of_the_observations(forgetting, chained):
     torch.testing.assert_close(model.train_targets, theirs.train_targets)
 
 
+@pytest.mark.few(7)
 @every_forgetting
 @pytest.mark.parametrize("value", [0.0, 650.0])
 @pytest.mark.filterwarnings("error::linear_operator.utils.warnings.NumericalWarning")
@@ -289,6 +292,7 @@ def test_construct_inputs(forgetting, fixed):
     assert TimeVaryingGP(**TimeVaryingGP.construct_inputs(dataset)).time_dim == 2
 
 
+@pytest.mark.few(7)
 @every_forgetting
 @pytest.mark.parametrize(("fixed", "batch"), [(False, ()), (True, (2,))])
 def test_subset_output(forgetting, fixed, batch):
@@ -369,6 +373,7 @@ def test_posterior_options():
     assert torch.allclose(given.variance, both.variance + noise)
 
 
+@pytest.mark.few(8)
 @every_forgetting
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("m", [1, 2])
@@ -400,6 +405,7 @@ def test_state_dict_with_transforms(forgetting, fixed, m):
     assert_same(regrown.posterior(test_X), fitted.posterior(test_X), atol=1e-8)
 
 
+@pytest.mark.few(7)
 @every_forgetting
 @pytest.mark.parametrize("fixed", [False, True])
 def test_pickle_and_copies(forgetting, fixed):
@@ -446,6 +452,7 @@ def test_custom_likelihoods():
     assert aged.now.item() == X[-1, -1].item()
 
 
+@pytest.mark.few(7)
 @every_forgetting
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dtype(forgetting, dtype):

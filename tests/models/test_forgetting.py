@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from conformance.strangers import DampedDrift, Seasonal
+from conformance.user_parts import DampedDrift, Seasonal
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from models.cases import FORGETTINGS, assert_same, build, data, fit, plain, present

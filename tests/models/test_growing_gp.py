@@ -21,6 +21,7 @@ from botorch_tv.strategies import Box, tv_gp_ucb
 pytestmark = pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.GPInputWarning")
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("forgetting", FORGETTINGS)
 @pytest.mark.parametrize(("batch", "m"), [((), 1), ((), 2), ((3,), 2)])
@@ -46,6 +47,7 @@ def test_equals_a_refit(forgetting, fixed, m, batch):
     assert_same(first.posterior(present(full)), before, atol=0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("n", [60, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_many_chained_calls(n):
     """Factor and predictions equal those of a refit, and no parent stays in memory."""

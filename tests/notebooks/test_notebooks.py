@@ -51,6 +51,7 @@ def run(notebook):
     return "\n".join(values), pictures
 
 
+@pytest.mark.few("no_prior_knowledge")
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_at_a_small_size(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
@@ -68,6 +69,7 @@ def test_runs_at_a_small_size(name, monkeypatch, tmp_path, capsys):
     assert pictures >= 2
 
 
+@pytest.mark.full
 def test_a_kernel_fills_in_text_tables_and_pictures():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SMALL.strip())])
     execute.execute(notebook, smoke=True, timeout=120)

@@ -12,19 +12,20 @@ from itertools import pairwise
 
 import optuna
 import torch
-from absent import not_installed
 from gpytorch.kernels import RBFKernel
-from lasting import Child
+from helpers.child_study import Child
+from helpers.missing_packages import not_installed
+from helpers.optuna_worker import choose, objective, sampler, work
 from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.testing import pytest_samplers
 from optuna.trial import TrialState, create_trial
-from optuna_worker import choose, objective, sampler, work
 
 from botorch_tv import et_gp_ucb, gp_ei, gp_ts, random_search, sparq_gp_ucb
 from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import TrialClock
 
 
+@pytest.mark.few(2)
 class TestContract(
     pytest_samplers.BasicSamplerTestCase,
     pytest_samplers.RelativeSamplerTestCase,
@@ -47,6 +48,7 @@ def hollow(trial, time):
     return 1 - math.exp(-apart / 0.1) + 0.5 * (kind == "bad")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("preset", [et_gp_ucb, gp_ei, gp_ts, random_search])
 def test_presets_play_values_that_the_space_has(preset, given, run):
     strategy = preset(kernel=given.kernel, noise=0.02)
@@ -59,6 +61,7 @@ def test_presets_play_values_that_the_space_has(preset, given, run):
     )
 
 
+@pytest.mark.full
 def test_the_default_strategy_follows_a_moving_minimum(run):
     """Runs of 45 trials differ: 0.2 to 0.7 in the last 12 of each. Three together tell."""
     values = []
@@ -70,6 +73,7 @@ def test_the_default_strategy_follows_a_moving_minimum(run):
     assert sum(values) / len(values) < 0.98 / 2  # chance gives 0.98
 
 
+@pytest.mark.full
 def test_units_of_values_and_time_do_not_matter_by_default(run):
     def many(trial, time):
         return sum((trial.suggest_float(f"x{i}", 0, 1) - 0.3) ** 2 for i in range(21))
@@ -302,6 +306,7 @@ def study_of(storage, **settings):
     return optuna.load_study(study_name="line", storage=storage, **settings)
 
 
+@pytest.mark.full
 def test_another_process_suggests_the_same_from_the_same_trials(storage):
     study = study_of(storage, sampler=sampler())
     study.optimize(objective, n_trials=11)
@@ -326,6 +331,7 @@ def test_a_pickled_sampler_suggests_the_same():
     assert choose(copy.ask()) == choose(study.ask())
 
 
+@pytest.mark.full
 def test_two_workers_share_a_storage(storage):
     workers = [Child(work, storage, trials=7, asks=False) for _ in range(2)]
     for worker in workers:
@@ -338,6 +344,7 @@ def test_two_workers_share_a_storage(storage):
     assert own == best_now(study_of(storage), sampler())
 
 
+@pytest.mark.full
 def test_threads_share_a_sampler():
     study = optuna.create_study(sampler=sampler())
     study.optimize(objective, n_trials=12, n_jobs=3)
@@ -353,6 +360,7 @@ def test_samplers_without_seed_differ():
     assert first.ask().suggest_float("x", 0, 1) != second.ask().suggest_float("x", 0, 1)
 
 
+@pytest.mark.full
 def test_a_failed_trial_is_not_suggested_again_at_once():
     """A third of the range breaks the machine, and the best lies at its edge."""
 

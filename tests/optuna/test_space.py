@@ -11,7 +11,7 @@ import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
-from botorch_tv.gp.search import Sought
+from botorch_tv.gp.search import SearchProblem
 from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import StudySpace, axis, modelled
 from botorch_tv.strategies import Box
@@ -163,10 +163,13 @@ def best(space, score, observed=None):
     observed = torch.empty(0, space.columns).double() if observed is None else observed
     live = torch.ones(1, len(observed), dtype=torch.bool)
     search = MixedSearch(space)
-    sought = Sought(lambda X, trials: score(X), observed.unsqueeze(0), live, len(observed), 1.0)
-    return search.best(box, sought)[0]
+    problem = SearchProblem(
+        lambda X, trials: score(X), observed.unsqueeze(0), live, len(observed), 1.0
+    )
+    return search.best(box, problem)[0]
 
 
+@pytest.mark.few("0-many")
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("seed", range(3))
 def test_as_good_as_everything(name, seed):
@@ -210,6 +213,7 @@ def distributions(generator):
     }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_changed_space_equals_the_newest_space_from_the_first_trial(seed, given):
     """Trials count by their values, whatever ranges, steps, scales, types and choices were then."""

@@ -127,6 +127,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("outcome", FAILURES)
 def test_failures_change_no_prediction_but_where_trials_go(world, outcome):
     study, X, T, y, sign = world

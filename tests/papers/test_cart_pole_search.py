@@ -3,9 +3,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from helpers.synthetic_results import make_result
 from scipy.linalg import expm, solve_discrete_are, solve_discrete_lyapunov
 from scipy.stats import gamma
-from synthetic_results import make_result
 
 from botorch_tv.papers import EXPERIMENTS, cart_pole
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from helpers.synthetic_results import make_result
 from matplotlib.figure import Figure
-from synthetic_results import make_result
 
 from benchmarks.paper.page import write_page
 from botorch_tv.cli import command as cli
@@ -72,6 +72,7 @@ DRAWN = {  # by the last experiment with each kind of picture
 }
 
 
+@pytest.mark.few("b16-fig2c", "c17-light", "et-fig4")
 def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     # Slow, and tested beside its textbook.
     monkeypatch.setattr(sensors, "cross_validated_period", lambda *given: 20)
@@ -88,7 +89,6 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     studies = {f"{name}-{case}.nc" for case in small.cases}
     tables = {f"{name}-summary.csv", f"{name}-verdict.csv", f"{name}.json"}
     pictures = {f"{name}.png"} | ({f"{name}-map.png"} if small.record else set())
-    pictures |= {f"{name}-bound.png"} if name == "m-synthetic" else set()
     assert written == studies | tables | pictures
     summary = json.loads((tmp_path / f"{name}.json").read_text())
     assert (summary["title"], summary["paper"]) == (small.title, small.paper)
@@ -105,6 +105,7 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
         assert case.noise is None or result.data.attrs["noise"] == case.noise
 
 
+@pytest.mark.full
 def test_an_interrupted_paper_resumes(tmp_path, monkeypatch, capsys):
     name = "et-fig2"
     small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
@@ -138,6 +139,7 @@ def test_an_interrupted_paper_resumes(tmp_path, monkeypatch, capsys):
     assert not any(folder.exists() for folder in folders)
 
 
+@pytest.mark.full
 def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
     small = dataclasses.replace(EXPERIMENTS["w22-slow"], quick=(1, 4))
     monkeypatch.setitem(EXPERIMENTS, "w22-slow", small)
@@ -156,6 +158,7 @@ def test_a_quick_run_judges_nothing(tmp_path, monkeypatch, capsys):
     assert (result.data.sizes["trial"], result.data.sizes["round"]) == (2, 4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "errors"),
     [
@@ -187,6 +190,7 @@ def test_errors_over_first_arms_or_noise_alone_are_named(
     assert ("errors are over" in section) == bool(errors)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["et-table1", "w22-stocks", "b16-fig3-traffic", "et-fig3"])
 def test_trials_that_share_a_record_differ_in_their_first_arm(name):
     recorded = [case for case in EXPERIMENTS[name].cases.values() if case.noise is None]

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers.synthetic_results import make_result
 from oracles.panels import dense_log_likelihood
 from scipy.io import savemat
-from synthetic_results import make_result
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Fixed, Logarithmic
 from botorch_tv.papers import (
@@ -193,6 +193,7 @@ def test_period_by_cross_validation():
     assert sensors.cross_validated_period(world, rows, width, periods) == best
 
 
+@pytest.mark.full
 def test_traffic_plays_one_morning(folder):
     values = Recordings(folder).traffic().values
     chosen = sensors.cells(60, 50)
@@ -322,6 +323,7 @@ def test_standard_functions_by_hand():
     assert float(hartmann.functions[0].values.max()) > 1  # a maximum is sought
 
 
+@pytest.mark.full
 def test_mauduit_is_fitted(folder, monkeypatch):
     world = mauduit.anomalies(Recordings(folder))
     train = Recordings(folder).temperature(every=4).values[:480]
@@ -368,6 +370,7 @@ def test_alpha_is_fitted(alpha, count, seed):
     assert abs(best - alpha) <= 0.5
 
 
+@pytest.mark.full
 def test_table_1():
     labels = ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB")
     regret = make_result({label: [[9 - i], [9.5 - 2 * i]] for i, label in enumerate(labels)})
@@ -380,6 +383,7 @@ def test_table_1():
     assert outcome.holds is False  # some regrets are not those of the paper
 
 
+@pytest.mark.full
 def test_periods_are_judged_by_mean_and_spread():
     base = np.random.default_rng(1).standard_normal((200, 1))
     regret = {f"N = {n}": 20 + base for n in bogunovic2016.PERIODS}
@@ -479,6 +483,7 @@ def test_w22_widths_and_memory(name):
         assert strategies["ET-GP-UCB"].retention.delta == 0.1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["abrupt", "slow"])
 def test_random_search_on_drawn_functions(name):
     """Its regret in a round is max f - f(x) with x uniform: on average max f - mean f."""
@@ -492,6 +497,7 @@ def test_random_search_on_drawn_functions(name):
     assert (error < expected / 10).all()  # the bound is narrow
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "fixed", "drawn"),
     [
@@ -517,6 +523,7 @@ def test_functions_held_fixed(name, fixed, drawn):
     assert (held[:, 1] != anew[:, 1]).any()
 
 
+@pytest.mark.full
 def test_table_1_shares_and_deviations():
     """Share of functions with the paper's orders, and standard deviations, by hand."""
     labels = ("IGP-UCB", "BR-GP-UCB", "SW-GP-UCB", "WGP-UCB", "ET-GP-UCB")
@@ -550,6 +557,7 @@ def test_table_1_shares_and_deviations():
     assert claims.share_of_trials(tied, [("A", "B")]).mean == 0.5  # equal regrets are no order
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["w22-abrupt", "w22-abrupt-100"])
 @pytest.mark.parametrize(("second", "found"), [(10, "yes"), (5, "no"), (15, "no")])
 def test_detected_changes(name, second, found):
@@ -677,6 +685,7 @@ def test_the_printed_bound_decides():
         assert EXPERIMENTS["c17-light"].score(results).holds is holds
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("powers", "answer"), [((0.8, 0.9), "yes"), ((0.8, 1.1), "level"), ((1.2, 1.3), "no")]
 )

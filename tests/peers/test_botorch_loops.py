@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from benchmarks.speed.botorch_loops import play, rewards, spread, strategy, time_peer, verify
-from benchmarks.speed.peers import LOOPS, Problem, lowest_best
+from benchmarks.speed.against_botorch import play, rewards, spread, strategy, time_peer, verify
+from benchmarks.speed.botorch_gp_ucb import LOOPS, Problem, lowest_best
 from botorch_tv.strategies import Grid
 
 POINTS, ROUNDS, TRIALS = 10, 15, 3
@@ -14,6 +14,7 @@ def world(seed):
     return rewards(points=POINTS, epsilon=0.03, trials=TRIALS, seed=seed)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "epsilon",
     [None, 0.03, pytest.param(0.3, marks=pytest.mark.slow)],

@@ -12,7 +12,7 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from botorch_tv.learning import Refit
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import Box, Grid, gp_ucb, tv_gp_ucb, ui_tvbo
-from botorch_tv.strategies.checks import least_noise
+from botorch_tv.strategies.arguments import least_noise
 from botorch_tv.validation import largest, latest
 
 # Extremes are the point here.
@@ -56,6 +56,7 @@ def test_the_largest_observation(name, dtype):
         play(strategy, GRID, 1.1 * largest(dtype), dtype)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [D, S], ids=str)
 @pytest.mark.parametrize("learning", [None, Refit(every=2, least=2)], ids=["fixed", "learned"])
 def test_the_largest_observation_on_a_box(learning, dtype):
@@ -64,6 +65,7 @@ def test_the_largest_observation_on_a_box(learning, dtype):
     assert strategy.posterior(state, BOX.bounds.to(dtype)).mean.isfinite().all()
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("dtype", [D, S], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_smallest_noise(name, dtype):
@@ -128,6 +130,7 @@ def test_context_that_cannot_be_squared():
         strategy.ask(state, context=torch.tensor([1e300], dtype=D))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("wrong", [1e150, -1e150])
 def test_a_wrong_reading_whose_square_is_infinite_in_units_of_the_others(wrong):
     """It has the same small effect as a reading of 1e50."""

@@ -125,6 +125,7 @@ RUNS = {
 PLAYED = [(name, "features") for name in RUNS] + [("GP", "auto"), ("ET", "auto")]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rounds", [400, pytest.param(100_000, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "engine"), PLAYED)
 def test_long_runs(name: str, engine: str, rounds: int) -> None:
@@ -156,6 +157,7 @@ def test_forgetting_needs_no_more_precision() -> None:
     require_precision("GP", static, static.init(SETTING.domain), 10**6)
 
 
+@pytest.mark.full
 def test_single_precision_is_accurate_as_long_as_allowed() -> None:
     """In the worst case: a drifting objective under a static model."""
     # A standard deviation is at least 4e-3 then.
@@ -170,6 +172,7 @@ def line(arms: int) -> Grid:
     return Grid(torch.linspace(0.0, 1.0, arms, dtype=torch.float64).unsqueeze(-1))
 
 
+@pytest.mark.few(10)
 @each_path(2, CHOOSING)
 def test_grid_with_every_arm_twice(preset: Preset, engine: str) -> None:
     """Twins have equal posteriors; the lower index is played, as if the others did not exist."""
@@ -246,6 +249,7 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
     return worst
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("noise", "window", "limit"), [(1e-3, 13, 1e-8), (1e-6, 13, 1e-6)])
 @each_engine
 def test_windows(engine: str, noise: float, window: int, limit: float) -> None:

@@ -33,7 +33,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.gp.arms import LEAST_NOISE
 from botorch_tv.strategies import GPStrategy, Grid, Strategy
-from botorch_tv.strategies.checks import least_noise
+from botorch_tv.strategies.arguments import least_noise
 
 BATCHES = [(), (1,), (3,), (2, 3), (0,), (2, 0)]
 
@@ -135,6 +135,7 @@ quick = settings(
 )
 
 
+@pytest.mark.few("exact-torch.float32")
 @pytest.mark.parametrize("dtype", EPS, ids=str)
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases())
@@ -206,6 +207,7 @@ def no_data(data: dict[str, Any]) -> dict[str, Any]:
     return retained | {"noise": []}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 @given(
     case=cases(),

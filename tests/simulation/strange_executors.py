@@ -1,4 +1,4 @@
-"""Executors of strangers, which do no more than they must, and worlds that harm their workers."""
+"""Executors of others, which do no more than they must, and worlds that harm their workers."""
 
 import os
 import pickle
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lasting import KERNEL
+from helpers.child_study import KERNEL
 from torch import Tensor
 
 from botorch_tv.simulation import MarkovWorld
@@ -88,7 +88,7 @@ class Interrupted:
 
 
 class PlainWorld(MarkovWorld):
-    """That of the study in :mod:`lasting`."""
+    """That of the study in :mod:`helpers.child_study`."""
 
     def __init__(self) -> None:
         super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)

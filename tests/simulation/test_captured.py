@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from kinds import KINDS, NOISE, SCATTERED, beside_the_recursion, rough, smooth, ucb
+from helpers.compiled_strategies import (
+    KINDS,
+    NOISE,
+    SCATTERED,
+    beside_the_recursion,
+    rough,
+    smooth,
+    ucb,
+)
 from simulation.tape import Tape, taped
 
 from botorch_tv.acquisition.exploration import Thompson
@@ -62,6 +70,7 @@ def markov(domain: Grid) -> MarkovWorld:
     return MarkovWorld(domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
 
 
+@pytest.mark.few("scattered")
 @pytest.mark.parametrize(
     ("name", "kernel", "kinds"),
     [
@@ -89,6 +98,7 @@ def test_replayed_rounds_are_those_of_the_recursion(name, kernel, kinds):
         torch.testing.assert_close(player.posterior.information_gain, gain, rtol=0, atol=1e-8)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("capture", [None, taped], ids=["as it is", "recorded"])
 def test_minimisation_and_objectives_given_as_values(capture):
     domain = DOMAINS["square"]

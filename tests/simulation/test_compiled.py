@@ -5,7 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from kinds import KINDS, NOISE, SCATTERED, beside_the_recursion, rough, smooth, ucb
+from helpers.compiled_strategies import (
+    KINDS,
+    NOISE,
+    SCATTERED,
+    beside_the_recursion,
+    rough,
+    smooth,
+    ucb,
+)
 from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB, Greedy, Realized, UpperConfidence
@@ -65,6 +73,7 @@ SKEWED = torch.kron(ALONG, ALONG)
 
 
 # A kind has its rounds on a product and elsewhere; other domains differ in their basis only.
+@pytest.mark.few("scattered", "skewed product")
 @pytest.mark.parametrize(
     ("domain", "kernel", "noise", "kinds"),
     [
@@ -106,6 +115,7 @@ def both(world, strategies, horizon, trials=TRIALS):
     return compiled, *beside_the_recursion(compiled, settings, block)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("noise", [1e-6, 1e-4, 0.01])
 @pytest.mark.parametrize(("points", "lengthscale"), [(6, 0.3), (11, 0.8)])
 def test_the_limit_of_little_noise_depends_on_the_rate(points, lengthscale, noise):
@@ -149,6 +159,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_worlds_and_strategies(name):
     require_compiled_like_eager(*OTHERS[name])
@@ -241,17 +252,18 @@ def test_trials_with_too_many_arms_are_played_by_the_recursion(monkeypatch):
     require_compiled_like_eager(markov("square", epsilon=0.1), strategies)
 
 
-def test_large_studies_compile_by_default(monkeypatch):
+def test_large_studies_compile_and_small_studies_are_recorded_by_default(monkeypatch):
     world = MarkovWorld(Grid.regular(50, 2), kernel=smooth(), epsilon=0.05, noise=NOISE)
     enough, cpu, gpu = rules.WORTH_COMPILING // 2500 + 1, torch.device("cpu"), torch.device("cuda")
-    assert require_compiled(None, world, enough, cpu)
-    assert not require_compiled(None, world, enough // 2, cpu)
-    assert require_compiled(True, world, 1, cpu)
-    assert not require_compiled(False, world, enough, cpu)
+    assert require_compiled(None, world, 1, enough, cpu)
+    assert not require_compiled(None, world, 1, enough // 2, cpu)
+    assert require_compiled(True, world, 1, 1, cpu)
+    assert not require_compiled(False, world, 1, enough, cpu)
     monkeypatch.setattr(rules, "find_spec", lambda name: None)
-    assert not require_compiled(None, world, 10 * enough, cpu)
-    assert require_compiled(True, world, 1, gpu)
-    assert not require_compiled(None, world, 2**60, gpu)
+    assert not require_compiled(None, world, 1, 10 * enough, cpu)
+    assert require_compiled(True, world, 4096, 1, gpu)
+    assert require_compiled(None, world, 512, 10 * enough, gpu)
+    assert not require_compiled(None, world, 4096, 10 * enough, gpu)
     with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[fast\]'"):
         study(world, {"GP": ucb()}, compiled=True)
 

@@ -5,7 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 import pytest
-from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
+from helpers.synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv.cli import command as cli
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
@@ -126,6 +126,7 @@ def drawn():
     return drawn_diagnosis({"GP": 2.0, "ET": 2.5}, trials=6, rounds=30, trigger_of="ET")
 
 
+@pytest.mark.full
 def test_files_of_a_study(drawn, tmp_path):
     written = write_diagnosis(drawn, tmp_path / "study")
     assert {path.name for path in written} == {f"study{ending}" for ending in ENDINGS}
@@ -137,6 +138,7 @@ def test_files_of_a_study(drawn, tmp_path):
     )
 
 
+@pytest.mark.full
 def test_compare_and_plot_write_what_is_recorded(tmp_path, capsys):
     record, maps = ["--diagnose", "--prediction-error"], "-prediction-error.png"
     assert cli.main(["compare", *TINY, *record, "--out", str(tmp_path)]) == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from lasting import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
+from helpers.child_study import CHUNK, CHUNKS, FILES, KERNEL, files, players, prepared, study
 from simulation.strange_executors import (
     DeadlyWorld,
     Interrupted,
@@ -63,6 +63,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "is_here", lambda self: False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", EXECUTORS)
 def test_results_are_those_of_a_single_process(whole, tmp_path, name) -> None:
     threads = torch.get_num_threads()
@@ -77,6 +78,7 @@ def test_results_are_those_of_a_single_process(whole, tmp_path, name) -> None:
     assert files(tmp_path) == before
 
 
+@pytest.mark.full
 def test_spawned_processes(whole, spawned, tmp_path) -> None:
     assert identical(study(executor=spawned), whole)
     assert identical(study(tmp_path, executor=spawned), whole)
@@ -92,16 +94,9 @@ def test_studies_resume(whole, tmp_path) -> None:
     assert executor.arrays == [CHUNKS - 2]  # nothing to do
 
 
+@pytest.mark.full
 def test_blocks_sent_by_workers_are_saved(whole, tmp_path, monkeypatch, apart) -> None:
-    here, calls = libraries(), 0
-
-    def sometimes_other() -> dict[str, str]:
-        """Equal versions for the check, and different versions for the notes of blocks."""
-        nonlocal calls
-        calls += 1
-        return here | {"torch": "2.99"} if calls % 2 == 1 < calls else here
-
-    monkeypatch.setattr(executors, "libraries", sometimes_other)
+    monkeypatch.setattr(executors, "libraries", lambda: libraries() | {"torch": "2.99"})
     result = study(tmp_path, executor=Remote())
     assert identical(result, whole)
     assert len(files(tmp_path)) == FILES
@@ -174,6 +169,7 @@ def test_notes_name_the_cause() -> None:
     assert "at the top level of a module" in error.value.__notes__[0]
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_loses_only_its_block(whole, tmp_path) -> None:
     trap, folder = tmp_path / "trap", tmp_path / "study"
     trap.touch()
@@ -193,6 +189,7 @@ def test_a_worker_that_dies_loses_only_its_block(whole, tmp_path) -> None:
     assert result.data.attrs["trials_found"] == found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("done", [0, 3])
 def test_an_interrupt_cancels_pending_tasks_and_saves_finished_blocks(
     whole, tmp_path, apart, done
@@ -207,14 +204,10 @@ def test_an_interrupt_cancels_pending_tasks_and_saves_finished_blocks(
     assert identical(study(tmp_path, executor=Remote()), whole)
 
 
-def test_other_versions_of_libraries_are_refused(monkeypatch) -> None:
-    here = libraries() | {"torch": "2.13.0+cpu"}
-    found: list[dict[str, str]] = []
-    monkeypatch.setattr(executors, "libraries", lambda: found.pop(0))
-    found += [here, here | {"torch": "2.13.0"}, here | {"torch": "2.13.0"}]
-    study(executor=Remote(), trials=1)  # builds for other devices are the same version
-    found += [here, here | {"torch": "2.14.0"}, here | {"torch": "2.14.0"}]
-    with pytest.raises(RuntimeError, match=r"has torch 2.14.0 instead of .* the same versions"):
+def test_workers_with_another_version_of_pytorch_are_refused(monkeypatch) -> None:
+    found: list[dict[str, str]] = [{"torch": "2.13"}, {"torch": "2.14"}]
+    monkeypatch.setattr(executors, "study_versions", lambda: found.pop(0))
+    with pytest.raises(RuntimeError, match=r"torch is '2.13' there and '2.14' here; .* the same"):
         study(executor=Remote(), trials=1)
 
 
@@ -294,6 +287,7 @@ def test_errors_of_rules(workers: int) -> None:
     assert error.value.__notes__ == [where]
 
 
+@pytest.mark.full
 def test_labels_and_seeds_that_no_file_can_store() -> None:
     for label in ("a\0b", "\ud800", "  ", "a\nb"):
         with pytest.raises(ValueError, match="cannot be printed or stored in a file; give text"):

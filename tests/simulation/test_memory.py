@@ -13,8 +13,8 @@ import pytest
 import torch
 import xarray as xr
 from botorch.exceptions import InputDataError
-from lasting import players, same
-from lasting import study as usual_study
+from helpers.child_study import players, same
+from helpers.child_study import study as usual_study
 from matplotlib.figure import Figure
 from simulation.strange_executors import Remote
 
@@ -127,6 +127,7 @@ def equal(first: Any, second: Any) -> None:
         xr.testing.assert_allclose(first, second, rtol=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("little")
 def test_all_statistics_are_those_in_memory(whole: StudyResult, tmp_path: Path) -> None:
     result = study(tmp_path / "folder", record=RECORD)
@@ -153,6 +154,7 @@ def test_all_statistics_are_those_in_memory(whole: StudyResult, tmp_path: Path) 
     assert on_disk(result)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("little")
 def test_saving_and_loading(whole, tmp_path, monkeypatch) -> None:
     result = study(tmp_path / "folder", record=RECORD, executor=Remote())
@@ -169,6 +171,7 @@ def test_saving_and_loading(whole, tmp_path, monkeypatch) -> None:
     assert on_disk(StudyResult.load(saved))
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("little")
 def test_older_results_do_not_change(whole: StudyResult, tmp_path: Path) -> None:
     alone = {"TV": players()["TV"]}

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from helpers.pictures import assert_bands, assert_curves, assert_written, named_curves
+from helpers.synthetic_results import drawn_diagnosis, make_result, random_result
 from matplotlib.collections import PolyCollection, QuadMesh
 from matplotlib.figure import Figure
-from pictures import assert_bands, assert_curves, assert_written, named_curves
-from synthetic_results import drawn_diagnosis, make_result, random_result
 
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, Weights, run_study
@@ -18,7 +18,7 @@ from botorch_tv.simulation.plots.recorded import lattice
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.study_record import Paired
 from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
-from botorch_tv.strategies.presets import PRESETS
+from botorch_tv.strategies.listing import PRESETS
 from botorch_tv.theory.plots import plot_bounds, plot_orders
 
 LEVELS = {"GP-UCB": 1.0, "R-GP-UCB": 0.8, "ET-GP-UCB": 0.5}
@@ -69,6 +69,7 @@ def test_regret_picture(tmp_path):
     assert f"ET-GP-UCB\n{fired.sum(1).mean():.1f} resets" in texts(figure)
 
 
+@pytest.mark.few("1-1", "1-5")
 @pytest.mark.parametrize(("trials", "rounds"), [(1, 5), (3, 1), (1, 1)])
 @pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 def test_smallest_studies_can_be_drawn(trials, rounds):
@@ -84,6 +85,7 @@ def test_smallest_studies_can_be_drawn(trials, rounds):
     assert_curves(diagnosed.plot_simple_regret().axes[0], means)
 
 
+@pytest.mark.few("1")
 @pytest.mark.parametrize("count", [1, 3])
 def test_panels_share_a_scale(count, tmp_path):
     results = {f"panel {n}": random_result(LEVELS, 4, 30, seed=n) for n in range(count)}
@@ -96,6 +98,7 @@ def test_panels_share_a_scale(count, tmp_path):
         assert_curves(part, means)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("one_scale", [True, False])
 def test_panels_with_rows_of_resets(one_scale):
     """Below each panel, a strip per strategy that resets, with a row per trial."""
@@ -160,6 +163,7 @@ DRAWERS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", DRAWERS)
 def test_own_axes_are_the_first_panel(name, tmp_path):
     figure = Figure(figsize=(12, 4))
@@ -201,6 +205,7 @@ def diagnosed():
     return drawn_diagnosis(WIDTHS, trials=8, rounds=60, trigger_of="ET-GP-UCB")
 
 
+@pytest.mark.full
 def test_trigger_picture_marks_every_reset(diagnosed, tmp_path):
     trial = diagnosed.triggers()["trial"].mode()[0]  # the trial with most resets
     figure = diagnosed.plot_triggers("ET-GP-UCB", trial, tmp_path / "new" / "triggers.png")
@@ -221,6 +226,7 @@ def test_trigger_picture_marks_every_reset(diagnosed, tmp_path):
     assert f"trial {trial}: resets {len(fired)} (" in figure.get_suptitle()
 
 
+@pytest.mark.full
 def test_calibration_picture_draws_the_shares(diagnosed, tmp_path):
     figure = diagnosed.plot_calibration(tmp_path / "calibration.png")
     assert_written(tmp_path / "calibration.png")
@@ -269,6 +275,7 @@ def predicted() -> StudyResult:
     return study(grid_of(np.array([[y, x] for y in ys for x in xs])))  # as latitude and longitude
 
 
+@pytest.mark.full
 def test_maps_of_errors(predicted, tmp_path) -> None:
     figure = predicted.plot_prediction_error(tmp_path / "new" / "maps.png", across=1)
     assert_written(tmp_path / "new" / "maps.png")

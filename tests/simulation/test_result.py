@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import lasting
 import numpy as np
 import pytest
 import torch
 import xarray as xr
-from absent import not_installed
-from lasting import KERNEL
-from synthetic_results import make_result
+from helpers import child_study
+from helpers.child_study import KERNEL
+from helpers.missing_packages import not_installed
+from helpers.synthetic_results import make_result
 
 from botorch_tv.simulation import (
     Diagnosis,
@@ -144,7 +144,7 @@ def test_verdicts():
 
 
 GRID = Grid.regular(4, 2)
-PLAYERS = lasting.players()
+PLAYERS = child_study.players()
 TRIALS, CHUNK = 5, 2
 
 
@@ -152,7 +152,7 @@ def study(*labels: str, epsilon: float = 0.05, **changes: Any) -> StudyResult:
     world = MarkovWorld(GRID, kernel=KERNEL, epsilon=epsilon, noise=0.02)
     players = {label: PLAYERS[label] for label in labels}
     few = {"trials": TRIALS, "horizon": 6, "chunk": CHUNK, "seed": 3, **changes}
-    return lasting.study(world=world, strategies=players, **few)
+    return child_study.study(world=world, strategies=players, **few)
 
 
 @pytest.fixture
@@ -179,6 +179,7 @@ def assert_same(actual: StudyResult, expected: StudyResult) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
 def test_an_added_strategy_is_computed_alone(tmp_path, played, recorded) -> None:
     whole = study("TV", "TS", "ET", **recorded)
@@ -192,6 +193,7 @@ def test_an_added_strategy_is_computed_alone(tmp_path, played, recorded) -> None
     assert len(played) == 3, "played again"
 
 
+@pytest.mark.full
 def test_an_omitted_strategy_stays(tmp_path: Path, played: list[list[str]]) -> None:
     whole = study("TV", "TS", "ET", save_to=tmp_path)
     with pytest.warns(UserWarning, match="also holds TS, which this call omits"):
@@ -209,6 +211,7 @@ def test_an_omitted_strategy_stays(tmp_path: Path, played: list[list[str]]) -> N
         assert_same(study("TV", "TS", "ET", save_to=tmp_path), whole)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
 def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[str, Any]) -> None:
     first, second = study("TS", **recorded), study("TV", "ET", chunk=5, **recorded)
@@ -226,6 +229,7 @@ def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[st
     assert_same(StudyResult.load(tmp_path / "together.nc"), together)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -241,6 +245,7 @@ def test_results_of_other_trials_are_not_merged(changes: dict, message: str) -> 
         study("TV").merge(study("ET", **changes))
 
 
+@pytest.mark.full
 def test_results_with_other_goals_labels_or_draws_are_not_merged(monkeypatch) -> None:
     first = study("TV")
     monkeypatch.setitem(PLAYERS, "down", gp_ucb(kernel=KERNEL, noise=0.02, maximize=False))

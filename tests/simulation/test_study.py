@@ -11,9 +11,10 @@ import torch
 from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic
 from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.simulation import Diagnosis, GridWorld, MarkovWorld, run_study
-from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
+from botorch_tv.simulation.rivals import Settings, line_up, rivals, unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_gp_ucb
+from botorch_tv.strategies.listing import PRESETS
 
 GRID = Grid.regular(8, 2)
 KERNEL = unit_kernel("se", 0.25)
@@ -42,6 +43,7 @@ class Bounded(MarkovWorld):
 BOUNDED = Bounded(GRID, kernel=KERNEL, epsilon=0.05, noise=0.02)
 
 
+@pytest.mark.full
 def test_all_strategies_start_at_the_first_arm_of_the_world() -> None:
     result = run_study(BOUNDED, PLAYERS, trials=40, horizon=5, progress=False, chunk=7)
     first = result.data["index"].values[:, :, 0]
@@ -182,8 +184,8 @@ def test_kernels():
 
 
 def test_all_rivals_carry_their_settings(rival_settings):
-    made = line_up(list(RIVALS), rival_settings)
-    assert list(made) == [label for label, _, _ in RIVALS.values()]
+    made = line_up(list(rivals()), rival_settings)
+    assert list(made) == [entry.names[0] for entry in PRESETS.values()]
     for label, attribute, value in (
         ("R-GP-UCB", "retention.period", 29),
         ("SW-GP-UCB", "retention.window", 28),
@@ -202,12 +204,13 @@ def test_all_rivals_carry_their_settings(rival_settings):
         ("R-PERP", "period", 29),
         ("R-PERP", "width", Constant(7.5)),
         ("TV-BayesOpt", "decay", PeriodicMarkov(0.03, 7.0, 0.5)),
+        ("SparQ-GP-UCB", "refresh.steps", "exact"),
     ):
         assert attrgetter(attribute)(made[label]) == value, label
     experts, windows = made["PE-GP-UCB"].members, made["BOB-GP-UCB"].members
     assert [member.decay.epsilon for member in experts] == [0.0, 0.02]
     assert [member.retention[1].window for member in windows] == [3, 9]
-    without_width = {"GP-EI", "GP-PI", "R-PERP", "Random", "PE-GP-UCB", "BOB-GP-UCB"}
+    without_width = {"GP-EI", "GP-PI", "R-PERP", "RExp3", "Random", "PE-GP-UCB", "BOB-GP-UCB"}
     widths = [member.width for member in (*experts, *windows)]
     for label, strategy in made.items():
         if label != "Adaptive-GP-UCB":  # it learns the noise

@@ -6,8 +6,6 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 import torch
-from deap.benchmarks import movingpeaks
-from gmpb import GMPB, GMPBConfig
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from oracles.dense import matern_five_halves, squared_exponential
 from simulation.recorded_stream import RecordedStream, rounds
@@ -69,6 +67,7 @@ def test_static() -> None:
     assert len(np.unique(f[0], axis=0)) == 4  # a function of its own for every trial
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("functions", [*DISTRIBUTIONS, OWN], ids=repr)
 def test_draws_do_not_depend_on_chunks_and_dtype(functions) -> None:
     several = isinstance(functions, list)
@@ -271,7 +270,9 @@ def test_covariance_in_space_and_time_is_the_models(rough: bool) -> None:
 
 
 D = torch.float64
-CONFIG = GMPBConfig(d=2, m=4, change_frequency=3)
+gmpb = pytest.importorskip("gmpb")
+movingpeaks = pytest.importorskip("deap.benchmarks.movingpeaks")
+CONFIG = gmpb.GMPBConfig(d=2, m=4, change_frequency=3)
 PEAKS = {
     "gmpb": GMPBWorld(CONFIG, noise=0.01, shift=20.0, scale=25.0),
     "cones": MovingPeaksWorld(2, period=3, shift=20.0, scale=25.0),
@@ -290,12 +291,13 @@ def lattice(dim, points):
 
 def highest(landscape):
     """The position of the highest peak, in the unit cube."""
-    if isinstance(landscape, GMPB):
+    if isinstance(landscape, gmpb.GMPB):
         tallest = max(landscape.get_state().components, key=lambda peak: peak.h)
         return (tallest.c + 100) / 200
     return np.array(landscape.globalMaximum()[1]) / 100
 
 
+@pytest.mark.few("cones", "gmpb", "hills")
 @pytest.mark.parametrize("name", PEAKS)
 def test_the_best_value_is_the_maximum(name):
     world = PEAKS[name]
@@ -315,7 +317,7 @@ def test_values_are_those_of_the_package():
     objectives = PEAKS["gmpb"].objectives(stream())
     for step, objective in enumerate(islice(objectives, 7)):
         for trial, seed in enumerate(seeds):
-            problem = GMPB(CONFIG, seed)
+            problem = gmpb.GMPB(CONFIG, seed)
             for _ in range(step // 3):
                 problem.step_environment()
             problem.set_auto_step(False)

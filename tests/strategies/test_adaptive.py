@@ -68,6 +68,7 @@ def assert_same(actual, expected, tolerance: float = 1e-8) -> None:
 ALL = torch.arange(3.0, dtype=torch.float64)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("exploration", [UpperConfidence(), Thompson()], ids=["bound", "sample"])
 def test_batch_is_a_loop_of_singles(exploration):
     player = strategy(exploration=exploration)
@@ -99,6 +100,7 @@ def times_with_pauses(seed: int, trials: int = TRIALS) -> Tensor:
     return torch.where(chance < 0.3, 10 ** (12 * size), 1.0).cumsum(0)
 
 
+@pytest.mark.full
 def test_trials_with_long_pauses_go_on_alone():
     player, times = strategy(), times_with_pauses(0)
 
@@ -116,6 +118,7 @@ def test_trials_with_long_pauses_go_on_alone():
     assert_same([together], [torch.cat([played([0]), played([1])], -1)])
 
 
+@pytest.mark.full
 def test_a_loop_with_long_pauses_is_saved_and_goes_on(tmp_path):
     loop, path = Loop(strategy(), GRID), tmp_path / "loop.json"
     for t, now in enumerate(times_with_pauses(5, 1)[:, 0].tolist()):
@@ -130,6 +133,7 @@ def test_a_loop_with_long_pauses_is_saved_and_goes_on(tmp_path):
             loop = again
 
 
+@pytest.mark.few("bound, grid")
 @pytest.mark.parametrize(
     ("on_grid", "exploration"),
     [(True, UpperConfidence()), (True, ExpectedImprovement()), (False, Thompson())],
@@ -153,6 +157,7 @@ def test_the_mirror_image_is_minimised():
     assert_same(lowest[:2], highest[:2])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_all_predictions_agree(domain):
     player = strategy()
@@ -182,6 +187,7 @@ def test_all_predictions_agree(domain):
         assert torch.equal(player.recommended_arm(state), means.argmax(-1))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_functions_drawn_have_the_moments_that_are_predicted(domain):
     player, trials, each = strategy(exploration=Thompson()), 40, 100
@@ -248,6 +254,7 @@ def test_variance_without_features_does_not_choose(kind):
     torch.testing.assert_close(predicted, whole_there)  # the prediction still includes it
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 @pytest.mark.parametrize("gap", [1.0, 4.0])
 def test_a_possible_jump_does_not_choose(domain, gap):
@@ -290,6 +297,7 @@ def test_constant_readings_keep_filling_the_domain():
     assert bool(state.data.running.units.ready)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_without_predictions_the_best_observation_is_recommended(domain, maximize):
@@ -315,6 +323,7 @@ def test_without_predictions_the_best_observation_is_recommended(domain, maximiz
     assert sign * float(best) >= float((sign * means).max()) - 1e-6
 
 
+@pytest.mark.full
 def test_context_is_learned_from_and_its_units_make_no_difference():
     def run(level: float, unit: float) -> Tensor:
         domain = Box(SQUARE[:, :1], context_dim=1, search=QUICK)
@@ -361,6 +370,7 @@ def test_refusals(call, match):
         call()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dim", [1, 20])
 def test_other_dimensions_are_served(dim):
     corners = torch.stack([torch.zeros(dim), torch.ones(dim)]).double()
@@ -375,6 +385,7 @@ def test_other_dimensions_are_served(dim):
     assert sum(best[-5:]) > sum(best[:5])
 
 
+@pytest.mark.full
 def test_the_default_step_is_the_median_gap():
     plain, other, unit = Loop(BOX), Loop(BOX), 3600.0
     for number, y in enumerate([3.0, 4.0, 5.0, 4.5, 4.0, 4.1]):
@@ -407,6 +418,7 @@ def observed(jump, clock=1.0, noise=0.2, begin=0.0):
     return player, state
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("noise", "edge"), [(0.2, " or less"), (0.4, "")])
 def test_a_static_objective(noise, edge):
     player, state = observed(jump=False, noise=noise)
@@ -530,6 +542,7 @@ def test_a_prior_probability_below_one_percent():
     assert any(re.match(r"No drift: probability 0\.\d\d \(prior < 0.01\)", text) for text in texts)
 
 
+@pytest.mark.full
 def test_a_loop_prints_dates_and_predicts_nothing_before_its_units_are_set():
     start = datetime(2026, 3, 1, 22, tzinfo=UTC)
     loop = Loop(adaptive_gp_ucb(bank=Bank(features=64)), {"temperature": (20.0, 80.0)}, pending=2)

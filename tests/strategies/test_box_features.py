@@ -95,6 +95,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.few("aging", "hardly any noise")
 @pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisspecificationWarning")
 @pytest.mark.parametrize("name", REFUSED)
 def test_processes_without_features_are_refused(name):
@@ -110,6 +111,7 @@ def test_single_precision_is_refused():
     assert isinstance(state.basis, BoxPrior)
 
 
+@pytest.mark.full
 def test_tolerances_are_checked_and_presets_take_them():
     for wrong in (0.0, 1.0, -1e-3, float("nan")):
         with pytest.raises(ValueError, match="tolerance"):
@@ -156,6 +158,7 @@ def trained(strategy, search=None, batch_shape=(), rounds=25, dtype=D):
 CONTEXTS = torch.tensor([[0.2], [0.5], [0.9]], dtype=D)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("maximize", [True, False])
 def test_the_choice_is_the_best_for_its_context(maximize):
     strategy = strategy_of(maximize=maximize)
@@ -181,6 +184,7 @@ def test_the_choice_is_the_best_for_its_context(maximize):
     assert torch.equal(after.history.choice.row(25), suggestion.X)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("exploration", [ExpectedImprovement(), ProbabilityOfImprovement()])
 def test_incumbents_are_those_of_the_context(exploration):
     strategy = strategy_of(exploration=exploration, kernel=module(), noise=1e-4)
@@ -219,6 +223,7 @@ def test_posterior_by_the_textbook():
         state, _ = strategy.tell(state, suggestion, y)
 
 
+@pytest.mark.full
 def test_context_with_candidates_thompson_chance_and_learning():
     X = torch.tensor([[0.9], [0.2], [0.5]], dtype=D)
     strategy = strategy_of()

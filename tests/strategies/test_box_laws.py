@@ -63,9 +63,10 @@ def parts_of(name):
 
 NAMES = ["GP-UCB", "TV-GP-UCB", "ET-GP-UCB realised gain", "WGP-UCB", "EI + Wiener + reset"]
 NAMES += ["PI + window by time", "TV-GP-UCB estimated mean", "Thompson + trigger"]
-NAMES += ["Thompson + Markov + window", "random"]
+NAMES += ["Thompson + Markov + window", "Random"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_a_loop_of_singles(name, monkeypatch):
     monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
@@ -108,9 +109,10 @@ def play(strategy, domain=BOX, rounds=4, batch_shape=(2, 2), dtype=D, seed=0):
     return state, suggestion, info
 
 
-PURE = ["TV-GP-UCB", "ET-GP-UCB", "EI + Wiener + reset", "GP-TS", "random"]
+PURE = ["TV-GP-UCB", "ET-GP-UCB", "EI + Wiener + reset", "GP-TS", "Random"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", PURE)
 def test_states_are_pure_and_survive_saving(name):
     strategy = parts_of(name)
@@ -135,6 +137,7 @@ def test_states_are_pure_and_survive_saving(name):
     assert_identical(list(state.data[1:]), list(before.data[1:]))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", PURE)
 def test_dtype_and_shapes(name, dtype):
@@ -173,6 +176,7 @@ def test_single_precision_finds_as_good_a_point():
     assert bounds[0] > bounds[1] - 1e-3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["TV-GP-UCB", "EI + Wiener + reset"])
 def test_choices_do_not_depend_on_units(name):
     plain = replace(parts_of(name), kernel=ScaleKernel(module()).double())
@@ -209,6 +213,7 @@ POINTS = np.random.default_rng(0).uniform([-1.0, 2.0], [1.0, 3.0], (8, 2))
 SHIFTED = Box(torch.tensor([[-1.0, 2.0], [1.0, 3.0]], dtype=D))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("decay", [Static(), Markov(0.1), Wiener(1e-3)], ids=repr)
 @pytest.mark.parametrize("inflation", [Static(), ExponentialWeights(0.9), UncertaintyInjection(1)])
 def test_a_gap_of_a_billion(decay, inflation):
@@ -245,6 +250,7 @@ CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 BOX_OF_ARMS = Box(CUBE, search=DiscreteSearch(GRID.X))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("exploration", [ExpectedImprovement(), Constant(1.0)], ids=repr)
 def test_ties_are_in_the_unit_of_the_kernel(exploration) -> None:
     X = torch.tensor([[0.9, 0.5], [0.1, 0.5], [0.5, 0.5]], dtype=torch.float64)
@@ -288,6 +294,7 @@ def p_value(index: torch.Tensor, often: np.ndarray) -> float:
 DRAWS, SAMPLES, LEVEL = 2000, 200_000, 1e-5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rounds", [0, 6])
 @pytest.mark.parametrize("name", THOMPSON)
 def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
@@ -332,7 +339,7 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
 
 
 def test_random_candidates_are_equally_likely() -> None:
-    strategy = BY_NAME["random"].strategy(SETTING.module(), 0.1)
+    strategy = BY_NAME["Random"].strategy(SETTING.module(), 0.1)
     state = strategy.init(BOX_OF_ARMS, batch_shape=(3000,), dtype=torch.float32)
     X = strategy.ask(state, generator=torch.Generator().manual_seed(0)).X
     assert X.dtype == torch.float32

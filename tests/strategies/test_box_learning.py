@@ -81,6 +81,7 @@ WAYS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", WAYS)
 def test_the_posterior_uses_learned_hyperparameters(name):
     strategy, rounds = strategy_of(**WAYS[name]), 8 if "reset" not in name else 7
@@ -122,6 +123,7 @@ def test_the_posterior_uses_learned_hyperparameters(name):
         np.testing.assert_allclose(got.variance[i, :, 0], variance[:3], rtol=0, atol=1e-7)
 
 
+@pytest.mark.full
 def test_learning_uses_the_retained_rows():
     strategy = strategy_of(decay=Markov(0.05), retention=EventTrigger(0.1))
     X, time, y = observed(12, 2, seed=1)
@@ -205,6 +207,7 @@ def test_the_trigger_uses_the_learned_noise():
         )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [torch.float32, D])
 def test_nothing_to_learn_from(dtype):
     strategy = strategy_of(
@@ -235,6 +238,7 @@ def test_unsupported_learning_is_refused_at_init():
         strategy_of(learning=tight).init(BOX)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rounds", [4, 12])
 def test_a_random_walk_is_learned_from_its_origin(rounds):
     strategy = strategy_of(decay=Wiener(0.05), retention=PeriodicReset(6))
@@ -276,6 +280,7 @@ def random_state(strategy, domain, n=7, batch_shape=()):
     return state
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("batch_shape", [(), (1,), (2,), (2, 2)])
 def test_same_posterior_with_any_batch(batch_shape, lead):
@@ -365,6 +370,7 @@ def played(name, where):
     return strategy, state, torch.cat([suggestion.X, strategy.recommend(state)])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "where"),
     [(name, where) for name in MAKE for where in ("box", "grid") if (name, where)[0] != "learning"]

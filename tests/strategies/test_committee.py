@@ -35,7 +35,7 @@ from botorch_tv.strategies import (
     r_perp,
     w_gp_ucb,
 )
-from botorch_tv.strategies.phases import PhasedElimination, phase_lengths
+from botorch_tv.strategies.contrib import PhasedElimination, phase_lengths
 from botorch_tv.strategies.presets import sparq_gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=24)
@@ -64,6 +64,7 @@ def play(strategy, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS)):
     return state, seen
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_a_batch_is_its_trials(name, shape):
@@ -84,6 +85,7 @@ def test_a_batch_is_its_trials(name, shape):
             torch.testing.assert_close(a.view_as(b[trial]), b[trial], rtol=0, atol=1e-8)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_saved_run_continues_and_nothing_changes_in_place(name):
     strategy = STRATEGIES[name]()
@@ -136,6 +138,7 @@ def test_refusals(call, match):
         call()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("inflation", [Static(), UncertaintyInjection(1.0, 5.0)])
 @pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
 def test_a_single_member_acts_as_it_does_alone(kind, inflation):
@@ -149,6 +152,7 @@ def test_a_single_member_acts_as_it_does_alone(kind, inflation):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
 
 
+@pytest.mark.few(2)
 @each
 def test_the_leading_member_predicts_and_recommends(name):
     strategy = COMMITTEES[name]()
@@ -172,6 +176,7 @@ def test_the_leading_member_predicts_and_recommends(name):
     assert strategy.numbers_per_trial(state, 20) > own
 
 
+@pytest.mark.few(1)
 @each
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_on_a_box_in_either_precision(name, dtype):
@@ -201,6 +206,7 @@ def test_refused_suggestions_do_not_change_the_state(name):
     assert all(torch.equal(*pair) for pair in zip(state.memory[-1], before.memory[-1]))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("noise", [None, 0.3])
 @each
 def test_members_learn_from_points_chosen_elsewhere(name, noise):
@@ -229,6 +235,7 @@ def test_members_learn_from_points_chosen_elsewhere(name, noise):
 RATES, DELTA = (0.0, 0.05, 0.4), 0.1
 
 
+@pytest.mark.full
 def test_eliminations_are_those_of_the_textbook():
     rounds = 60
     world = make_world(SETTING.points, SETTING.noise, rounds, TRIALS)
@@ -281,12 +288,14 @@ def rejected_by(strategy, trials=1, rounds=40):
     return strategy.rejected(state)
 
 
+@pytest.mark.full
 def test_the_last_prior_is_not_rejected():
     rejected = rejected_by(PriorElimination(members=(constant(5.0), constant(4.0))), trials=3)
     assert bool((~rejected).any(-1).all())
     assert not bool(rejected_by(PriorElimination(members=(constant(5.0),))).all())
 
 
+@pytest.mark.full
 def test_noise_alone_rejects_at_most_with_probability_delta():
     delta, tiny = 0.5, torch.ones(25, 25, dtype=D) * 1e-12
     player = gp_ucb(kernel=tiny + 1e-13 * torch.eye(25, dtype=D), noise=0.02, width=Constant(0.0))
@@ -316,6 +325,7 @@ def test_the_noise_in_the_bound_is_that_of_the_member_followed(variances):
 WINDOWS, BLOCK, HORIZON, B = (2, 4, 7), 7, 40, 2.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("maximize", [True, False])
 def test_blocks_are_those_of_the_textbook(maximize):
     world = make_world(SETTING.points, SETTING.noise, HORIZON, 1)
@@ -383,6 +393,7 @@ def planned(alive: set[int], length: int) -> list[int]:
     return plan
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("engine", ["exact", "features"])
 def test_phases_are_those_of_the_book(maximize, engine):

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_tv.gp import data
 from botorch_tv.gp.covariance import covariance_matrix
 from botorch_tv.gp.random import draws_for, leading_normals
 from botorch_tv.identity import describe, differences
@@ -30,7 +29,6 @@ from botorch_tv.strategies import (
     random_search,
     tv_gp_ucb,
 )
-from botorch_tv.strategies import state as state_module
 from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.parameters import Number
 
@@ -101,15 +99,6 @@ def test_a_grid_is_saved_without_its_cache() -> None:
     assert torch.equal(copy.deepcopy(grid).X, grid.X)
 
 
-def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "own_version", lambda: "0.0.1")
-    saved = pickle.dumps(gp_ucb(kernel=RBFKernel().double(), noise=0.01).init(Grid.regular(4, 2)))
-    monkeypatch.setattr(state_module, "own_version", lambda: "0.0.2")
-    monkeypatch.delattr(data, "Data")
-    with pytest.raises(InputDataError, match=r"saved by .* 0\.0\.1; 0\.0\.2 is running.*init"):
-        pickle.loads(saved)
-
-
 NOWHERE = torch.device("meta")
 LIKE = torch.ones((), dtype=torch.float64)
 
@@ -155,6 +144,7 @@ def test_coordinates_are_fractions_of_ranges_and_of_logarithms() -> None:
     torch.testing.assert_close(Parameters(MIXED).place(point, ZERO), ZERO.new_tensor(shares))
 
 
+@pytest.mark.full
 @given(
     low=st.floats(-1e6, 1e6),
     size=st.floats(-3, 8),
@@ -192,6 +182,7 @@ def test_whole_numbers_come_back_and_stay_whole(log: bool) -> None:
         torch.testing.assert_close(space.from_uniform(space.to_uniform(place)), place)
 
 
+@pytest.mark.full
 @given(
     low=st.integers(-999, 999), step=st.integers(1, 60), count=st.integers(2, 90), data=st.data()
 )
@@ -230,6 +221,7 @@ def test_whole_numbers_have_equal_shares() -> None:
     assert torch.equal(X[:, 1], U[:, 1])
 
 
+@pytest.mark.full
 def test_the_best_of_whole_numbers_is_found() -> None:
     box = Box({"a": Integer(0, 9), "b": Integer(1, 100, log=True)})
     assert box.parameters is not None

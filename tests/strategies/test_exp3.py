@@ -58,6 +58,7 @@ def textbook(trial: int, gamma: float, maximize: bool) -> tuple[list[int], list[
     return arms, every
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("gamma", [None, 0.3, 1.0])
 def test_draws_are_those_of_the_algorithm(gamma, maximize, tmp_path):

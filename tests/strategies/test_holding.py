@@ -34,6 +34,7 @@ BOXES = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

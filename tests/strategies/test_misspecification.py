@@ -45,6 +45,7 @@ def caught_of(strategy, domain, values, times=None, batch=(), **options):
 RAW = [55.0, 55.3, 54.6, 55.1, 56.0]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "WGP-UCB", "UI-TVBO", "GP-TS"])
 @pytest.mark.parametrize("domain", [GRID, UNIT], ids=["grid", "box"])
 def test_raw_measurements_are_named_once(name, domain):
@@ -143,6 +144,7 @@ CLOCKS = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("strategy", "text"), CLOCKS)
 @pytest.mark.parametrize("domain", [GRID, UNIT], ids=["grid", "box"])
 def test_a_clock_in_another_unit(strategy, text, domain):

@@ -30,11 +30,8 @@ from botorch_tv.acquisition import Constant
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
     OLDEST,
-    SOON,
     Censored,
     MeasurementLog,
-    overdue,
-    retried,
     trial_answer,
     trial_log,
 )
@@ -42,10 +39,13 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
 from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.outcomes import (
+    SOON,
     Success,
     apart,
     as_if_measured,
+    overdue,
     recommended,
+    retried,
     success,
 )
 from botorch_tv.strategies.parameters import Number, Space
@@ -130,6 +130,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.few("improvement-grid")
 @pytest.mark.parametrize(
     ("strategy", "domain"),
     [
@@ -149,6 +150,7 @@ def test_every_strategy_avoids_it_on_every_domain(strategy, domain):
     assert loop.recommend()[0] <= 0.6
 
 
+@pytest.mark.full
 def test_randomised_strategies_draw_again():
     loop, inside = Loop(random_search(**GIVEN), DOMAINS["box"]), 0
     for number in range(40):
@@ -158,6 +160,7 @@ def test_randomised_strategies_draw_again():
     assert inside <= 4
 
 
+@pytest.mark.full
 def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
     random, apart = np.random.default_rng(1), []
     loop = Loop(STRATEGIES["adaptive"], DOMAINS["box"])
@@ -169,6 +172,7 @@ def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
     assert np.mean(np.array(apart) < 0.03) > 0.8
 
 
+@pytest.mark.full
 def test_where_everything_fails_nothing_is_recommended():
     loop = Loop(STRATEGIES["adaptive"], [(0, 1)])
     for number in range(20):
@@ -283,13 +287,14 @@ def test_failures_besides_the_answers_count_in_order_of_time() -> None:
             loop.observe([x], 0.5, time=float(t))
     whole.observe([0.9], ok=False, time=6.0)
     now, X = 6.0, torch.linspace(0, 1, 11, dtype=torch.float64).unsqueeze(-1)
-    found = loop._log.success(now, [(9.0, (0.9,)), (2.0, (0.75,)), (1.0, (0.7,))])
-    wanted = whole._log.success(now)
+    found = loop._record.log.success(now, [(9.0, (0.9,)), (2.0, (0.75,)), (1.0, (0.7,))])
+    wanted = whole._record.log.success(now)
     assert found is not None
     assert wanted is not None
     assert torch.equal(found.at(X), wanted.at(X))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("limit", [None, 54.5, 58.0])
 @pytest.mark.parametrize("values", [[], [55.0, 55.5, 56.0, 54.0]])
 def test_fantasies_of_a_mirrored_objective_are_mirrored(
@@ -383,6 +388,7 @@ def test_of_many_that_were_never_tried_each_has_its_turns() -> None:
     assert len(seen) <= 45
 
 
+@pytest.mark.full
 def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     space = Space({"x": Number(0, 16, step=1), "c": Choice("a", "b")})
     strategy = adaptive_gp_ucb(bank=SMALL)
@@ -417,6 +423,7 @@ LISTED = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("name", LISTED)
 def test_a_point_is_pending_twice_only_if_no_other_may_be_as_good(

@@ -206,6 +206,7 @@ def test_choices_that_fit_no_domain_are_refused(choice, domain, match, shape):
         strategy.ask(strategy.init(domain, batch_shape=shape))
 
 
+@pytest.mark.full
 def test_two_samples_of_a_round_are_two_functions():
     seen: list[torch.Tensor] = []
 
@@ -305,6 +306,7 @@ def played_arms(strategy, domain, sign=1):
     return state
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("incumbent", ["posterior", "observed"])

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from conformance.presets import BY_NAME
+from conformance.presets import BY_NAME, LINES, OTHERS
 from gpytorch.kernels import RBFKernel
-from live_numbers import LiveNumbers
 from loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
+from strategies.live_numbers import LiveNumbers
 
 import botorch_tv
 from botorch_tv import strategies
@@ -32,40 +32,21 @@ from botorch_tv.strategies import (
     Suggestion,
     et_gp_ucb,
     gp_ucb,
-    presets,
+    listing,
     sparq_gp_ucb,
     tv_gp_ucb,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.presets import ARGUMENTS
+from botorch_tv.strategies.listing import ARGUMENTS
 
-PRESETS = {name: entry.make for name, entry in presets.PRESETS.items()}
-OWN = {
-    "r_gp_ucb": {"period": 3},
-    "br_gp_ucb": {"period": 3},
-    "sw_gp_ucb": {"window": 3},
-    "tv_gp_ucb": {"epsilon": 0.1},
-    "glr_gp_ucb": {"chance": 0.1},
-    "w_dbo": {"epsilon": 0.1},
-    "pe_gp_ucb": {"epsilons": (0.0, 0.1)},
-    "bob_gp_ucb": {"windows": (2, 4), "block": 4, "horizon": 20},
-    "r_perp": {"period": 9, "beta": 4.0},
-    "rexp3": {"period": 9, "low": -1.0, "high": 1.0},
-    "tv_bayesopt": {"epsilon": 0.1, "cycle": 5.0, "cycle_lengthscale": 1.0},
-    "w_gp_ucb": {"gamma": 0.9},
-    "ui_tvbo": {"sigma_w2": 0.1},
-    "ui_gp_ucb": {"alpha": 1.0},
-    "w_sparq_gp_ucb": {"alpha": 1.0},
-}
-
-
-ADAPTIVE = "adaptive_gp_ucb"
+PRESETS = {name: entry.make for name, entry in listing.PRESETS.items()}
 
 
 def needed_by(name):
-    if name == ADAPTIVE:
-        return {}
-    return {"kernel": RBFKernel(), "noise": 0.1} | OWN.get(name, {})
+    arguments = OTHERS[name][1] if name in OTHERS else LINES[name][1]
+    given = {"kernel": RBFKernel(), "noise": 0.1} | arguments
+    own = inspect.signature(PRESETS[name]).parameters.values()
+    return {item.name: given[item.name] for item in own if item.default is item.empty}
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -77,7 +58,6 @@ def test_every_argument_is_listed_taken_and_described(name):
         assert f"\n    {item.name}: " in f"\n{described}"
         assert item.annotation is not item.empty
     needed = needed_by(name)
-    assert {item.name for item in listed.values() if item.default is item.empty} == set(needed)
     spelled = {name: item.default for name, item in listed.items()} | needed
     assert describe(preset(**spelled), "it") == describe(preset(**needed), "it")
     assert pickle.loads(pickle.dumps(preset)) is preset
@@ -96,8 +76,9 @@ def test_typos_are_refused(name):
 def test_the_package_offers_the_whole_list():
     offered = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
     assert offered == set(PRESETS)
-    assert all(name in botorch_tv.__all__ for name in PRESETS)
-    styles = [entry.style for entry in presets.PRESETS.values()]
+    names = {name: list(entry.names) for name, entry in listing.PRESETS.items()}
+    assert botorch_tv.preset_names() == names
+    styles = [entry.style for entry in listing.PRESETS.values()]
     assert len(set(styles)) == len(styles)
 
 
@@ -237,7 +218,7 @@ def test_the_same_in_another_place_is_accepted() -> None:
 
 # ---------------- The estimated memory of a trial is right to a factor of two
 
-MEMORY = ["GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "WGP-UCB", "GP-TS", "GP-EI", "random", "SparQ"]
+MEMORY = ["GP-UCB", "TV-GP-UCB", "SW-GP-UCB", "WGP-UCB", "GP-TS", "GP-EI", "Random", "SparQ"]
 MEMORY += ["Markov + window"]
 
 
@@ -279,13 +260,14 @@ def _other(first: Suggestion, state: State, t: int, draw: torch.Generator) -> Su
 
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-ON_A_BOX = ["GP-UCB", "TV-GP-UCB", "GP-TS", "random"]
+ON_A_BOX = ["GP-UCB", "TV-GP-UCB", "GP-TS", "Random"]
 SEARCHES = {
     "starts": MultiStart(raw_samples=64, evaluations=2),
     "listed": DiscreteSearch(torch.rand(300, 2).double()),
 }
 
 
+@pytest.mark.few("GP-UCB", "TV-GP-UCB")
 @pytest.mark.parametrize("name", MEMORY)
 def test_on_a_grid(name: str) -> None:
     for points, horizon in ((4, 12), (7, 16 if name == "SparQ" else 40)):
@@ -293,6 +275,7 @@ def test_on_a_grid(name: str) -> None:
         assert 0.5 < share(remembering(name), Grid.regular(points, 2), trials, horizon) < 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ON_A_BOX)
 @pytest.mark.parametrize("search", SEARCHES)
 def test_on_a_box(search: str, name: str) -> None:
@@ -301,6 +284,7 @@ def test_on_a_box(search: str, name: str) -> None:
         assert 0.5 < share(remembering(name), domain, trials, 40) < 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "WGP-UCB"])
 def test_of_a_factor_that_grows(name: str) -> None:
     player = replace(remembering(name), inference="exact")

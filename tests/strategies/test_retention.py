@@ -16,7 +16,7 @@ from botorch_tv import Loop, et_gp_ucb, run_study
 from botorch_tv.forgetting import ConfirmedTrigger, EventTrigger, KeepAll, PeriodicReset, Wiener
 from botorch_tv.gp.arm_engine import PlayedArms
 from botorch_tv.gp.arms import LEAST_NOISE
-from botorch_tv.gp.filter import Filter
+from botorch_tv.gp.feature_filter import Filter
 from botorch_tv.simulation import AbruptWorld
 from botorch_tv.simulation.worlds.grid import GaussianDraw
 from botorch_tv.strategies import (
@@ -64,6 +64,7 @@ def worst_error(strategy: Strategy, variances: list[float | None], dtype: torch.
     return worst
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("size", "noise", "variances"),
     [
@@ -78,6 +79,7 @@ def test_little_noise_in_a_window(size: int, noise: float, variances: list) -> N
     assert worst_error(strategy, variances, torch.float64) < 1e-8
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("usual", [0.1, 1e-6])
 def test_nearly_exact_readings_of_arms(usual: float) -> None:
     setting = Setting(points=6, kernel="se", noise=0.02, rounds=40, lengthscale=0.7)

@@ -19,7 +19,7 @@ from botorch_tv.acquisition import (
 )
 from botorch_tv.forgetting import Markov
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.gp.search import Sought, _climb, nearest, peaks_of, raw_points, spread
+from botorch_tv.gp.search import SearchProblem, _climb, nearest, peaks_of, raw_points, spread
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, Float, GPStrategy, Integer, MultiStart, adaptive_gp_ucb
 from botorch_tv.strategies.state import draws_from
@@ -81,7 +81,7 @@ def test_a_third_of_the_starts_are_the_best_observations():
     seen = torch.rand(2, 5, 2, dtype=D, generator=torch.Generator().manual_seed(1))
     live = torch.tensor([[True, True, False, True, True], [False, False, True, False, False]])
     heights = two_hills(seen, None).masked_fill(~live, -torch.inf)
-    start = search._starts(UNIT, Sought(two_hills, seen, live, 0, 1.0))
+    start = search._starts(UNIT, SearchProblem(two_hills, seen, live, 0, 1.0))
     assert start.shape == (2, 6, 2)
     for trial, number in enumerate((2, 1)):
         wanted = seen[trial, heights[trial].topk(number).indices]
@@ -148,6 +148,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_bounds_of_a_regression_and_in_features(kernel):
     for dim in (1, 3):
@@ -246,6 +247,7 @@ CASES = [(1, "se", 0.15, 9), (2, "se", 0.4, 12), (2, "matern52", 0.7, 25), (3, "
 CASES += [(6, "matern52", 1.5, 30)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("dim", "kind", "lengthscale", "n"), CASES)
 def test_upper_bounds_are_as_high_as_on_a_dense_grid_and_as_botorchs(dim, kind, lengthscale, n):
     strategy = markov_strategy(kind, lengthscale)

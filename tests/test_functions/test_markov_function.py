@@ -41,6 +41,7 @@ def _values(problem: MarkovFunction, X: torch.Tensor, t: int) -> np.ndarray:
     return problem(torch.cat([X, times], dim=-1)).numpy()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["se", "se-ard", "matern-5/2", "matern-3/2"])
 def test_covariance_in_space_and_time_is_the_models(name: str) -> None:
     worlds, epsilon, scale = 20_000, 0.2, 1.7
@@ -110,6 +111,7 @@ def _world(dim: int, lengthscale: float, *, rounds: int, seed: int, rough: bool 
     return MarkovFunction(kernel, epsilon=1.0, dim=dim, horizon=rounds - 1, features=64, seed=seed)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("rough", "lengthscale"), [(False, 0.2), (False, 0.03), (True, 0.1)])
 def test_a_line_is_searched_to_rounding(rough: bool, lengthscale: float) -> None:
     """Against 40,001 points; between two of them a peak rises by at most h² max|f''| / 8."""
@@ -123,6 +125,7 @@ def test_a_line_is_searched_to_rounding(rough: bool, lengthscale: float) -> None
         assert best <= value.max().item() + 2 * rise
 
 
+@pytest.mark.few("2-0.2-False-2")
 @pytest.mark.parametrize(
     ("dim", "lengthscale", "rough", "seed"),
     [(2, 0.2, False, 2), (2, 0.2, True, 2), (4, 0.3, False, 3), (6, 0.5, False, 3)],
@@ -150,6 +153,7 @@ def test_another_search_finds_nothing_higher(dim, lengthscale, rough, seed) -> N
             assert found == pytest.approx(best, abs=1e-7)
 
 
+@pytest.mark.full
 def test_the_highest_of_many_peaks() -> None:
     problem = _world(2, 0.07, rounds=32, seed=6)
     axis = torch.linspace(0, 1, 341, dtype=torch.float64)

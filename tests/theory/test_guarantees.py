@@ -128,6 +128,7 @@ def residuals(strategy: Strategy, model: str, parameter: float, level: float, ex
     return seen
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("model", "parameter", "name", "level", "extra"), MATCHED)
 def test_mean_and_sd_are_calibrated(model, parameter, name, level, extra) -> None:
     strategy = BY_NAME[name].strategy(SETTING.module(), SETTING.noise)
@@ -172,6 +173,7 @@ def with_band(kind: str, B: float, R: float, delta: float) -> Strategy:
     return gp_ucb(kernel=kernel, noise=R**2, width=Heteroscedastic(B=B, delta=delta))
 
 
+@pytest.mark.few("heteroscedastic-1.0-0.22360679774997896-0.1")
 @pytest.mark.parametrize("delta", [0.1, pytest.param(0.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("kind", "B", "R"),
@@ -195,6 +197,7 @@ def test_bands_cover_a_ball_uniformly(kind: str, B: float, R: float, delta: floa
     assert share >= 1.0 - delta - 3.0 * math.sqrt(delta * (1.0 - delta) / trials)
 
 
+@pytest.mark.full
 def test_bayes_band_covers_a_moving_objective() -> None:
     """[B16] Theorem 1: all arms in all rounds with probability 1 - delta."""
     strategy = tv_gp_ucb(
@@ -241,6 +244,7 @@ def share_of_triggers(preset: Preset, delta: float, jump: int | None = None) -> 
     return float(triggered.double().mean())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("delta", [0.1, pytest.param(0.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("preset", RIGHT, ids=lambda preset: preset.name)
 def test_at_most_delta_of_the_trials_trigger(preset: Preset, delta: float) -> None:
@@ -248,6 +252,7 @@ def test_at_most_delta_of_the_trials_trigger(preset: Preset, delta: float) -> No
     assert share <= delta + 3.0 * math.sqrt(delta * (1.0 - delta) / TRIGGER_TRIALS)
 
 
+@pytest.mark.full
 def test_the_trigger_is_not_asleep() -> None:
     (preset,) = (item for item in RIGHT if item.name == "ET-GP-UCB")
     rare, common = share_of_triggers(preset, 0.1), share_of_triggers(preset, 0.9)
@@ -287,6 +292,7 @@ def beats(moves: bool, better: str, worse: str) -> bool:
     return difference.mean() > 3.0 * difference.std(ddof=1) / math.sqrt(len(difference))
 
 
+@pytest.mark.few("False-UCB-forgetful")
 @pytest.mark.parametrize(
     ("moves", "better", "worse"),
     [(False, informed, "random") for informed in ("UCB", "EI", "PI", "TS")]

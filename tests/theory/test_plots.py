@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from helpers.pictures import assert_curves, assert_written
+from helpers.synthetic_results import make_result, random_result
 from numpy.testing import assert_allclose
-from pictures import assert_curves, assert_written
-from synthetic_results import make_result, random_result
 
 from botorch_tv.theory.plots import plot_bounds, plot_mismatch, plot_orders
 
@@ -17,6 +17,7 @@ def lines_of(figure) -> dict:
     return {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
 
 
+@pytest.mark.full
 def test_bounds_are_drawn_over_cumulative_regret(tmp_path) -> None:
     result = make_result({"A": [[2, 4, 1], [4, 0, 5]], "B": [[1, 1, 1], [1, 1, 1]]})
     figure = plot_bounds(result, {"ten each": lambda T: 10 * T}, "A", tmp_path / "in" / "a.png")
@@ -43,6 +44,7 @@ def test_orders_touch_the_second_half_from_above_and_below() -> None:
     assert len(plot_orders(TOTALS, {}, lower={"needed": lambda T: T}).axes[0].lines) == 2
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 def test_the_smallest_studies_can_be_drawn(tmp_path) -> None:
     result = make_result({"A": [[0.5]]})
@@ -72,6 +74,7 @@ def test_bad_input() -> None:
         plot_bounds(result, {"linear": lambda T: T}, "B")
 
 
+@pytest.mark.full
 def test_mismatch_with_its_trivial_bound(tmp_path) -> None:
     """[ET] Figure 7: improved bounds lie below both others, and reach the trivial bound."""
     figure = plot_mismatch(tmp_path / "m.png", epsilons=(0.01, 0.3), noise=0.5, longest=60)

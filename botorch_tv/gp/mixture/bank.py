@@ -19,7 +19,7 @@ from botorch_tv.even_points import even_points
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.features import (
-    Features,
+    CubeFeatures,
     StackedInducing,
     StackedProducts,
     directions,
@@ -46,9 +46,9 @@ CANDIDATES = 1024
 FIRST = 4
 """Default number of measurements that set the units."""
 TOGETHER = 32
-"""Largest number of measurements that may set the units. Up to this number, a measurement at the
-same time as the last of the first measurements also counts: it changes the units, and all
-measurements are processed again."""
+"""Largest number of measurements that set the units. After the first measurements, only those at
+the time of the last of them count; each changes the units, and then all measurements are processed
+again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, in either
 direction. It is about the ratio of neighbouring rates of a bank."""
@@ -126,7 +126,7 @@ class Bank:
         longer = math.sqrt(max(columns, NEAREST) / NEAREST)
         return tuple(longer * share for share in shares)
 
-    def features_of(self, columns: int, like: Tensor) -> tuple[Features, ...]:
+    def features_of(self, columns: int, like: Tensor) -> tuple[CubeFeatures, ...]:
         """Features on the unit cube for each lengthscale.
 
         Args:
@@ -183,7 +183,7 @@ class BankPrior:
         bank: Bank,
         lower: Tensor,
         upper: Tensor,
-        features: tuple[Features, ...],
+        features: tuple[CubeFeatures, ...],
         starts: Tensor,
         variance: Tensor,
         context_dim: int = 0,

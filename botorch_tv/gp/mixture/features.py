@@ -90,7 +90,7 @@ class Inducing:
         return gaussian(U, self.points, self.lengthscale) @ self.inverse.T
 
 
-Features = Products | Inducing
+CubeFeatures = Products | Inducing
 
 
 @without_gradients
@@ -240,7 +240,7 @@ def gaussian(U: Tensor, Z: Tensor, lengthscale: float) -> Tensor:
     return profile(square.clamp_min(0) / lengthscale**2, math.inf)
 
 
-Pull = Callable[[Tensor], Tensor]
+FeaturePull = Callable[[Tensor], Tensor]
 """Maps derivatives with respect to features, `* x r`, to derivatives with respect to points,
 `* x d`."""
 
@@ -261,8 +261,8 @@ class StackedProducts:
         # Maps kernels at the nodes to features of a coordinate.
         self._inverse = torch.block_diag(*[part.inverse.T for part in parts])  # type: ignore[no-untyped-call]
 
-    def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        """Features of points of the unit cube, `* x d -> * x r`, and a ``Pull`` for derivatives."""
+    def at(self, U: Tensor) -> tuple[Tensor, FeaturePull]:
+        """Features of points of the unit cube, `* x d -> * x r`, and a function for derivatives."""
         away = self._nodes - U.reshape(-1, U.shape[-1], 1)
         steep = away * self._sharpness
         kernel = profile(away * steep, math.inf)
@@ -292,8 +292,8 @@ class StackedInducing:
     def __init__(self, parts: Sequence[Inducing]) -> None:
         self._parts = parts
 
-    def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        """Features of points, and a ``Pull`` for derivatives, as in :class:`StackedProducts`."""
+    def at(self, U: Tensor) -> tuple[Tensor, FeaturePull]:
+        """Features of points, and a function for derivatives, as in :class:`StackedProducts`."""
         covariances = [gaussian(U, part.points, part.lengthscale) for part in self._parts]
 
         def pull(by: Tensor) -> Tensor:
@@ -309,7 +309,7 @@ class StackedInducing:
         return torch.cat(features, -1), pull
 
 
-def stacked(parts: Sequence[Features]) -> StackedProducts | StackedInducing:
+def stacked(parts: Sequence[CubeFeatures]) -> StackedProducts | StackedInducing:
     """Concatenate the features of several lengthscales; all features must have the same class."""
     products = [part for part in parts if isinstance(part, Products)]
     inducing = [part for part in parts if isinstance(part, Inducing)]

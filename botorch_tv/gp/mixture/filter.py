@@ -21,7 +21,7 @@ PROTECTED = 2
 WIDER = 2.0
 """Variance of an outlier about the constant m, as a multiple of the variance predicted without
 data."""
-LIKELY = 0.5
+LIKELY_JUMP = 0.5
 """Probability above which a jump is recorded."""
 LARGEST = 1e100
 """Absolute value to which larger standardised measurements and time gaps are reduced, because the
@@ -449,7 +449,7 @@ def advanced(
     reading = every, y, noise, time, good, log_wrong
     after, nats = observed(prior, running, passage, *reading, consume=consume)
     jump, chance = after.newest_jump()
-    jumps = good & (chance > LIKELY) & (jump < time)  # a first reading may be an outlier
+    jumps = good & (chance > LIKELY_JUMP) & (jump < time)  # a first reading may be an outlier
     jump = torch.where(jump > -torch.inf, jump, torch.nan)
     return after._replace(
         jumped=torch.where(jumps, jump, running.jumped),

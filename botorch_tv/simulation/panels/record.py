@@ -331,33 +331,13 @@ def _read_arrays(
 
 def _read_table(path: Path, times: str | None) -> Panel:
     file, cells = path.name, read_cells(path)
-    first = cells.iloc[0]
-    whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
-    headed = any(_number(cell) is None and not _is_date(cell) for cell in first)
-    # Names of arms may be the numbers of sensors. If they are, only the first line consists of
-    # distinct whole numbers.
-    headed |= len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
-    names = [cell if headed else "" for cell in first]
-    cells = cells.iloc[1 if headed else 0 :]
+    names = _names(cells)
+    cells = cells.iloc[1 if any(names) else 0 :]
     require(len(cells) > 0, f"{file} has a line of names but no readings; add readings below it.")
-    called = [name or str(place) for place, name in enumerate(names)]
-    if times is None:
-        timed = [
-            place
-            for place, name in enumerate(names)
-            if name.lower() in _TIME_NAMES or _is_date(cells[place].iloc[0])
-        ]
-        require(len(timed) < 2, f"{file} has two columns of dates; remove one of them.")
-    else:
-        timed = [place for place, name in enumerate(called) if name == times]
-        require(
-            not times or len(timed) == 1,
-            f"{file} has no single column {times!r} for times; its columns are "
-            f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
-        )
     readings = {place: [_number(cell) for cell in cells[place]] for place in range(len(names))}
+    timed = _places_of_times(file, cells, names, times)
     moments = [_times(file, cells[place], readings.pop(place)) for place in timed]
-    if headed and names[0] == "" and None not in readings.get(0, [None]):
+    if any(names) and names[0] == "" and None not in readings.get(0, [None]):
         del readings[0]  # the index of a data frame
     for place, column in readings.items():
         wrong = cells[place][[number is None for number in column]]
@@ -365,6 +345,39 @@ def _read_table(path: Path, times: str | None) -> Panel:
     labels = tuple(names[place] or str(number) for number, place in enumerate(readings))
     values = np.array(list(readings.values()), dtype=np.float64).T
     return Panel(np.ascontiguousarray(values), labels, moments[0] if moments else None)
+
+
+def _names(cells: pd.DataFrame) -> list[str]:
+    """The names in the first line of a table; empty texts if the first line has no names."""
+    first = cells.iloc[0]
+    # Names of arms may be the numbers of sensors. If they are, only the first line consists of
+    # distinct whole numbers.
+    whole = cells.apply(lambda column: column.str.fullmatch(r"\d+")).all(axis=1)
+    numbered = len(cells) > 1 and first.is_unique and bool(whole.iloc[0] and not whole[1:].any())
+    headed = numbered or any(_number(cell) is None and not _is_date(cell) for cell in first)
+    return [cell if headed else "" for cell in first]
+
+
+def _places_of_times(
+    file: str, cells: pd.DataFrame, names: list[str], times: str | None
+) -> list[int]:
+    """The place of the column of times, in a list; an empty list if there is none."""
+    called = [name or str(place) for place, name in enumerate(names)]
+    if times is not None:
+        timed = [place for place, name in enumerate(called) if name == times]
+        require(
+            not times or len(timed) == 1,
+            f"{file} has no single column {times!r} for times; its columns are "
+            f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
+        )
+        return timed
+    timed = [
+        place
+        for place, name in enumerate(names)
+        if name.lower() in _TIME_NAMES or _is_date(cells[place].iloc[0])
+    ]
+    require(len(timed) < 2, f"{file} has two columns of dates; remove one of them.")
+    return timed
 
 
 def _number(cell: str) -> float | None:

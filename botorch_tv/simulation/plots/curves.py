@@ -23,7 +23,7 @@ from botorch_tv.drawing import (
 )
 from botorch_tv.simulation.datasets import BlockMoments, blocks, by_trial
 from botorch_tv.simulation.study_record import StudyRecord
-from botorch_tv.strategies.presets import PRESETS
+from botorch_tv.strategies.listing import PRESETS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,10 +48,15 @@ def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
         labels: Labels of all strategies of the study, whether drawn or not.
     """
     labels = list(labels)
+    listed: dict[str, LineStyle] = {}
+    for function, preset in PRESETS.items():
+        color, line = preset.style.split()
+        style = getattr(drawing, color.upper()), line
+        listed |= {_key(name): style for name in (*preset.names, function)}
     styles: dict[str, LineStyle] = {}
-    for label in sorted(set(labels), key=lambda name: (_key(name) not in _PRESET_STYLES, name)):
+    for label in sorted(set(labels), key=lambda name: (_key(name) not in listed, name)):
         taken = set(styles.values())
-        own = _PRESET_STYLES.get(_key(label))
+        own = listed.get(_key(label))
         styles[label] = _free(label, taken) if own is None or own in taken else own
     return {label: styles[label] for label in labels}
 
@@ -59,13 +64,6 @@ def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
 def _key(label: str) -> str:
     """A key that is the same for all spellings of a name, such as ET-GP-UCB and et_gp_ucb."""
     return re.sub(r"[^a-z0-9]", "", label.lower())
-
-
-_PRESET_STYLES: dict[str, LineStyle] = {
-    _key(name): (getattr(drawing, preset.style.split()[0].upper()), preset.style.split()[1])
-    for function, preset in PRESETS.items()
-    for name in (*preset.names, function)
-}
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
@@ -244,22 +242,10 @@ def plot_panels(
         resets: Whether to draw a strip of ticks below each panel for every strategy that resets, as
             :func:`plot_regret` does.
     """
-    columns = len(results) if len(results) < 4 else 2
-    rows = -(-len(results) // columns)
     means = [result.mean_resets() if resets else {} for result in results.values()]
     resetting = list(dict.fromkeys(label for each in means for label in each if each[label] > 0))
-    parts = 1 + len(resetting)
-    figure = canvas(4.4 * columns, (3.6 + 0.65 * len(resetting)) * rows + 0.4)
-    ratios = [5.5, *[1.0] * len(resetting)] * rows
-    grid = figure.subplots(parts * rows, columns, squeeze=False, height_ratios=ratios)
-    stacks = grid.reshape(rows, parts, columns).swapaxes(1, 2).reshape(-1, parts)
+    figure, stacks = _stacks(len(results), len(resetting), one_scale)
     panels = stacks[:, 0]
-    if one_scale:
-        for number, axes in enumerate(panels[1 : len(results)], start=1):
-            axes.sharey(panels[0])
-            axes.tick_params(labelleft=number % columns == 0)
-    for axes in stacks[len(results) :].flat:
-        axes.set_visible(False)
     curves = [regret_curves(result, not logarithmic) for result in results.values()]
     every = [curve for of_panel in curves for curve in of_panel.values()]
     for axes, of_panel, (title, result) in zip(panels, curves, results.items()):
@@ -275,12 +261,29 @@ def plot_panels(
         for axes, label in zip(stack[1:], resetting):
             _draw_resets(axes, result, label, mean[label])
             draw_round_axis(axes, result.data["round"].values)
-        for axes in stack[:-1]:
-            axes.tick_params(labelbottom=False)
         stack[-1].set_xlabel("round")
-    for axes in panels[::columns]:
-        axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
+    label = "cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$"
+    for axes in panels:
+        axes.set_ylabel(label if axes.get_subplotspec().is_first_col() else "")
     return written(figure, path, _caption(*results.values(), ticks=bool(resetting)))
+
+
+def _stacks(studies: int, strips: int, one_scale: bool) -> tuple[Figure, np.ndarray]:
+    """A figure, and for each study a stack of axes, a panel above strips of ticks."""
+    columns = studies if studies < 4 else 2
+    rows, parts = -(-studies // columns), 1 + strips
+    figure = canvas(4.4 * columns, (3.6 + 0.65 * strips) * rows + 0.4)
+    ratios = [5.5, *[1.0] * strips] * rows
+    grid = figure.subplots(parts * rows, columns, squeeze=False, height_ratios=ratios)
+    stacks = grid.reshape(rows, parts, columns).swapaxes(1, 2).reshape(-1, parts)
+    for axes in stacks[studies:].flat:
+        axes.set_visible(False)
+    for axes in stacks[:, :-1].flat:
+        axes.tick_params(labelbottom=False)
+    for number, axes in enumerate(stacks[1:studies, 0] if one_scale else (), start=1):
+        axes.sharey(stacks[0, 0])
+        axes.tick_params(labelleft=number % columns == 0)
+    return figure, stacks[:studies]
 
 
 def plot_first_reset(

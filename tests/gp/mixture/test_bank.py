@@ -39,6 +39,7 @@ def observed(player, X, t, y, shape=()):
     return state
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("gaps", "counted"),
     [
@@ -67,6 +68,7 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [8, 13])
 def test_information_counts_by_the_corrected_clock(n):
     X, t, y = data([0.001] * 4 + [1.0] * (n - 4))
@@ -126,6 +128,7 @@ def by_model(X, t, y):
     return model.posterior(torch.cat([QUERY, (t[-1] + 1).expand(3, 1)], -1))
 
 
+@pytest.mark.few("by_model-six")
 @pytest.mark.parametrize("gaps", [SIX, TWO_AND_FOUR], ids=["six", "two and four"])
 @pytest.mark.parametrize("way", [by_strategy, by_model])
 def test_simultaneous_measurements_have_no_order(way, gaps):
@@ -136,6 +139,7 @@ def test_simultaneous_measurements_have_no_order(way, gaps):
         assert_close(entry.variance, found[0].variance, rtol=0, atol=1e-9)
 
 
+@pytest.mark.few("gaps0-6", "gaps2-4")
 @pytest.mark.parametrize(
     ("gaps", "counted"),
     [
@@ -187,6 +191,7 @@ def with_outliers(phi, y):
     return m[:-1], B / (A - 1) * C[:-1, :-1], gain_in_nats
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("wrong", [0.0, 2.0, -9.0])
 def test_the_posterior_is_that_of_the_textbook(wrong):
     random = np.random.default_rng(3)
@@ -210,6 +215,7 @@ def test_the_posterior_is_that_of_the_textbook(wrong):
     np.testing.assert_allclose(ours[off], wanted[off], rtol=0, atol=1e-9)
 
 
+@pytest.mark.full
 def test_a_suspect_reading_is_named_and_is_no_change_point():
     loop, texts = Loop([(0.0, 1.0)]), []
     for number in range(24):
@@ -226,6 +232,7 @@ def test_a_suspect_reading_is_named_and_is_no_change_point():
     assert loop.recommend()[0] == pytest.approx(0.4, abs=0.1)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:No measurement supports")
 @pytest.mark.parametrize("sign", [1, -1])
 def test_no_setting_is_recommended_for_one_lucky_reading(sign):

@@ -11,7 +11,7 @@ from botorch_tv.gp.mixture.bank import Bank, with_constant
 from botorch_tv.gp.mixture.features import (
     LEAST,
     WALLS,
-    Features,
+    CubeFeatures,
     Products,
     axis_features,
     features,
@@ -30,6 +30,7 @@ def gaussian(X: torch.Tensor, lengthscale: float) -> torch.Tensor:
     return torch.exp(-0.5 * (apart / lengthscale).square())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("columns", "lengthscale"),
     [(1, 0.05), (1, 0.4), (2, 0.1), (2, 0.4), (3, 0.4), (3, 0.8), (4, 0.924)],
@@ -61,6 +62,7 @@ def test_features_of_an_axis_are_orthogonal_with_its_variances(lengthscale: floa
     np.testing.assert_allclose(integrals, np.diag(exact[: own.size]), atol=1e-9)
 
 
+@pytest.mark.few("4-remaining0")
 @pytest.mark.parametrize(
     ("columns", "remaining"), [(4, (0.05, 1e-3, 1e-3)), (20, (0.89, 0.19, 8e-3))]
 )
@@ -87,6 +89,7 @@ def test_features_found_in_inference_mode_serve_derivatives() -> None:
     assert features(0.87, 2, 1e-3, 320, X.float()).at(X.float()).dtype == torch.float32
 
 
+@pytest.mark.full
 def test_a_box_of_listed_values_has_the_posterior_of_a_grid() -> None:
     X = torch.tensor([LISTED.point({"n": n, "c": c}) for c in "ab" for n in range(9)]).double()
     strategy = adaptive_gp_ucb(bank=Bank(tolerance=1e-6))
@@ -113,7 +116,9 @@ D = torch.float64
 TRIALS = 3
 
 
-def some_moments(own: tuple[Features, ...], weight: Tensor, generator: torch.Generator) -> Moments:
+def some_moments(
+    own: tuple[CubeFeatures, ...], weight: Tensor, generator: torch.Generator
+) -> Moments:
     sizes = [item.size + 1 for item in own]
     roots = [
         torch.randn(TRIALS, size, size, dtype=D, generator=generator) / size**0.5 for size in sizes
@@ -126,12 +131,12 @@ def some_moments(own: tuple[Features, ...], weight: Tensor, generator: torch.Gen
     )
 
 
-def recorded(U: Tensor, own: tuple[Features, ...], parts: Moments) -> tuple[Tensor, Tensor]:
+def recorded(U: Tensor, own: tuple[CubeFeatures, ...], parts: Moments) -> tuple[Tensor, Tensor]:
     mean, variance = parts.at([with_constant(item.at(U)) for item in own])
     return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
 
-def products(columns: int) -> tuple[Features, ...]:
+def products(columns: int) -> tuple[CubeFeatures, ...]:
     """Too few, enough, and such that at some points more than all of a variance is theirs."""
     like = torch.zeros((), dtype=D)
     few = features(0.4, columns, 1e-2, 3, like)
@@ -141,7 +146,7 @@ def products(columns: int) -> tuple[Features, ...]:
     return few, enough, wide
 
 
-def among(columns: int) -> tuple[Features, ...]:
+def among(columns: int) -> tuple[CubeFeatures, ...]:
     U = torch.rand(200, columns, dtype=D, generator=torch.Generator().manual_seed(2))
     return tuple(features_among(U, item, 1e-3, 40, U) for item in (0.3, 0.9))
 

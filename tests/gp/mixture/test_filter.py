@@ -174,6 +174,7 @@ def test_a_reading_that_may_be_wrong_is_weighed_by_both_predictions(y):
     assert_allclose(covariance, s2 * (within + between), rtol=0, atol=1e-12)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("hazard", [0.02, 0.3])
 @pytest.mark.parametrize("n", [2, 3])
 def test_the_first_jumps_are_weighed_exactly(hazard, n):
@@ -257,6 +258,7 @@ def in_function_space(case, now, rate, hazard, most) -> tuple[float, list[Histor
 LONG = 1e12  # the probability of no jump is far below the smallest positive number
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("histories", [4, 6])
 @pytest.mark.parametrize(
     ("seed", "pauses", "wait"),

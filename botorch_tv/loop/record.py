@@ -1,0 +1,245 @@
+"""What a loop stores: its measurements, open suggestions, consultations and corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from torch import Generator, Tensor
+
+from botorch_tv.loop.clock import Units
+from botorch_tv.loop.file import REBUILT, restored_log
+from botorch_tv.loop.input import with_context
+from botorch_tv.loop.log import (
+    Measurement,
+    MeasurementLog,
+    Point,
+    Question,
+    like,
+    oldest_for,
+    recounted,
+    replayed,
+)
+from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.box import holding
+from botorch_tv.strategies.state import Consultation, Suggestion
+from botorch_tv.validation import plain
+
+RECENT = 50
+"""Number of newest measurements that determine when an open suggestion is lost."""
+MOST_OPEN = 16
+"""Maximum number of open consultations; older consultations are dropped to limit memory."""
+Fixed = Mapping[str, Any] | None
+"""Type of the values of held parameters, indexed by name."""
+Row = TypeVar("Row", Measurement, Question)
+
+
+class Record(NamedTuple):
+    """All that a loop stores, except its settings; immutable, so an error changes nothing.
+
+    Attributes:
+        log: The measurements, the expert's replies, and the states after some measurements.
+        pending: Maximum number of open suggestions.
+        lost_after: Number of later answers after which an open suggestion is lost; None for the
+            default of :class:`Loop`.
+        open: Suggestions without an answer, by number, oldest first.
+        consultations: Consultations without an answer, by number, oldest first.
+        superseded: Wrong readings, in the order in which they were amended or removed.
+        queue: Points that the loop suggests next, with their context.
+        asked: Number of suggestions so far, which is the number of the newest suggestion.
+        consulted: Number of consultations so far.
+    """
+
+    log: MeasurementLog
+    pending: int
+    lost_after: int | None
+    open: Mapping[int, Measurement] = {}
+    consultations: Mapping[int, Question] = {}
+    superseded: Sequence[Measurement] = ()
+    queue: tuple[Point, ...] = ()
+    asked: int = 0
+    consulted: int = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether there has been a row, even if it was removed or dropped."""
+        return bool(self.log.answers or self.superseded or self.asked or self.consulted)
+
+    @property
+    def waiting(self) -> dict[int, Measurement]:
+        """The open suggestions that are not lost."""
+        count, most = len(self.log.answers), self.lost_after
+        if most is None:
+            recent = self.log.answers[-RECENT:]
+            most = 2 * max([self.pending, *(row.arrival - row.known for row in recent)])
+        return {number: row for number, row in self.open.items() if count - row.known <= most}
+
+    @property
+    def _oldest(self) -> int:
+        """Maximum age, in answers, of the earlier states that the log retains."""
+        return oldest_for(2 * self.pending - 1)
+
+    def choice(
+        self, now: float | None, context: Tensor | None, fixed: Fixed, generator: Generator
+    ) -> Suggestion:
+        """The strategy's next choice, as if all suggestions that are not lost had been answered.
+
+        Args:
+            now: The present time; one step after the newest measurement by default.
+            context: The context, `c`.
+            fixed: Values of held parameters.
+            generator: Source of random numbers.
+        """
+        log, retry = self.log, isinstance(self.log.strategy, Adaptive)
+        waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
+        state, chance = holding(log.as_if_answered(waiting, now), fixed), log.success(now)
+        return log.choice(state, now, chance, retry=retry, context=context, generator=generator)
+
+    def asking(
+        self,
+        now: float | None,
+        context: Tensor | None,
+        fixed: Fixed,
+        units: Units,
+        generator: Generator,
+    ) -> Record:
+        """The record with one more open suggestion: the next of the queue, or a choice.
+
+        Args:
+            now: As in :meth:`choice`.
+            context: As in :meth:`choice`.
+            fixed: As in :meth:`choice`; points of the queue that differ stay in the queue.
+            units: The units to which the point is rounded.
+            generator: As in :meth:`choice`.
+        """
+        log, strategy, state = self.log, self.log.strategy, self.log.state
+        fits = (p for p in self.queue if not fixed or units.moved(p, fixed, state)[0] == p)
+        queue, queued = list(self.queue), next(fits, None)
+        try:
+            if queued is None:
+                made = self.choice(now, context, fixed, generator)
+            else:
+                queue.remove(queued)
+                X = with_context(like(state).new_tensor(queued), context)
+                made = strategy.suggestion_at(state, X, now=now)
+        except Exception as error:
+            error.add_note(f"Loop: while choosing suggestion {self.asked + 1}.")
+            raise
+        if self.waiting:
+            predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
+            made = made._replace(mean=predicted.mean, sd=predicted.sd)
+        prediction = (float(made.mean), float(made.sd), float(made.sqrt_beta))
+        row = Measurement(
+            number=self.asked + 1,
+            point=tuple(units.rounded(made.X).tolist()),
+            arm=None if made.index is None else int(made.index),
+            planned_for=float(made.time),
+            time=float(made.time),
+            known=len(log.answers),
+            predicted=prediction if bool(strategy.predicts(state)) else None,
+        )
+        opened = {**self.open, row.number: row}
+        return self._replace(open=opened, asked=row.number, queue=tuple(queue))
+
+    def unsuggested(self, point: Point, arm: int | None, time: float) -> Measurement:
+        """The row of a measurement that was not suggested, with the next of -1, -2, ..."""
+        rows = (*self.log.answers, *self.superseded)
+        number = min([0, *(row.number for row in rows)]) - 1
+        return Measurement(number, point, arm, time, time, len(self.log.answers), None)
+
+    def answered(
+        self, row: Measurement, y: float | None, time: float, noise: float | None
+    ) -> Record:
+        """The record with the answer to a suggestion, or a measurement that was not suggested.
+
+        Raises:
+            InputDataError: If the strategy refuses the answer.
+        """
+        arrival = len(self.log.answers)
+        answer = replace(row, y=y, time=time, noise=noise, arrival=arrival)
+        log = self.log.added(answer, self._oldest)
+        return self.discarded(row.number)._replace(log=log)
+
+    def discarded(self, number: int) -> Record:
+        """The record without the open suggestion of this number, if there is one."""
+        return self._replace(open={key: row for key, row in self.open.items() if key != number})
+
+    def corrected(self, wrong: Measurement, right: Measurement | None) -> Record:
+        """The record with an answer replaced or, if ``right`` is None, removed.
+
+        Raises:
+            InputDataError: If the strategy refuses an answer.
+        """
+        rows = (*self.log.answers, *self.open.values())
+        stale = {row.number for row in rows if row.known > wrong.arrival}
+        answers = [right if row is wrong else row for row in self.log.answers]
+        others = self.open.values(), self.consultations.values(), self.log.replies
+        changed = recounted(filter(None, answers), *others)
+        became = replace(wrong, became="removed" if right is None else "amended")
+        return self._replace(superseded=(*self.superseded, became))._rebuilt(changed, stale)
+
+    def consulting(self, made: Consultation) -> Record:
+        """The record with one more open consultation, which has at least one point."""
+        choice = made.choice[made.mask]
+        row = Question(
+            number=self.consulted + 1,
+            points=tuple(map(tuple, made.X[made.mask].tolist())),
+            arms=None if choice.is_floating_point() else tuple(choice.tolist()),
+            time=float(made.time),
+            known=len(self.log.answers),
+        )
+        rows = [*self.consultations.items(), (row.number, row)][-MOST_OPEN:]
+        return self._replace(consultations=dict(rows), consulted=row.number)
+
+    def absorbed(self, reply: Question) -> Record:
+        """The record with an expert's reply, which closes its consultation and all older ones."""
+        rows = {number: row for number, row in self.consultations.items() if number > reply.number}
+        return self._replace(log=self.log.absorbed(reply), consultations=rows)
+
+    def restored(self, content: Mapping[str, Any], stale: set[int], path: Path | None) -> Record:
+        """The record that a file describes, except its queue.
+
+        Args:
+            content: The content of the file.
+            stale: As for :func:`~botorch_tv.loop.log.replayed`.
+            path: The file, to use and store a snapshot beside it; None for no snapshot.
+        """
+        rows, log = [content[name] for name in REBUILT], self.log
+        if path is not None and log.strategy.replays_slowly and not content["replies"]:
+            log = restored_log(path, content, log, self._oldest)
+        settled = {name: content[name] for name in ("superseded", "asked", "consulted")}
+        return self._replace(log=log, **settled)._rebuilt(rows, stale)
+
+    def _rebuilt(self, rows: Sequence[Any], stale: Collection[int]) -> Record:
+        """The record with other answers, open suggestions, consultations and replies.
+
+        Args:
+            rows: These four, each in a list.
+            stale: As for :func:`~botorch_tv.loop.log.replayed`.
+        """
+        log, (answers, waiting, consultations, replies) = self.log, rows
+        if stale and (replies or log.strategy.compares):
+            log, waiting = replayed(log, (answers, waiting, replies), stale, self._oldest)
+        else:
+            log = log.changed(answers, self._oldest, replies)
+        waiting, consultations = (
+            {row.number: row for row in own} for own in (waiting, consultations)
+        )
+        return self._replace(log=log, open=waiting, consultations=consultations)
+
+
+def identified(rows: Mapping[int, Row], given: object, place: str) -> Row | None:
+    """The row that a number, or an object with a number and a row, identifies; None if no row does.
+
+    Args:
+        rows: The open suggestions or consultations, by number.
+        given: The number, or the suggestion or consultation. Its place must be that of the row,
+            because a suggestion of another loop may have the same number.
+        place: The attribute of a row that contains its place.
+    """
+    number = plain(getattr(given, "number", given))
+    row = rows.get(number) if type(number) is int else None
+    same = row is None or getattr(getattr(given, "row", row), place) == getattr(row, place)
+    return row if same else None
