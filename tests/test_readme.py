@@ -77,7 +77,7 @@ def test_every_python_block_runs(
     assert numbers[0] == pytest.approx(numbers[1], rel=0.05)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("clean", [False, True], ids=["wrong", "clean"])
 def test_the_guide_finds_a_wrong_reading_and_no_other(seed: int, clean: bool) -> None:
