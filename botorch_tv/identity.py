@@ -255,8 +255,14 @@ class _Describer:
         self, names: Mapping[str, object], path: str, held: bool = False
     ) -> dict[str, Description]:
         """Describe the named values on which results may depend, by name."""
-        counted = {name: part for name, part in names.items() if _counts(name, part, held)}
-        return self._parts(counted, path)
+        found: dict[str, Description] = {}
+        for name, part in names.items():
+            if _counts(name, part, held):
+                try:
+                    found |= self._parts({name: part}, path)
+                except ValueError:  # for an object without attributes, describe its class
+                    found |= self._parts({name: type(part)}, path)
+        return found
 
 
 def _counts(name: str, value: object, held: bool) -> bool:
