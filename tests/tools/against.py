@@ -53,7 +53,7 @@ def presets() -> dict[str, list[str]]:
     import botorch_tv.strategies as strategies
 
     made = {}
-    for name in strategies.__all__:
+    for name in vars(strategies)["__all__"]:
         if inspect.isfunction(getattr(strategies, name)):
             listed = inspect.signature(getattr(strategies, name)).parameters.values()
             made[name] = [item.name for item in listed if item.default is item.empty]
