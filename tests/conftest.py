@@ -10,6 +10,7 @@ quicker test shows the same law, and all but some cases of a test marked ``few``
 case for each path through the library, a table of bad inputs all its rows.
 """
 
+import gc
 import os
 import random
 import sys
@@ -22,6 +23,15 @@ import pytest
 _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:
     sys.path.insert(0, _HERE)
+
+# What is imported stays: nothing to collect then, nor to search in later collections.
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
+
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports PyTorch, which reads it once
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -80,15 +90,22 @@ def pytest_configure(config: pytest.Config) -> None:
     Said here and not in pyproject.toml, where pytest imports the warning, and so PyTorch, before
     the number of threads above is known; and also in the process that plays no test itself.
     """
-    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
-        # A thread for each worker imports the modules of its warnings here, and two first imports
-        # at once may wait for each other forever.
-        import botorch  # noqa: F401
+    if "PYTEST_XDIST_WORKER" in os.environ or not config.getoption("numprocesses", None):
+        config.addinivalue_line(
+            "filterwarnings", "error::botorch_tv.validation.MisspecificationWarning"
+        )
 
-        return
-    config.addinivalue_line(
-        "filterwarnings", "error::botorch_tv.validation.MisspecificationWarning"
-    )
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_warning_recorded(warning_message):
+    """Reports to another process only what it needs no library to read.
+
+    It would import the module of each warning, in threads that may wait for each other forever.
+    """
+    kind = warning_message.category
+    if "PYTEST_XDIST_WORKER" in os.environ and kind.__module__ != "builtins":
+        text = f"{kind.__name__}: {warning_message.message}"
+        warning_message.message, warning_message.category = UserWarning(text), UserWarning
 
 
 def _only_look_at(handle: int) -> None:

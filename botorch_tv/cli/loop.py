@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -83,10 +82,9 @@ def add_loop_options(commands: Any) -> None:
 
     new = step("new", _new, "create a loop in a new file")
     new.add_argument("parameters", nargs="+", metavar="NAME=LOW:HIGH", help=FORM)
-    add = partial(option, new)
-    add("--pending", "suggestions open at once (default: %(default)s)", 1)
+    option(new, "--pending", "suggestions open at once (default: %(default)s)", 1)
     text = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
-    add("--unit", text, "hours", choices=UNITS)
+    option(new, "--unit", text, "hours", choices=UNITS)
     new.add_argument("--minimize", action="store_true", help="minimise the values")
     ask = step("ask", _ask, "print where to measure next, as a line of JSON", FULL)
     text = "suggestions open at once from now on (default: unchanged)"
@@ -140,9 +138,8 @@ def add_loop_options(commands: Any) -> None:
         # The default pattern of argparse takes the number -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     status = step("status", _status, "summarise the measurements, open suggestions and the model")
-    status.add_argument(
-        "--plot", help="also plot the loop to this file", type=Path, metavar="PICTURE"
-    )
+    text = "also plot the loop to this file"
+    status.add_argument("--plot", help=text, type=Path, metavar="PICTURE")
     status.add_argument("--json", action="store_true", help="print a line of JSON")
     step("table", _table, "print all measurements as .csv")
 

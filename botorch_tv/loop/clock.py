@@ -265,9 +265,8 @@ class Units:
             like = torch.empty(0, dtype=self.dtype, device="cpu")
             return [*self.parameters.place(own, like).tolist(), *context]
 
-        return self._converted(
-            row, lambda text: self.clock.number("time", datetime.fromisoformat(text), ""), place
-        )
+        number, read = self.clock.number, datetime.fromisoformat
+        return self._converted(row, lambda text: number("time", read(text), ""), place)
 
     def _converted(
         self, row: dict[str, Any], time: Callable[[Any], Any], point: Callable[[Any], Any]

@@ -23,6 +23,7 @@ from botorch_tv.files import beside, require_regular, write_whole
 from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.gp.tensors import Rows
 from botorch_tv.identity import (
+    TYPE,
     Description,
     describe,
     differences,
@@ -277,10 +278,10 @@ def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
     require(fits, f"points {points} are not the points of arms {arms}")
 
 
-def require_same(there: Description, here: Description, name: str, path: Path) -> None:
+def require_same(old: Description, new: Description, name: str, path: Path) -> None:
     """If two descriptions differ, raise a ``ValueError`` that lists all differences."""
     with refused(f"{path}: its {name} is damaged", COPY):
-        unlike = differences(there, json.loads(json.dumps(here)), name)
+        unlike = differences(old, json.loads(json.dumps(new)), name)
     if unlike:
         raise ValueError(
             f"{path} was saved with another {name}: {'; '.join(unlike)}; pass that {name}, or "
@@ -290,7 +291,6 @@ def require_same(there: Description, here: Description, name: str, path: Path) -
 
 # ---------------------------------------------------------------- domains
 
-TYPE = "type"
 MOST_ARMS = 10**8
 """Maximum number of arms; a file with more arms counts as damaged."""
 
@@ -420,7 +420,7 @@ def _write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog)
     """
     buffer = io.BytesIO()
     retained = {
-        "digest": _digest(content, log.answers),
+        "digest": _state_digest(content, log.answers),
         "count": len(log.answers),
         "state": _stored(log.state),
         "resets": list(log.resets),
@@ -447,7 +447,9 @@ def _read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
         device = log.start.time.device
         retained = torch.load(io.BytesIO(whole), weights_only=True, map_location=device)
         answers = tuple(content["answers"][: retained["count"]])
-        require(retained["digest"] == _digest(content, answers), "it belongs to other answers")
+        require(
+            retained["digest"] == _state_digest(content, answers), "it belongs to other answers"
+        )
         state = _restored(log.start, retained["state"])
         require(0 < state.rounds == len(answers) == len(retained["resets"]), "it lacks answers")
         return log._replace(states=(state,), answers=answers, resets=tuple(retained["resets"]))
@@ -455,7 +457,7 @@ def _read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
         return log
 
 
-def _digest(content: Mapping[str, Any], answers: Sequence[Measurement]) -> str:
+def _state_digest(content: Mapping[str, Any], answers: Sequence[Measurement]) -> str:
     """A digest of all that determines a state and its format: strategy, answers, versions, ...."""
     parts = {
         **{name: content[name] for name in ("strategy", "domain", "dtype", "device")},

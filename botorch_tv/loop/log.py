@@ -303,12 +303,9 @@ class MeasurementLog(NamedTuple):
 
     def absorbed(self, reply: Question) -> Self:
         """The log with one more expert reply, to a question newer than all answered questions."""
-        place = self.place_of(reply)
-        states = tuple(
-            state if state.rounds < place else self._with_reply(state, reply, place)
-            for state in self.states
-        )
-        return self._replace(states=states, replies=(*self.replies, reply))
+        place, old = self.place_of(reply), self.states
+        states = (s if s.rounds < place else self._with_reply(s, reply, place) for s in old)
+        return self._replace(states=tuple(states), replies=(*self.replies, reply))
 
     def place_of(self, question: Question, answers: Sequence[Measurement] | None = None) -> int:
         """Number of answers that precede a question to an expert."""
@@ -540,8 +537,7 @@ def _predicted(log: MeasurementLog, plan: Measurement) -> tuple[float, float, fl
     if state.rounds:
         when = max(when, float(state.time))  # an amended answer may have a later time
     fresh = log.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
-    assert plan.predicted is not None
-    return float(fresh.mean), float(fresh.sd), plan.predicted[2]
+    return float(fresh.mean), float(fresh.sd), plan.prediction[2]
 
 
 class OpenBox(Box):

@@ -888,9 +888,7 @@ class Loop:
             "would be lost; load the file and add the missing answers there, or save this "
             "loop under another name.",
         )
-        drawn = None
-        if self._draws:
-            drawn = base64.b64encode(bytes(self._generator.get_state().tolist())).decode()
+        drawn = bytes(self._generator.get_state().tolist())
         content = {
             "strategy": self._description,
             "domain": domain_data(self.domain),
@@ -902,7 +900,7 @@ class Loop:
             "queue": [self._units.point(point) for point in record.queue],
             "asked": record.asked,
             "consulted": record.consulted,
-            "generator": drawn,
+            "generator": base64.b64encode(drawn).decode() if self._draws else None,
             "open": record.open.values(),
             "answers": record.log.answers,
             "consultations": record.consultations.values(),
@@ -964,11 +962,8 @@ class Loop:
         require_same(content["domain"], domain_data(made), "domain", path)
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
-            dtype = DTYPES[content["dtype"]]
-            most, lost_after = content["pending"], content.get("lost_after")
-            loop = cls(
-                *(strategy, made), pending=most, lost_after=lost_after, dtype=dtype, device=place
-            )
+            limits: dict[str, Any] = {key: content.get(key) for key in ("pending", "lost_after")}
+            loop = cls(strategy, made, **limits, dtype=DTYPES[content["dtype"]], device=place)
             loop._units.clock = LoopClock.of(content["clock"])
             loop._record = loop._record.restored(content, stale, path if snapshot else None)
             for point in content.get("queue", ()):
@@ -976,9 +971,8 @@ class Loop:
             drawn = content["generator"]
             require((drawn is not None) == loop._draws, "its random numbers are missing")
             if drawn is not None:
-                numbers = list(base64.b64decode(drawn, validate=True))
-                drawn = torch.tensor(numbers, dtype=torch.uint8, device="cpu")
-                loop._generator.set_state(drawn)
+                drawn = bytearray(base64.b64decode(drawn, validate=True))
+                loop._generator.set_state(torch.frombuffer(drawn, dtype=torch.uint8))
         loop._saved = version
         return loop
 

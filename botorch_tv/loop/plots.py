@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 POSTERIOR, MEASURED, FAILED, BEST = BLUE, BLACK, VERMILION, GREEN
 OPEN: dict[str, Any] = {"color": MEASURED, "marker": "o", "fillstyle": "none", "linestyle": ""}
 PREDICTED: dict[str, Any] = dict(fmt="o", color=POSTERIOR, ms=3, elinewidth=3, alpha=0.35)
+LEGEND: dict[str, Any] = dict(borderaxespad=0, ncols=5, frameon=False, fontsize="small")
 SLICE = 101
 """Number of points at which a slice of the posterior on a box is plotted."""
 FEW = 25
@@ -164,14 +165,7 @@ def _draw_values(axes: Axes, table: pd.DataFrame, waiting: pd.DataFrame, ylabel:
         axes.plot(waiting["time"], waiting["mean"].fillna(low), **OPEN, label="open")
     for n, time in enumerate(table[table["reset"]]["time"]):
         axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "reset")
-    axes.legend(
-        loc="lower right",
-        bbox_to_anchor=(1, 1),  # places the legend above the panel
-        borderaxespad=0,
-        ncols=5,
-        frameon=False,
-        fontsize="small",
-    )
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), **LEGEND)  # above the panel
     axes.set_ylabel(ylabel)
 
 

@@ -92,12 +92,10 @@ class Record(NamedTuple):
             fixed: Values of held parameters.
             generator: Source of random numbers.
         """
+        log, retry = self.log, isinstance(self.log.strategy, Adaptive)
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        state = holding(self.log.as_if_answered(waiting, now), fixed)
-        retry, chance = isinstance(self.log.strategy, Adaptive), self.log.success(now)
-        return self.log.choice(
-            state, now, chance, retry=retry, context=context, generator=generator
-        )
+        state, chance = holding(log.as_if_answered(waiting, now), fixed), log.success(now)
+        return log.choice(state, now, chance, retry=retry, context=context, generator=generator)
 
     def asking(
         self,

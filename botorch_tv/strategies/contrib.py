@@ -68,7 +68,35 @@ class RandomOrder(Plain):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PhasedElimination(KernelStrategy):
+class RestartedOnGrid(KernelStrategy):
+    """A strategy for grids that is restarted, and forgets everything, after every period.
+
+    Args:
+        period: Number of rounds between restarts.
+
+    Raises:
+        ValueError: If ``period`` is below 1.
+    """
+
+    period: int
+
+    decay = inflation = Static()
+
+    def __post_init__(self) -> None:
+        settle_integer(self, "period", 1, "give whole rounds.")
+        super().__post_init__()
+
+    @property
+    def _rules(self) -> tuple[Retention, ...]:
+        return (PeriodicReset(self.period),)
+
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
+        require_grid(domain, type(self).__name__)
+        return super()._init(domain, shape, dtype, device)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PhasedElimination(RestartedOnGrid):
     """R-PERP, Iwazaki, Takeno (arXiv:2410.16052), without the constants of the paper.
 
     This is phased elimination in random order, restarted every H rounds. At a restart, everything
@@ -96,10 +124,8 @@ class PhasedElimination(KernelStrategy):
     """
 
     width: Width
-    period: int
 
     def __post_init__(self) -> None:
-        settle_integer(self, "period", 1, "give whole rounds.")
         super().__post_init__()
         require(
             self.width.gain is None and not isinstance(self.mean, str),
@@ -108,16 +134,7 @@ class PhasedElimination(KernelStrategy):
             "width=Constant(beta) and mean=0.0.",
         )
 
-    decay = inflation = Static()
     exploration = RandomOrder()
-
-    @property
-    def _rules(self) -> tuple[Retention, ...]:
-        return (PeriodicReset(self.period),)
-
-    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        require_grid(domain, "phased elimination")
-        return super()._init(domain, shape, dtype, device)
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         state = super()._initial(domain, prior, shape)
@@ -233,7 +250,7 @@ class Exp3(Exploration):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RestartedExp3(KernelStrategy):
+class RestartedExp3(RestartedOnGrid):
     """RExp3, Besbes, Gur, Zeevi (NeurIPS 2014): Exp3, restarted with equal weights every Δ rounds.
 
     γ and Δ follow the paper's Theorem 2. This theorem was taken from two public implementations of
@@ -261,15 +278,11 @@ class RestartedExp3(KernelStrategy):
         ValueError: If an argument is out of range.
     """
 
-    period: int
     low: float
     high: float
     gamma: float | None = None
 
-    decay = inflation = Static()
-
     def __post_init__(self) -> None:
-        settle_integer(self, "period", 1, "give whole rounds.")
         for name in ("low", "high"):
             settle_number(self, name, "(-inf, inf)", "it scales rewards to [0, 1].")
         require(
@@ -284,14 +297,6 @@ class RestartedExp3(KernelStrategy):
     def exploration(self) -> Exp3:  # type: ignore[override]
         """The rule that draws arms."""
         return Exp3(self.period, self.gamma)
-
-    @property
-    def _rules(self) -> tuple[Retention, ...]:
-        return (PeriodicReset(self.period),)
-
-    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        require_grid(domain, "RExp3")
-        return super()._init(domain, shape, dtype, device)
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         state = super()._initial(domain, prior, shape)

@@ -53,10 +53,7 @@ PRESETS: dict[str, Preset] = {}
 
 
 ARGUMENTS: dict[str, tuple[str, object]] = {
-    "kernel": (
-        "Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`.",
-        NEEDED,
-    ),
+    "kernel": ("Spatial covariance: a GPyTorch kernel, or a matrix over arms, `M x M`.", NEEDED),
     "noise": ("Noise variance of an observation.", NEEDED),
     "B": ("Bound on the RKHS norm of the objective.", 1.0),
     "R": ("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
@@ -126,10 +123,8 @@ def preset(
 
     def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:
         made = hinted(_with_shared_arguments(make, contrib))
-        settings = tuple(compared.split(", "))
-        PRESETS[make.__name__] = Preset(
-            made, tuple(names.split(", ")), style, row, settings, contrib
-        )
+        lists = tuple(names.split(", ")), tuple(compared.split(", "))
+        PRESETS[make.__name__] = Preset(made, lists[0], style, row, lists[1], contrib)
         return made
 
     return entered

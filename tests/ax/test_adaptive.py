@@ -223,7 +223,7 @@ def early(client, setting):
     client.mark_trial_early_stopped(index)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("objective", ["y", "-y"])
 def test_early_stopped_trials_are_bounds(objective):
     """At any number; the first has no earlier values, so it is dropped."""

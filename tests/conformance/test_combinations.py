@@ -35,7 +35,7 @@ def worst(first: int, cases: int) -> float:
     return max(check(number) for number in range(first, first + cases))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("first", range(0, 250, TOGETHER))
 def test_random_combinations(first: int) -> None:
     assert worst(first, TOGETHER) < TOLERANCE

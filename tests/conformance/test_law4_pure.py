@@ -190,6 +190,7 @@ def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -
     assert_identical(common, alone)
 
 
+@pytest.mark.few(13)
 @each_path(1, beside=BESIDE)
 def test_suggestions_outlive_a_consumed_state(preset: Preset, engine: str) -> None:
     """Suggestions and reports have memory of their own, which later rounds do not change."""
@@ -205,6 +206,7 @@ def test_suggestions_outlive_a_consumed_state(preset: Preset, engine: str) -> No
         assert_identical(report, copied)
 
 
+@pytest.mark.few(13)
 @each_path(2, beside=BESIDE)
 def test_saved_in_mid_run_goes_on_as_if_never(preset: Preset, engine: str) -> None:
     """Saved and loaded twice; PyTorch's random state does not change."""

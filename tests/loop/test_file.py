@@ -33,7 +33,7 @@ def work(loop, start, stop):
     return record
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_restored_loop_continues_like_the_uninterrupted(case, tmp_path):
     whole, parts = made(case, pending=2, seed=3), made(case, pending=2, seed=3)

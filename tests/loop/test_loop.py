@@ -35,6 +35,7 @@ from botorch_tv.strategies.outcomes import CAUTION
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
 
 
+@pytest.mark.few(5)
 @each_case
 def test_same_choices_as_by_hand(case):
     """Also with times given, with noise given, and with a last measurement that fails."""

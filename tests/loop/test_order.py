@@ -35,7 +35,7 @@ from botorch_tv.loop.log import MeasurementLog
 from botorch_tv.strategies import et_gp_ucb, tv_gp_ucb
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_any_order_of_arrival_gives_the_state_of_the_order_of_time(case):
     random = np.random.default_rng(1)
@@ -234,7 +234,7 @@ def night(loop, wrong, points=None):
     return asked, right
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("change", ["amend", "remove"])
 @pytest.mark.parametrize(("case", "pending"), AMENDED)
 def test_as_if_the_wrong_reading_had_never_been(case, pending, change, tmp_path):

@@ -25,7 +25,7 @@ from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import TrialClock
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 class TestContract(
     pytest_samplers.BasicSamplerTestCase,
     pytest_samplers.RelativeSamplerTestCase,

@@ -125,7 +125,7 @@ RUNS = {
 PLAYED = [(name, "features") for name in RUNS] + [("GP", "auto"), ("ET", "auto")]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rounds", [400, pytest.param(100_000, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "engine"), PLAYED)
 def test_long_runs(name: str, engine: str, rounds: int) -> None:

@@ -169,6 +169,7 @@ def test_notes_name_the_cause() -> None:
     assert "at the top level of a module" in error.value.__notes__[0]
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_loses_only_its_block(whole, tmp_path) -> None:
     trap, folder = tmp_path / "trap", tmp_path / "study"
     trap.touch()

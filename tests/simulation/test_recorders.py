@@ -155,6 +155,7 @@ def test_recorders_are_part_of_the_identity(tmp_path: Path) -> None:
             study(record, tmp_path)
 
 
+@pytest.mark.full
 def test_arguments_of_before_and_after() -> None:
     rounds: list[tuple[int, int, int]] = []
 

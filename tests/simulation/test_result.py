@@ -179,7 +179,7 @@ def assert_same(actual: StudyResult, expected: StudyResult) -> None:
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
 def test_an_added_strategy_is_computed_alone(tmp_path, played, recorded) -> None:
     whole = study("TV", "TS", "ET", **recorded)
@@ -245,6 +245,7 @@ def test_results_of_other_trials_are_not_merged(changes: dict, message: str) -> 
         study("TV").merge(study("ET", **changes))
 
 
+@pytest.mark.full
 def test_results_with_other_goals_labels_or_draws_are_not_merged(monkeypatch) -> None:
     first = study("TV")
     monkeypatch.setitem(PLAYERS, "down", gp_ucb(kernel=KERNEL, noise=0.02, maximize=False))

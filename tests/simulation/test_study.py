@@ -43,6 +43,7 @@ class Bounded(MarkovWorld):
 BOUNDED = Bounded(GRID, kernel=KERNEL, epsilon=0.05, noise=0.02)
 
 
+@pytest.mark.full
 def test_all_strategies_start_at_the_first_arm_of_the_world() -> None:
     result = run_study(BOUNDED, PLAYERS, trials=40, horizon=5, progress=False, chunk=7)
     first = result.data["index"].values[:, :, 0]

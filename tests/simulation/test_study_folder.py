@@ -55,6 +55,7 @@ def finished(template: Path, tmp_path: Path) -> Path:
     return shutil.copytree(template, tmp_path / "study")
 
 
+@pytest.mark.full
 def test_a_stored_study_is_the_same_and_is_not_computed_again(whole, tmp_path) -> None:
     first = study(tmp_path, trials=CHUNK, workers=1)
     assert first.data.attrs["trials_found"] == 0
@@ -126,7 +127,7 @@ def test_kills_at_random_moments(whole, tmp_path) -> None:
     assert len(set(finished)) > 2, "the kills all hit the same chunk"
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("step", ["write", "rename", "synchronise"])
 def test_a_kill_while_a_chunk_is_written(whole, tmp_path, step) -> None:
     child = Child(die_while_writing, tmp_path, step=step)
@@ -319,7 +320,7 @@ def test_discard_removes_only_files_of_studies(finished) -> None:
     discard(finished, TRIALS)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
 def test_file_systems_without_locks(tmp_path, monkeypatch, number) -> None:
     def unsupported(*_: object, **__: object) -> None:

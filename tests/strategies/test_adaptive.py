@@ -68,7 +68,7 @@ def assert_same(actual, expected, tolerance: float = 1e-8) -> None:
 ALL = torch.arange(3.0, dtype=torch.float64)
 
 
-@pytest.mark.few("bound")
+@pytest.mark.full
 @pytest.mark.parametrize("exploration", [UpperConfidence(), Thompson()], ids=["bound", "sample"])
 def test_batch_is_a_loop_of_singles(exploration):
     player = strategy(exploration=exploration)
@@ -118,6 +118,7 @@ def test_trials_with_long_pauses_go_on_alone():
     assert_same([together], [torch.cat([played([0]), played([1])], -1)])
 
 
+@pytest.mark.full
 def test_a_loop_with_long_pauses_is_saved_and_goes_on(tmp_path):
     loop, path = Loop(strategy(), GRID), tmp_path / "loop.json"
     for t, now in enumerate(times_with_pauses(5, 1)[:, 0].tolist()):
@@ -417,7 +418,7 @@ def observed(jump, clock=1.0, noise=0.2, begin=0.0):
     return player, state
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(("noise", "edge"), [(0.2, " or less"), (0.4, "")])
 def test_a_static_objective(noise, edge):
     player, state = observed(jump=False, noise=noise)

@@ -66,7 +66,7 @@ NAMES += ["PI + window by time", "TV-GP-UCB estimated mean", "Thompson + trigger
 NAMES += ["Thompson + Markov + window", "Random"]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_a_loop_of_singles(name, monkeypatch):
     monkeypatch.setattr("botorch_tv.gp.points.FREQUENCIES", 100)
@@ -137,7 +137,7 @@ def test_states_are_pure_and_survive_saving(name):
     assert_identical(list(state.data[1:]), list(before.data[1:]))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", PURE)
 def test_dtype_and_shapes(name, dtype):
@@ -250,7 +250,7 @@ CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 BOX_OF_ARMS = Box(CUBE, search=DiscreteSearch(GRID.X))
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("exploration", [ExpectedImprovement(), Constant(1.0)], ids=repr)
 def test_ties_are_in_the_unit_of_the_kernel(exploration) -> None:
     X = torch.tensor([[0.9, 0.5], [0.1, 0.5], [0.5, 0.5]], dtype=torch.float64)

@@ -370,7 +370,7 @@ def played(name, where):
     return strategy, state, torch.cat([suggestion.X, strategy.recommend(state)])
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "where"),
     [(name, where) for name in MAKE for where in ("box", "grid") if (name, where)[0] != "learning"]

@@ -64,7 +64,7 @@ def play(strategy, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS)):
     return state, seen
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_a_batch_is_its_trials(name, shape):

@@ -34,7 +34,7 @@ BOXES = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

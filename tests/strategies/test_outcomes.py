@@ -130,7 +130,7 @@ DOMAINS = {
 }
 
 
-@pytest.mark.few("bound-grid", "improvement-grid")
+@pytest.mark.few("improvement-grid")
 @pytest.mark.parametrize(
     ("strategy", "domain"),
     [
@@ -150,6 +150,7 @@ def test_every_strategy_avoids_it_on_every_domain(strategy, domain):
     assert loop.recommend()[0] <= 0.6
 
 
+@pytest.mark.full
 def test_randomised_strategies_draw_again():
     loop, inside = Loop(random_search(**GIVEN), DOMAINS["box"]), 0
     for number in range(40):

@@ -206,6 +206,7 @@ def test_choices_that_fit_no_domain_are_refused(choice, domain, match, shape):
         strategy.ask(strategy.init(domain, batch_shape=shape))
 
 
+@pytest.mark.full
 def test_two_samples_of_a_round_are_two_functions():
     seen: list[torch.Tensor] = []
 

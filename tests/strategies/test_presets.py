@@ -267,7 +267,7 @@ SEARCHES = {
 }
 
 
-@pytest.mark.few("GP-UCB", "SW-GP-UCB", "TV-GP-UCB", "Random")
+@pytest.mark.few("GP-UCB", "TV-GP-UCB")
 @pytest.mark.parametrize("name", MEMORY)
 def test_on_a_grid(name: str) -> None:
     for points, horizon in ((4, 12), (7, 16 if name == "SparQ" else 40)):
@@ -275,7 +275,7 @@ def test_on_a_grid(name: str) -> None:
         assert 0.5 < share(remembering(name), Grid.regular(points, 2), trials, horizon) < 2
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ON_A_BOX)
 @pytest.mark.parametrize("search", SEARCHES)
 def test_on_a_box(search: str, name: str) -> None:

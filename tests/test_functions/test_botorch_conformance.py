@@ -47,6 +47,22 @@ def moving():
     ]
 
 
+NAMES = [*(f"Drifting{name}" for name in ("Ackley", "Branin", "Hartmann", "Rosenbrock"))]
+NAMES += ["MarkovFunction", "MarkovFunction scaled", "CartPole", "SlicedFunction", "shekel"]
+each_problem = pytest.mark.parametrize("problem", NAMES, indirect=True)
+
+
+@cache
+def named():
+    """Cached, because some take a while to make; not for tests that convert them."""
+    return dict(zip(NAMES, moving(), strict=True))
+
+
+@pytest.fixture
+def problem(request):
+    return named()[request.param]
+
+
 @cache
 def snapshots():
     """Cached, because the search for optima takes a second."""
@@ -54,7 +70,7 @@ def snapshots():
 
 
 class TestMoving(BotorchTestCase, BaseTestProblemTestCaseMixIn, SyntheticTestFunctionTestCaseMixin):
-    functions = tuple(moving())
+    functions = property(lambda self: moving())
 
 
 class TestSnapshots(
@@ -73,7 +89,7 @@ class TestMovingOnCuda(TestMoving):
     device = torch.device("cuda")
 
 
-@pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)
+@each_problem
 def test_a_batch_of_points_is_a_loop_over_them(problem) -> None:
     lower, upper = problem.bounds
     X = lower + (upper - lower) * torch.rand(2, 3, problem.dim, dtype=torch.float64)
@@ -83,7 +99,7 @@ def test_a_batch_of_points_is_a_loop_over_them(problem) -> None:
     assert torch.allclose(together, singly, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)
+@each_problem
 def test_a_snapshot_is_the_function_of_its_time(problem) -> None:
     time = 12.0
     X = torch.rand(7, problem.spatial_dim, dtype=torch.float64)
@@ -107,7 +123,7 @@ def test_moving_a_snapshot_does_not_move_the_problem() -> None:
         assert {buffer.dtype for buffer in problem.buffers()} == {torch.float64}
 
 
-@pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)
+@each_problem
 def test_a_gradient_flows_to_the_coordinates(problem) -> None:
     snapshot = problem.at(2.0)
     lower, upper = snapshot.bounds

@@ -38,7 +38,7 @@ def descended(x, f):
     return value.item(), torch.autograd.grad(value, point)[0].numpy()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("motion", [Orbit(period=37.0, reach=1.0), Jumps(times=(5.0, 60.0))])
 @pytest.mark.parametrize(
     "kind", [DriftingAckley, DriftingBranin, DriftingHartmann, DriftingRosenbrock]

@@ -59,7 +59,7 @@ def test_the_best_slice_has_the_minimum_of_the_literature(suite, name) -> None:
     assert there == pytest.approx(problem.optimal_value_at(t).item(), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", list(BEST))
 def test_no_point_is_below_the_best_of_its_slice(suite, name) -> None:
     problem, slices = suite[name], SLICES[name]

@@ -292,7 +292,7 @@ def beats(moves: bool, better: str, worse: str) -> bool:
     return difference.mean() > 3.0 * difference.std(ddof=1) / math.sqrt(len(difference))
 
 
-@pytest.mark.few("False-UCB-forgetful", "False-UCB-random")
+@pytest.mark.few("False-UCB-forgetful")
 @pytest.mark.parametrize(
     ("moves", "better", "worse"),
     [(False, informed, "random") for informed in ("UCB", "EI", "PI", "TS")]

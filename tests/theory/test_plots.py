@@ -44,6 +44,7 @@ def test_orders_touch_the_second_half_from_above_and_below() -> None:
     assert len(plot_orders(TOTALS, {}, lower={"needed": lambda T: T}).axes[0].lines) == 2
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 def test_the_smallest_studies_can_be_drawn(tmp_path) -> None:
     result = make_result({"A": [[0.5]]})

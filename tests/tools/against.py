@@ -53,14 +53,13 @@ def presets() -> dict[str, list[str]]:
     import botorch_tv.strategies as strategies
 
     made = {}
-    for name in vars(strategies)["__all__"]:
-        if inspect.isfunction(getattr(strategies, name)):
-            listed = inspect.signature(getattr(strategies, name)).parameters.values()
-            made[name] = [item.name for item in listed if item.default is item.empty]
-            made[name] += ["steps"] if any(item.name == "steps" for item in listed) else []
-            if missing := set(made[name]) - GIVEN.keys() - {"kernel"}:
-                print(f"{name} is not played: GIVEN lacks {missing}", file=sys.stderr)
-                del made[name]
+    for name, preset in inspect.getmembers(strategies, inspect.isfunction):
+        listed = inspect.signature(preset).parameters.values()
+        made[name] = [item.name for item in listed if item.default is item.empty]
+        made[name] += ["steps"] if any(item.name == "steps" for item in listed) else []
+        if missing := set(made[name]) - GIVEN.keys() - {"kernel"}:
+            print(f"{name} is not played: GIVEN lacks {missing}", file=sys.stderr)
+            del made[name]
     return made
 
 

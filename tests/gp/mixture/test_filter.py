@@ -258,7 +258,7 @@ def in_function_space(case, now, rate, hazard, most) -> tuple[float, list[Histor
 LONG = 1e12  # the probability of no jump is far below the smallest positive number
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("histories", [4, 6])
 @pytest.mark.parametrize(
     ("seed", "pauses", "wait"),
