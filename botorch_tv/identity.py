@@ -74,32 +74,32 @@ def describe(value: object, path: str) -> Description:
     return _Describer().describe(value, path)
 
 
-def differences(there: Description, here: Description, path: str = "") -> list[str]:
+def differences(old: Description, new: Description, path: str = "") -> list[str]:
     """List the differences between two descriptions, except for rounding.
 
     Args:
-        there: A description of an object, read from a file.
-        here: A description of the present object.
+        old: A description of an object, read from a file.
+        new: A description of the present object.
         path: Name of the object in the result, such as ``"world"``; may be empty.
 
     Returns:
         A phrase for each difference, such as ``"world.noise is 0.1 there and 0.2 here"``.
     """
-    if isinstance(there, dict) and isinstance(here, dict) and there.get(TYPE) == here.get(TYPE):
-        if SUMS not in there:
-            keys, at = [key for key in {**there, **here} if key != TYPE], f"{path}." if path else ""
-            two = [(there.get(key, ABSENT), here.get(key, ABSENT), f"{at}{key}") for key in keys]
+    if isinstance(old, dict) and isinstance(new, dict) and old.get(TYPE) == new.get(TYPE):
+        if SUMS not in old:
+            keys, at = [key for key in {**old, **new} if key != TYPE], f"{path}." if path else ""
+            two = [(old.get(key, ABSENT), new.get(key, ABSENT), f"{at}{key}") for key in keys]
             return [difference for pair in two for difference in differences(*pair)]
-        norms, near = [*there[SUMS][:1], *here[SUMS][:1]], functools.partial(np.allclose, rtol=0)
-        if len(norms) == 2 and near(there[SUMS], here[SUMS], atol=ARRAY_ROUNDING * min(norms)):
+        norms, near = [*old[SUMS][:1], *new[SUMS][:1]], functools.partial(np.allclose, rtol=0)
+        if len(norms) == 2 and near(old[SUMS], new[SUMS], atol=ARRAY_ROUNDING * min(norms)):
             return []
-    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        pairs = enumerate(zip(there, here))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new))
         return [phrase for n, pair in pairs for phrase in differences(*pair, f"{path}[{n}]")]
-    close = isinstance(there, float) and isinstance(here, float)
-    if there == here or (close and math.isclose(there, here, rel_tol=NUMBER_ROUNDING)):
+    close = isinstance(old, float) and isinstance(new, float)
+    if old == new or (close and math.isclose(old, new, rel_tol=NUMBER_ROUNDING)):
         return []
-    return [f"{path} is {_short(there)} there and {_short(here)} here"]
+    return [f"{path} is {_short(old)} there and {_short(new)} here"]
 
 
 def libraries() -> dict[str, str]:

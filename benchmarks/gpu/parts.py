@@ -77,7 +77,7 @@ def _limits(size: Size) -> list[str]:
 PARTS = (
     Part("choices", "benchmarks.gpu.choices", 90, _choices),
     Part("tests", "benchmarks.gpu.tests", 180, _tests, ("pytest", "hypothesis")),
-    Part("rounds", "benchmarks.gpu.rounds", 150, _rounds),
+    Part("rounds", "benchmarks.gpu.captured_rounds", 150, _rounds),
     Part("loops", "benchmarks.gpu.loops", 120, _loops),
     Part("limits", "benchmarks.speed.limits", 180, _limits),
 )

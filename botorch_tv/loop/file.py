@@ -278,10 +278,10 @@ def _check_points(domain: Domain, points: Any, arms: Any, dtype: str) -> None:
     require(fits, f"points {points} are not the points of arms {arms}")
 
 
-def require_same(there: Description, here: Description, name: str, path: Path) -> None:
+def require_same(old: Description, new: Description, name: str, path: Path) -> None:
     """If two descriptions differ, raise a ``ValueError`` that lists all differences."""
     with refused(f"{path}: its {name} is damaged", COPY):
-        unlike = differences(there, json.loads(json.dumps(here)), name)
+        unlike = differences(old, json.loads(json.dumps(new)), name)
     if unlike:
         raise ValueError(
             f"{path} was saved with another {name}: {'; '.join(unlike)}; pass that {name}, or "

@@ -32,7 +32,7 @@ from botorch_tv.papers.claims import (
     judge,
     judge_readings,
 )
-from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Recorded, Results, draw_panels
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Recorded, Results
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld, PredictionError, SineWorld, StudyResult
 from botorch_tv.simulation.panels import fit_epsilon
@@ -52,7 +52,7 @@ from botorch_tv.strategies import (
     w_sparq_gp_ucb,
 )
 from botorch_tv.strategies.gp_strategy import GPStrategy
-from botorch_tv.theory import reset_period, w_sparq_gp_ucb_order
+from botorch_tv.theory import reset_period
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -232,16 +232,6 @@ def _alpha(case: str) -> Any:
     return cast(Any, _CASES[case].strategies(NOISE)[EXPERTS[1]]).inflation.alpha
 
 
-def _draw(results: Results, path: Path) -> Figure:
-    """Draw regrets; in a second file, draw the regret and the theoretical growth of W-SparQ."""
-    from botorch_tv.theory.plots import plot_orders
-
-    order = partial(w_sparq_gp_ucb_order, alpha_tilde=ALPHA_TILDE, dim=1, delta=0.1)
-    bound = path.with_name(f"{path.stem}-bound{path.suffix}")
-    plot_orders(results["logarithmic"], {"order of [M] (34)": order}, EXPERTS[1], bound)
-    return draw_panels(_CASES, results, path)
-
-
 SYNTHETIC = Experiment(
     id="m-synthetic",
     title="Bandits with and without experts, on oscillating coefficients",
@@ -257,7 +247,6 @@ SYNTHETIC = Experiment(
     trials=30,
     cases=_CASES,
     score=_judge,
-    picture=_draw,
     quick=(2, 100),
 )
 

@@ -452,12 +452,13 @@ def play(
     core, half, out = _matrices(factors, factors.rows.shape[1])
     buffers, score = (core, half, out, np.empty(slots), np.empty(slots)), np.empty(arms)
     core, half, out = _matrices(features, len(features.right))
+    coordinates = core.ravel()
     for i in range(begin, end):
         for step in range(len(noise)):
             values = given[step, i]
             if len(features.places) > 0:
                 for k in range(len(features.places)):
-                    core.ravel()[features.places[k]] = values[k]
+                    coordinates[features.places[k]] = values[k]
                 _expand(features, core, half, out)
                 values = out.ravel()[:arms]
             _play_round(

@@ -29,7 +29,7 @@ from botorch_tv.validation import (
 )
 
 MARK = " #"
-ELSEWHERE = "; for a point chosen elsewhere pass strategy.suggestion_at(state, X)."
+HINT = "; for a point chosen elsewhere pass strategy.suggestion_at(state, X)."
 NEARLY_EXACT = {torch.float64: 1e-6, torch.float32: 1e-4}
 """Noise variance of a nearly exact measurement, as a fraction of the kernel's variance."""
 
@@ -54,37 +54,37 @@ def fingerprinted(text: str, part: object) -> str:
     return f"{text}{MARK}{digest(whole.encode())}"
 
 
-def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
+def first_difference(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, str]:
     """Descriptions of the first component that differs between two strategies.
 
     Args:
-        there: Components of the first strategy, as :func:`fingerprinted` returns them.
-        here: Components of the second strategy, as :func:`fingerprinted` returns them.
+        first: Components of the first strategy, as :func:`fingerprinted` returns them.
+        second: Components of the second strategy, as :func:`fingerprinted` returns them.
 
     Returns:
         Two descriptions: the first describes the component of the first strategy, and the second
         describes the component of the second strategy.
     """
-    pairs = zip_longest(there, here, fillvalue="")
-    first, second = next(pair for pair in pairs if len(set(pair)) > 1)
-    was, now = (part.rpartition(MARK)[0] or "nothing" for part in (first, second))
+    pairs = zip_longest(first, second, fillvalue="")
+    pair = next(pair for pair in pairs if len(set(pair)) > 1)
+    was, now = (part.rpartition(MARK)[0] or "nothing" for part in pair)
     return was, now if now != was else "the same with other numbers, attributes or code"
 
 
-def require_begun_with(state: State, here: tuple[str, ...], rules: int) -> None:
+def require_begun_with(state: State, parts: tuple[str, ...], rules: int) -> None:
     """Check that a state was computed with the components of a strategy.
 
     Args:
         state: A state of any strategy.
-        here: Components of this strategy, as :func:`fingerprinted` returns them.
+        parts: Components of this strategy, as :func:`fingerprinted` returns them.
         rules: Number of this strategy's retention rules that drop observations.
 
     Raises:
         InputDataError: If a component of the strategy differs from the state's.
     """
-    there, memories, differ = state.begun_with, len(state.memory) - 1, None
-    if there and here and there != here:
-        differ = first_difference(there, here)
+    begun, memories, differ = state.begun_with, len(state.memory) - 1, None
+    if begun and parts and begun != parts:
+        differ = first_difference(begun, parts)
     elif memories != rules:
         differ = f"{memories} rules of retention that forget", str(rules)
     if differ is not None:
@@ -301,7 +301,7 @@ def require_suggestion(
         was, now = first_difference((maker,), (made_by,))
         raise InputDataError(
             f"the suggestion belongs to {was}, not to {now}; pass it to that strategy's "
-            f"tell(){ELSEWHERE}"
+            f"tell(){HINT}"
         )
     domain, own, shape = state.domain, state.data.prior.variance, state.data.time.shape
     require_tensors(
@@ -320,7 +320,7 @@ def require_suggestion(
     if not isinstance(domain, Grid):
         if index is not None:
             raise InputDataError(
-                f"the suggestion names the arm of a grid, but the state is on {domain!r}{ELSEWHERE}"
+                f"the suggestion names the arm of a grid, but the state is on {domain!r}{HINT}"
             )
         domain.locate(X)
         return
@@ -329,5 +329,5 @@ def require_suggestion(
         if torch.equal(arm, index) and torch.equal(domain.points(arm, X), X):
             return
     raise InputDataError(
-        f"the suggestion's index and point do not belong to the same arm of {domain!r}{ELSEWHERE}"
+        f"the suggestion's index and point do not belong to the same arm of {domain!r}{HINT}"
     )

@@ -8,7 +8,7 @@ import torch
 from helpers.child_study import Child, play_without_netcdf
 
 from benchmarks.gpu import __main__ as command
-from benchmarks.gpu import choices, loops, rounds, session
+from benchmarks.gpu import captured_rounds, choices, loops, session
 from benchmarks.gpu.parts import PARTS, Part, Size
 from benchmarks.speed import limits
 
@@ -61,7 +61,7 @@ def test_every_part_understands_its_arguments(quick: bool) -> None:
     size = Size("cpu", quick)
     given = {part.name: [*part.arguments(size), "--out", "file"] for part in PARTS}
     assert choices.parse(given["choices"]).device == CPU
-    assert rounds.parse(given["rounds"]).device == CPU
+    assert captured_rounds.parse(given["rounds"]).device == CPU
     assert limits.parse(given["limits"]).devices == ["cpu"]
     assert loops.parse(given["loops"]).loops == (2 if quick else 4096)
     assert sum(part.seconds for part in PARTS) <= 30 * 60

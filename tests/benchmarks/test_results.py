@@ -109,14 +109,18 @@ ALSO = re.compile(r"^Also, from `([\w.]+)`: (.+)\.$", re.MULTILINE)
 
 def all_of(source):
     """The ``__all__`` that a file assigns; None where it assigns none."""
-    for line in ast.parse(source.read_text(encoding="utf-8")).body:
+    text = source.read_text(encoding="utf-8")
+    exported = set()
+    for line in ast.parse(text).body:
         if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "__all__":
             return set(ast.literal_eval(line.value))
-    computed = re.search(
-        r"^    __all__ = sorted\(", source.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    home = "botorch_tv" if source.parent == NAMES.parent else "botorch_tv.strategies"
-    return set(importlib.import_module(home).__all__) if computed else None
+        if isinstance(line, ast.ImportFrom):  # as in `from module import name as name`
+            exported |= {each.name for each in line.names if each.name == each.asname}
+    if re.search(r"^    __all__ = sorted\(", text, re.MULTILINE) is None:
+        return None
+    home = {"botorch_tv": "botorch_tv", "strategies": "botorch_tv.strategies"}
+    name = home.get(source.parent.name)  # these two also export the presets
+    return exported if name is None else set(importlib.import_module(name).__all__)
 
 
 @pytest.fixture

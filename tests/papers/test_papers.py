@@ -89,7 +89,6 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     studies = {f"{name}-{case}.nc" for case in small.cases}
     tables = {f"{name}-summary.csv", f"{name}-verdict.csv", f"{name}.json"}
     pictures = {f"{name}.png"} | ({f"{name}-map.png"} if small.record else set())
-    pictures |= {f"{name}-bound.png"} if name == "m-synthetic" else set()
     assert written == studies | tables | pictures
     summary = json.loads((tmp_path / f"{name}.json").read_text())
     assert (summary["title"], summary["paper"]) == (small.title, small.paper)

@@ -1,8 +1,8 @@
 """Cost of rounds captured as CUDA graphs, and of rounds that consult an expert.
 
-    python -m benchmarks.gpu.rounds --out FILE [--device cuda] [--points 50] [--trials 8192]
-        [--horizon 200] [--expert-points 20] [--expert-trials 64] [--expert-horizon 30] [--seed 0]
-        [--sizes N ...] [--passes 3]
+    python -m benchmarks.gpu.captured_rounds --out FILE [--device cuda] [--points 50]
+        [--trials 8192] [--horizon 200] [--expert-points 20] [--expert-trials 64]
+        [--expert-horizon 30] [--seed 0] [--sizes N ...] [--passes 3]
 
 Studies of the Markov world of [B16] (ε = 0.03, noise 0.02). Of captured rounds the record says
 whether they choose as eager rounds do on the same device, how much faster they are, and how many
