@@ -310,8 +310,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             return [chance is None] * len(points)
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        likely: list[bool] = chance.strict().allows(X).tolist()
-        return likely
+        return chance.strict().allows(X).tolist()
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation
-from botorch_tv.forgetting.base import is_static
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.loop.clock import LoopClock, Time, Units, Values, earliest, point_text, time_text
 from botorch_tv.loop.input import as_rows, as_table, check_labels, parameters_of
@@ -387,11 +386,11 @@ def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
         return span_text(float(ages[below[0]]), unit)
 
     texts = []
-    if not is_static(decay):
+    if not decay.is_static:
         variances = decay.covariance(start, start) * decay.covariance(ages, ages)
         share = decay.covariance(start, ages) / variances.sqrt()
         texts.append(f"correlation half-life {half_life(share)}")
-    if not is_static(inflation):
+    if not inflation.is_static:
         share = torch.exp(-inflation.log_factor(ages))
         texts.append(f"noise doubling time {half_life(share)}")
     return f"Forgetting: {', '.join(texts)}." if texts else ""
