@@ -274,27 +274,27 @@ class Log:
     @property
     def time(self) -> Tensor:
         """Times of the observations, `batch_shape x n`, float64."""
-        return self.rows.time  # type: ignore[no-any-return]
+        return self.rows.time
 
     @property
     def y(self) -> Tensor:
         """Observed values, `batch_shape x n`; 0 for failed measurements and dropped rows."""
-        return self.rows.y  # type: ignore[no-any-return]
+        return self.rows.y
 
     @property
     def noise(self) -> Tensor:
         """Noise variances, `batch_shape x n`; infinite for failed measurements and dropped rows."""
-        return self.rows.noise  # type: ignore[no-any-return]
+        return self.rows.noise
 
     @property
     def X(self) -> Tensor:
         """Points of the observations, `batch_shape x n x d`."""
-        return self.rows.X  # type: ignore[no-any-return]
+        return self.rows.X
 
     @property
     def retained(self) -> Tensor:
         """For each trial and row, whether the trial retains the row, `batch_shape x n`, bool."""
-        return self.rows.retained  # type: ignore[no-any-return]
+        return self.rows.retained
 
     def before_a_choice(self) -> Log:
         """A copy in which ``newest`` and ``reset`` are None, as they are before a choice."""

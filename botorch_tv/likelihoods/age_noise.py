@@ -57,7 +57,7 @@ class Aging(Declared):
     @property
     def inflation(self) -> Inflation:
         """The inflation with the initial values of its parameters."""
-        return self.part  # type: ignore[no-any-return]
+        return self.part
 
     def log_factor(self, lag: Tensor) -> Tensor:
         """Logarithm of the factor by which the noise variance grows, `... x n`; 0 at lag 0.
@@ -240,7 +240,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     def noise(self) -> Tensor:
         """Variance at lag 0: learned, `batch_shape x 1`, or given, `batch_shape x n`."""
         if self.learned:
-            return self.raw_noise_constraint.transform(self.raw_noise)  # type: ignore[no-any-return]
+            return self.raw_noise_constraint.transform(self.raw_noise)
         assert self.row_noise is not None
         return self.row_noise
 
@@ -266,7 +266,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
             value = getattr(self, name)
             if value is not None:
                 setattr(self, name, fn(value))
-        return super()._apply(fn)  # type: ignore[no-any-return]
+        return super()._apply(fn)
 
     def forward(
         self,
@@ -418,7 +418,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     @property
     def noise(self) -> Tensor:
         """Variance at lag 0: learned, `batch_shape x 1`, or given, `batch_shape x n`."""
-        return self.noise_covar.noise  # type: ignore[no-any-return]
+        return self.noise_covar.noise
 
     @noise.setter
     def noise(self, value: Tensor | float) -> None:
@@ -427,12 +427,12 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     @property
     def aging(self) -> Aging:
         """How noise grows with the lag."""
-        return self.noise_covar.aging  # type: ignore[no-any-return]
+        return self.noise_covar.aging
 
     @property
     def now(self) -> Tensor | None:
         """The time at which lags are 0; None for the newest input's time. See :meth:`set_now`."""
-        return self.noise_covar.now  # type: ignore[no-any-return]
+        return self.noise_covar.now
 
     def set_now(self, now: float | Tensor | None) -> None:
         """Set the present. A model with cached predictions must be updated too, by its ``set_now``.

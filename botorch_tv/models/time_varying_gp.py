@@ -472,7 +472,7 @@ class TimeVaryingGP(AgingGP):
             rows = self._row_noise.expand(*self.train_targets.shape)
             subset._row_noise = rows[..., chosen, :]
         subset._update_likelihood(subset.train_inputs[0])
-        return subset  # type: ignore[no-any-return]
+        return subset
 
 
 def _samples_at(
