@@ -47,9 +47,15 @@ HOMES |= dict.fromkeys(
 def preset_names() -> dict[str, list[str]]:
     """Names of every preset in papers and on the command line, by the name of its function.
 
-    They are read from the source of the presets, because importing the presets takes seconds.
+    They are read from the source of the presets, because importing the presets takes seconds. A
+    program that is shipped without source files imports them.
     """
-    source = (pkgutil.get_data(__name__, "strategies/presets.py") or b"").decode()
+    try:
+        source = (pkgutil.get_data(__name__, "strategies/presets.py") or b"").decode()
+    except OSError:
+        from botorch_tv.strategies.presets import PRESETS
+
+        return {function: [*preset.names] for function, preset in PRESETS.items()}
     found = re.findall(r'^@preset\(\s*"([^"]*)".*?^def (\w+)', source, re.DOTALL | re.MULTILINE)
     return {function: names.split(", ") for names, function in found}
 

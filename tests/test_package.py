@@ -67,6 +67,8 @@ def test_common_names_are_importable():
     others = {"Strategy", "GPStrategy", "Grid", "Box", "Loop", "TimeVaryingGP", "run_study"}
     others |= {"Choice", "Float", "Integer"}
     assert set(botorch_tv.__all__) == presets | others
+    typed = re.findall(r" import (\w+) as \1$", (PACKAGE / "__init__.py").read_text(), re.MULTILINE)
+    assert set(typed) == others  # what type checkers see
     assert set(botorch_tv.__all__) <= set(dir(botorch_tv))
     for name in botorch_tv.__all__:
         homes = [item for item in (strategies, loop, models, simulation) if hasattr(item, name)]

@@ -31,9 +31,11 @@ def blocks(text: str, language: str = "python") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize(("path", "most"), [(README, 1400), (GUIDE, 3000), (CHANGELOG, 250)])
+@pytest.mark.parametrize(("path", "most"), [(README, 1175), (GUIDE, 3000), (CHANGELOG, 250)])
 def test_pages_are_short_and_show_the_notebook(path: Path, most: int) -> None:
-    shown = re.sub(r"<!--.*?-->", "", path.read_text())
+    """Without the table of presets, some 220 words, so that a preset may add its row."""
+    text = re.sub(r"<!--[\w.]+:presets-->.*?<!--/-->", "", path.read_text(), flags=re.DOTALL)
+    shown = re.sub(r"<!--.*?-->", "", text)
     assert len(shown.split()) <= most
     assert PICTURE.read_bytes() == picture()
 

@@ -43,7 +43,7 @@ from botorch.models.model import Model, ModelList
 from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
-from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
+from botorch_tv.acquisition.widths import Width, WidthContext
 from botorch_tv.kernels.declared import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.adaptive_model import AdaptiveModel
@@ -522,7 +522,7 @@ def upper_confidence_bound(
     place = Placement.of(model, now, None)
     context = WidthContext(t, place.columns - 1)
     with torch.no_grad():
-        if isinstance(width.gain, DoublyWeighted):
+        if width.gain is not None and width.gain.source == "weighted_information_gain":
             context = context._replace(weighted_information_gain=model.weighted_information_gain())
         elif width.gain is not None:
             context = context._replace(information_gain=model.information_gain())

@@ -44,7 +44,6 @@ from botorch_tv.loop.log import (
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.parameters import BoxParameter, Choice, MixedSearch, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_duration, require_integer
@@ -331,8 +330,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         else:
             now = max(now, float(log.state.time))
             running = [(now, place) for place in places]
-            state = holding(log.as_if_answered(running, now), held)
-            X = log.choice(state, now, log.success(now, self._failed), retry=True).X
+            X = log.choice(now, running, held, self._failed, retry=True).X
         return space.parameterization(X) | self._held | {self.time_parameter: self._now}
 
     # ---------------------------------------------------------------- predictions

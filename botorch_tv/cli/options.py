@@ -77,7 +77,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     add("--noise-share", text, type=float, metavar="SHARE")
 
     add = partial(option, parser.add_argument_group("strategies"))
-    add("--period", "of R, BR and R-PERP (default: 12 epsilon^(-1/4), rounded up)", type=int)
+    add("--period", "of R, BR, R-PERP and RExp3 (default: 12 epsilon^(-1/4), rounded up)", type=int)
     add("--window", "of SW (default: as the period)", type=int)
     add("--gamma", "discount of WGP (default: 1 - 1/window)", type=float)
     add("--epsilon-model", "rate of change given to TV (default: the world's)", type=float)
@@ -94,7 +94,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     add("--cycle", "length of a cycle given to TV-BayesOpt", 24.0)
     text = (
         "width sqrt(c1 ln(c2 t)) of all strategies, except IGP and BR (information gain) and EI, "
-        "PI and Random (no width)"
+        "PI, RExp3 and Random (no width)"
     )
     text += f" (default: {OF_DRAWN['c1']}; with --panel {OF_PANEL['c1']})"
     add("--c1", text, type=float)

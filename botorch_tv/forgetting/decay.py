@@ -135,6 +135,7 @@ class Markov(Decay):
     epsilon: float
 
     markovian = True
+    process_name = "markov"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "epsilon": Parameter(
             upper=LARGEST_EPSILON,
@@ -173,6 +174,7 @@ class Wiener(Decay):
     sigma_w2: float
 
     markovian = True
+    process_name = "wiener"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "sigma_w2": Parameter(
             power=-1,

@@ -117,7 +117,7 @@ def _compiled(loop: Loop) -> Loop:
         return cast(Loop, numba.njit(**settings)(loop))
 
 
-LANES = 16
+LANES = 64
 """Number of independent running maxima, which a core updates in parallel."""
 
 
@@ -279,6 +279,31 @@ def _mix(
 
 
 @_compiled
+def _slot_of(left: int, right: int, lefts: np.ndarray, rights: np.ndarray, used: int) -> int:
+    """The slot of an arm; ``used``, the first free slot, for an arm without a slot."""
+    slot = used
+    for a in range(used):
+        if lefts[a] == left and rights[a] == right:
+            slot = a
+    return slot
+
+
+@_compiled
+def _vacate(
+    slot: int, lefts: np.ndarray, rights: np.ndarray, inverse: np.ndarray, counts: np.ndarray
+) -> None:
+    """Free a slot; the arm in the last slot moves to it."""
+    last = counts[SLOTS] - 1
+    counts[SLOTS] = last
+    lefts[slot], rights[slot] = lefts[last], rights[last]
+    for a in range(last):
+        inverse[slot, a] = inverse[last, a]
+    for a in range(last):
+        inverse[a, slot] = inverse[a, last]
+    inverse[slot, slot] = inverse[last, last]
+
+
+@_compiled
 def _observe(
     trials: Trials,
     i: int,
@@ -286,11 +311,12 @@ def _observe(
     factors: Factors,
     arm: int,
     y: float,
+    noise: float,
     square: float,
     removed: int,
     buffers: Buffers,
 ) -> None:
-    """Add an observation of an arm; if ``removed`` > 0, remove an observation instead.
+    """Add an observation ``y`` of an arm, of variance ``noise``; if ``removed`` > 0, remove it.
 
     To add an observation, ``removed`` is 0; otherwise it is the number of observations of the arm
     before the removal.
@@ -309,12 +335,9 @@ def _observe(
     first, second = factors.first[left], factors.second[right]
     core, half, values, between, weights = buffers
     weights[:] = 0.0
-    slot = used
-    for a in range(used):
-        if lefts[a] == left and rights[a] == right:
-            slot = a
+    slot = _slot_of(left, right, lefts, rights, used)
     if removed > 0:
-        sign, mean_noise = -1.0, rules.noise / removed
+        sign, mean_noise = -1.0, noise / removed
         for a in range(used):
             weights[a] = mean_noise * inverse[slot, a]
         total = mean_noise * (removed - 1 + weights[slot])  # noise minus posterior variance
@@ -326,7 +349,7 @@ def _observe(
             for b in range(used):
                 weights[b] += scaled * row[b]
         sign, prior = 1.0, rules.prior[counts[ELAPSED]]
-        total = prior * rules.variance[arm] + rules.noise
+        total = prior * rules.variance[arm] + noise
         for a in range(used):
             total -= between[a] * weights[a]
             weights[a] = -weights[a]
@@ -338,7 +361,7 @@ def _observe(
                 inverse[slot, a] = 0.0
                 inverse[a, slot] = 0.0
         weights[slot] += prior
-    trials.gain[i] += 0.5 * math.log(total / rules.noise)
+    trials.gain[i] += 0.5 * math.log(total / noise)
     root = 1.0 / math.sqrt(total)
     for a in range(used):
         weights[a] *= root
@@ -356,15 +379,8 @@ def _observe(
     for m in range(len(mean)):
         mean[m] += residual * step[m]
         variances[m] -= sign * step[m] * step[m]
-    if removed == 1:  # the arm in the last slot moves to the slot that is now empty
-        last = used - 1
-        counts[SLOTS] = last
-        lefts[slot], rights[slot] = lefts[last], rights[last]
-        for a in range(last):
-            inverse[slot, a] = inverse[last, a]
-        for a in range(last):
-            inverse[a, slot] = inverse[a, last]
-        inverse[slot, slot] = inverse[last, last]
+    if removed == 1:
+        _vacate(slot, lefts, rights, inverse, counts)
 
 
 @_compiled
@@ -372,18 +388,24 @@ def _slide(
     trials: Trials, i: int, rules: Rules, factors: Factors, t: int, buffers: Buffers
 ) -> None:
     """Remove the observation that leaves the window after round ``t``."""
-    arms, y, oldest = trials.arm[i], trials.y[i], t - rules.window
+    arms, y, noise, oldest = trials.arm[i], trials.y[i], rules.noise, t - rules.window
     if oldest < 0:
         return
     if t % REFRESH_ROUNDS != 0:
         arm, times = arms[oldest], 0
         for retained in range(oldest, t + 1):
             times += arms[retained] == arm
-        _observe(trials, i, rules, factors, arm, y[oldest], 1.0, times, buffers)
+        _observe(trials, i, rules, factors, arm, y[oldest], noise, 1.0, times, buffers)
         return
     _forget(trials, i, rules)
-    for retained in range(oldest + 1, t + 1):
-        _observe(trials, i, rules, factors, arms[retained], y[retained], 1.0, 0, buffers)
+    for last in range(oldest + 1, t + 1):  # the mean of an arm stands for its observations
+        arm, times, total = arms[last], 0, 0.0
+        for retained in range(oldest + 1, t + 1):
+            if arms[retained] == arm:
+                times, total = (times + 1, total + y[retained]) if retained <= last else (0, 0.0)
+        if times > 0:
+            mean, own = total / times, noise / times
+            _observe(trials, i, rules, factors, arm, mean, own, 1.0, 0, buffers)
 
 
 @_compiled
@@ -415,7 +437,7 @@ def _play_round(
             _forget(trials, i, rules)
             square, reset = 1.0, True
     trials.resets[i, t] = reset
-    _observe(trials, i, rules, factors, arm, y, square, 0, buffers)
+    _observe(trials, i, rules, factors, arm, y, rules.noise, square, 0, buffers)
     if rules.window > 0:
         trials.y[i, t] = y
         _slide(trials, i, rules, factors, t, buffers)

@@ -49,7 +49,8 @@ class Settings:
         noise: Variance of the observation noise.
         epsilon: Rate of change assumed by TV-GP-UCB.
         sigma_w2: Variance that UI-TVBO adds per unit of time, divided by the kernel's variance.
-        period: Number N of rounds after which R-GP-UCB and BR-GP-UCB reset, and R-PERP restarts.
+        period: Number N of rounds after which R-GP-UCB and BR-GP-UCB reset, and R-PERP and
+            RExp3 restart.
         window: Number W of rounds whose observations SW-GP-UCB retains.
         gamma: Discount γ of WGP-UCB, in (0, 1].
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
