@@ -117,7 +117,7 @@ def _compiled(loop: Loop) -> Loop:
         return cast(Loop, numba.njit(**settings)(loop))
 
 
-LANES = 64
+LANES = 128
 """Number of independent running maxima, which a core updates in parallel."""
 
 
@@ -201,9 +201,7 @@ def _largest(values: np.ndarray, sign: float) -> float:
         for lane in range(LANES):
             value = sign * some[lane]
             lanes[lane] = value if value > lanes[lane] else lanes[lane]
-    largest: float = lanes[0]
-    for lane in range(LANES):
-        largest = max(largest, lanes[lane])
+    largest: float = lanes.max()
     for m in range(count * LANES, len(values)):
         largest = max(largest, sign * values[m])
     return largest
@@ -212,10 +210,8 @@ def _largest(values: np.ndarray, sign: float) -> float:
 @_compiled
 def _forget(trials: Trials, i: int, rules: Rules) -> None:
     """Reset a trial to the prior."""
-    mean, variance, first = trials.mean[i], trials.variance[i], rules.prior[0]
-    for m in range(len(mean)):
-        mean[m] = 0.0
-        variance[m] = first * rules.variance[m]
+    trials.mean[i] = 0.0
+    trials.variance[i] = rules.prior[0] * rules.variance
     trials.gain[i] = 0.0
     trials.counts[i, SLOTS] = 0
     trials.counts[i, SINCE] = 1
@@ -289,21 +285,6 @@ def _slot_of(left: int, right: int, lefts: np.ndarray, rights: np.ndarray, used:
 
 
 @_compiled
-def _vacate(
-    slot: int, lefts: np.ndarray, rights: np.ndarray, inverse: np.ndarray, counts: np.ndarray
-) -> None:
-    """Free a slot; the arm in the last slot moves to it."""
-    last = counts[SLOTS] - 1
-    counts[SLOTS] = last
-    lefts[slot], rights[slot] = lefts[last], rights[last]
-    for a in range(last):
-        inverse[slot, a] = inverse[last, a]
-    for a in range(last):
-        inverse[a, slot] = inverse[a, last]
-    inverse[slot, slot] = inverse[last, last]
-
-
-@_compiled
 def _observe(
     trials: Trials,
     i: int,
@@ -357,9 +338,8 @@ def _observe(
             lefts[slot], rights[slot] = left, right
             used += 1
             counts[SLOTS] = used
-            for a in range(used):
-                inverse[slot, a] = 0.0
-                inverse[a, slot] = 0.0
+            inverse[slot, :used] = 0.0
+            inverse[:used, slot] = 0.0
         weights[slot] += prior
     trials.gain[i] += 0.5 * math.log(total / noise)
     root = 1.0 / math.sqrt(total)
@@ -379,8 +359,12 @@ def _observe(
     for m in range(len(mean)):
         mean[m] += residual * step[m]
         variances[m] -= sign * step[m] * step[m]
-    if removed == 1:
-        _vacate(slot, lefts, rights, inverse, counts)
+    if removed == 1:  # the arm in the last slot moves to the slot that is now empty
+        counts[SLOTS] = last = used - 1
+        lefts[slot], rights[slot] = lefts[last], rights[last]
+        inverse[slot, :last] = inverse[last, :last]
+        inverse[:last, slot] = inverse[:last, last]
+        inverse[slot, slot] = inverse[last, last]
 
 
 @_compiled
@@ -404,8 +388,8 @@ def _slide(
             if arms[retained] == arm:
                 times, total = (times + 1, total + y[retained]) if retained <= last else (0, 0.0)
         if times > 0:
-            mean, own = total / times, noise / times
-            _observe(trials, i, rules, factors, arm, mean, own, 1.0, 0, buffers)
+            y_mean, noise_mean = total / times, noise / times
+            _observe(trials, i, rules, factors, arm, y_mean, noise_mean, 1.0, 0, buffers)
 
 
 @_compiled
