@@ -53,7 +53,7 @@ def preset_names() -> dict[str, list[str]]:
     try:
         source = (pkgutil.get_data(__name__, "strategies/presets.py") or b"").decode()
     except OSError:
-        from botorch_tv.strategies.presets import PRESETS
+        from botorch_tv.strategies.listing import PRESETS
 
         return {function: [*preset.names] for function, preset in PRESETS.items()}
     found = re.findall(r'^@preset\(\s*"([^"]*)".*?^def (\w+)', source, re.DOTALL | re.MULTILINE)

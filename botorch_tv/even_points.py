@@ -17,5 +17,4 @@ def even_points(number: int, dim: int, *, seed: int = 0, first: int = 0) -> Tens
     """
     engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     engine.fast_forward(first)  # type: ignore[no-untyped-call]
-    points: Tensor = engine.draw(number, dtype=torch.float64)
-    return points
+    return engine.draw(number, dtype=torch.float64)

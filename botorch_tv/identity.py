@@ -44,6 +44,8 @@ MADE = (
 )
 FUNCTIONS = (types.FunctionType, *MADE)
 """MADE: types of objects made from functions. FUNCTIONS: types of functions in classes."""
+CODES = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, types.ModuleType)
+"""Types of classes, functions and modules."""
 PARTS = ("func", "args", "keywords", "fget", "fset", "__self__", "__func__", "__wrapped__")
 """Names of the attributes that contain the parts of an object made from functions."""
 DATA = (Tensor, np.ndarray, torch.nn.Module, Mapping, list, tuple, set)
@@ -196,15 +198,8 @@ class _Describer:
                 return self.describe(value.tolist(), path)
             case Tensor() | np.ndarray():
                 return _array(value)
-            case type():
-                return self._class(value, path)
-            case types.FunctionType():
-                return self._function(value, path)
-            case types.BuiltinFunctionType() | np.ufunc() | types.ModuleType():
-                return f"{getattr(value, '__module__', None)}.{value.__name__}"
-            case _ if _is_made_of_functions(value):
-                parts = {n: part for n in PARTS if (part := getattr(value, n, None)) is not None}
-                return {TYPE: type(value).__qualname__} | self._parts(parts, path)
+            case _ if isinstance(value, CODES) or _is_made_of_functions(value):
+                return self._code(value, path)
             case Mapping():
                 parts = {k if isinstance(k, str) else f"({k!r})": v for k, v in value.items()}
                 return self._object(value, parts, path)
@@ -227,6 +222,17 @@ class _Describer:
         found = {name: self.describe(part, f"{path}.{name}") for name, part in parts.items()}
         reserved = (TYPE, CODE, SUMS)
         return {f"{n} (part)" if n in reserved else n: part for n, part in found.items()}
+
+    def _code(self, value: Any, path: str) -> Description:
+        """Describe a class, a function, a module, or an object that is made of functions."""
+        if isinstance(value, type):
+            return self._class(value, path)
+        if isinstance(value, types.FunctionType):
+            return self._function(value, path)
+        if isinstance(value, CODES):
+            return f"{getattr(value, '__module__', None)}.{value.__name__}"
+        parts = {name: part for name in PARTS if (part := getattr(value, name, None)) is not None}
+        return {TYPE: type(value).__qualname__} | self._parts(parts, path)
 
     def _class(self, kind: type, path: str) -> Description:
         """Describe a library's class by name, a user's class by the members in its body."""
@@ -255,8 +261,14 @@ class _Describer:
         self, names: Mapping[str, object], path: str, held: bool = False
     ) -> dict[str, Description]:
         """Describe the named values on which results may depend, by name."""
-        counted = {name: part for name, part in names.items() if _counts(name, part, held)}
-        return self._parts(counted, path)
+        found: dict[str, Description] = {}
+        for name, part in names.items():
+            if _counts(name, part, held):
+                try:
+                    found |= self._parts({name: part}, path)
+                except ValueError:  # for an object without attributes, describe its class
+                    found |= self._parts({name: type(part)}, path)
+        return found
 
 
 def _counts(name: str, value: object, held: bool) -> bool:

@@ -167,7 +167,7 @@ def require_integer(name: str, value: object, least: int, fix: str) -> int:
         raise ValueError(
             f"{name} is {shown(value)}, but it must be an integer of at least {least}{most}; {fix}"
         )
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return int(value)  # type: ignore[call-overload]
 
 
 def settle_number(part: object, name: str, within: str, fix: str) -> None:

@@ -11,7 +11,6 @@ from torch import Tensor
 from benchmarks.speed.engine_runs import play, replay, rewards
 from benchmarks.speed.least_work import Count, round_count
 from benchmarks.speed.traffic import Traffic
-from botorch_tv.forgetting.base import is_static
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.process import basis_of
 from botorch_tv.strategies import Grid, Strategy
@@ -65,7 +64,7 @@ def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[
     seconds = min(passes) / trial_rounds
     live = played.live.double().mean(-1).tolist()
     some = played.indices[:, :LOOKED_AT].cpu(), played.live[:, :LOOKED_AT].cpu()
-    different = distinct(*some) if is_static(strategy.process.decay) else None
+    different = distinct(*some) if strategy.process.decay.is_static else None
     count = mean_count(basis, live, different)
     bytes_counted = count.numbers * basis.variance.element_size()
     bytes_moved, flops_done = traffic.bytes / trial_rounds, traffic.flops / trial_rounds

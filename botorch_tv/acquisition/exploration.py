@@ -189,8 +189,24 @@ class Exploration(Part):
         ...         return candidates.where(candidates.uniform() < 0.5, first, second)
     """
 
+    DECLARED = (("bound_factors", "draws_numbers", "searches_box"), ("score", "choose", "unit"))
+    bound_factors: tuple[float, float] | None = None
+    """The numbers a and b of a score of the form ±mean + (a √beta + b) sd; None for other scores.
+    The search of a box then computes the gradient in closed form, and studies can be compiled."""
+    draws_numbers: bool = True
+    """Whether the exploration may use random numbers."""
+    searches_box: bool = True
+    """Whether the exploration searches a box for the highest score."""
     samples: bool = False
     ties: Ties = "first"
+
+    @property
+    def plays_bound(self) -> bool:
+        """Whether every choice is the first maximum of ±mean + (a √beta + b) sd, with a ≥ 0."""
+        kind = type(self)
+        usual = kind.choose is Exploration.choose and kind.unit is Exploration.unit
+        usual = usual and self.ties == "first" and not self.remembers
+        return usual and self.bound_factors is not None and self.bound_factors[0] >= 0
 
     def score(self, candidates: Candidates) -> Tensor:
         """The score of each candidate, `batch_shape x M`.
@@ -236,6 +252,10 @@ class _BreaksTies(Exploration):
 
     ties: Ties = "first"
 
+    @property
+    def draws_numbers(self) -> bool:  # type: ignore[override]
+        return self.ties == "random"
+
     def __post_init__(self) -> None:
         for name, options in (("ties", get_args(Ties)), ("incumbent", get_args(Incumbent))):
             given = getattr(self, name, options[0])
@@ -260,6 +280,9 @@ class UpperConfidence(_BreaksTies):
     Raises:
         ValueError: If ``ties`` is neither ``"first"`` nor ``"random"``.
     """
+
+    bound_factors = (1.0, 0.0)
+    draws_numbers = _BreaksTies.draws_numbers
 
     def score(self, candidates: Candidates) -> Tensor:
         return _optimistic(candidates, candidates.sd)
@@ -287,6 +310,8 @@ class TightConfidence(_BreaksTies):
     Raises:
         ValueError: If ``ties`` is neither ``"first"`` nor ``"random"``.
     """
+
+    draws_numbers = _BreaksTies.draws_numbers
 
     def score(self, candidates: Candidates) -> Tensor:
         return _optimistic(candidates, candidates.tight_sd)
@@ -371,6 +396,8 @@ class _Improves(_BreaksTies):
 
     incumbent: Incumbent = "posterior"
 
+    draws_numbers = _BreaksTies.draws_numbers
+
     def unit(self, scale: float) -> float:
         return 1.0
 
@@ -407,6 +434,8 @@ class ExpectedImprovement(_Improves):
         ValueError: If ``ties`` or ``incumbent`` is not an allowed value.
     """
 
+    draws_numbers = _BreaksTies.draws_numbers
+
     def score(self, candidates: Candidates) -> Tensor:
         u, sd = self.improvement(candidates)
         return log_expected_excess(u).add_(sd.log())
@@ -428,6 +457,8 @@ class ProbabilityOfImprovement(_Improves):
         ValueError: If ``ties`` or ``incumbent`` is not an allowed value.
     """
 
+    draws_numbers = _BreaksTies.draws_numbers
+
     def score(self, candidates: Candidates) -> Tensor:
         u, sd = self.improvement(candidates)
         return torch.where(candidates.has_data.unsqueeze(-1), u, sd.log())
@@ -435,6 +466,8 @@ class ProbabilityOfImprovement(_Improves):
 
 class UniformChoice(Plain):
     """A uniformly random choice among the candidates."""
+
+    searches_box = False
 
     def choose(self, candidates: Candidates) -> Tensor:
         return candidates.anywhere()
@@ -454,21 +487,15 @@ class BestMean(_BreaksTies):
 
     caution: float = 0.0
 
+    draws_numbers = _BreaksTies.draws_numbers
+
+    @property
+    def bound_factors(self) -> tuple[float, float]:  # type: ignore[override]
+        return 0.0, -float(self.caution)
+
     def score(self, candidates: Candidates) -> Tensor:
         best = candidates.sign * candidates.mean
         return best - self.caution * candidates.sd if self.caution else best
-
-
-def draws_numbers(exploration: Exploration) -> bool:
-    """Whether an exploration may use random numbers; True for user-defined explorations."""
-    without = (
-        UpperConfidence,
-        TightConfidence,
-        ExpectedImprovement,
-        ProbabilityOfImprovement,
-        BestMean,
-    )
-    return type(exploration) not in without or exploration.ties == "random"
 
 
 def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | None:
@@ -476,12 +503,17 @@ def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | No
 
     Args:
         score: The score function; the form ±mean + w sd has closed-form derivatives.
-        sqrt_beta: √beta, which is w for :class:`UpperConfidence`.
+        sqrt_beta: √beta; see :attr:`Exploration.bound_factors`.
     """
-    function = getattr(score, "__func__", None)
-    if function is BestMean.score:
-        return -float(score.__self__.caution)  # type: ignore[attr-defined]
-    return sqrt_beta if function is UpperConfidence.score else None
+    exploration = getattr(score, "__self__", None)
+    if not isinstance(exploration, Exploration) or score != exploration.score:
+        return None
+    if exploration.bound_factors is None:
+        return None
+    by_width, constant = exploration.bound_factors
+    if by_width == 0:
+        return constant
+    return sqrt_beta if (by_width, constant) == (1, 0) else by_width * sqrt_beta + constant
 
 
 def log_expected_excess(u: Tensor) -> Tensor:

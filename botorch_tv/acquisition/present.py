@@ -43,7 +43,7 @@ from botorch.models.model import Model, ModelList
 from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
-from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
+from botorch_tv.acquisition.widths import Width, WidthContext
 from botorch_tv.kernels.declared import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.adaptive_model import AdaptiveModel
@@ -326,8 +326,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
             X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
                 `b x q x d`. The present replaces the times in a time column.
         """
-        value: Tensor = self.acq_function(self.place.candidates(X))
-        return value
+        return self.acq_function(self.place.candidates(X))
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -390,8 +389,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
                 `b x (q + num_fantasies) x (d - 1)`, or with a time column,
                 `b x (q + num_fantasies) x d`. The present replaces the times in a time column.
         """
-        value: Tensor = super().forward(self.project.candidates(X))
-        return value
+        return super().forward(self.project.candidates(X))
 
     def evaluate(self, X: Tensor, bounds: Tensor, **kwargs: Any) -> Tensor:
         """The knowledge gradient: the one-shot value with the best point of each fantasy, `b`.
@@ -403,8 +401,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
                 of time are ignored.
             kwargs: Options of the search, as in ``qKnowledgeGradient``.
         """
-        value: Tensor = super().evaluate(self.project(X), bounds=bounds, **kwargs)
-        return value
+        return super().evaluate(self.project(X), bounds=bounds, **kwargs)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Set the pending points: points that are chosen but not measured yet.
@@ -467,8 +464,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
             X = torch.cat([X, match_batch_shape(self._joined, X)], -2)
         # Skip BoTorch's decorator: it would append pending points that the baseline already
         # contains.
-        value: Tensor = qLogNoisyExpectedImprovement.forward.__wrapped__(self, X)
-        return value
+        return qLogNoisyExpectedImprovement.forward.__wrapped__(self, X)
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -526,7 +522,7 @@ def upper_confidence_bound(
     place = Placement.of(model, now, None)
     context = WidthContext(t, place.columns - 1)
     with torch.no_grad():
-        if isinstance(width.gain, DoublyWeighted):
+        if width.gain is not None and width.gain.source == "weighted_information_gain":
             context = context._replace(weighted_information_gain=model.weighted_information_gain())
         elif width.gain is not None:
             context = context._replace(information_gain=model.information_gain())

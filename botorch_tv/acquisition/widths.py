@@ -21,6 +21,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_tv.forgetting.base import Declaring
 from botorch_tv.gp.covariance import checked
 from botorch_tv.validation import require, require_integer, require_number, settle_number
 
@@ -47,8 +48,16 @@ class WidthContext(NamedTuple):
     weighted_information_gain: Tensor | None = None
 
 
-class InformationGain(ABC):
+class InformationGain(Declaring, ABC):
     """A source of the information gain in a confidence schedule."""
+
+    DECLARED = (("given_rounds", "is_realized"), ("value",))
+    given_rounds: float = 0
+    """Number of first rounds in which the gain depends only on the round and the dimension."""
+    is_realized: bool = False
+    """Whether the gain is the ``information_gain`` of the context."""
+    source: ClassVar[str] = ""
+    """Name of the field of the context from which the gain is computed; empty for none."""
 
     @abstractmethod
     def value(self, context: WidthContext) -> float | Tensor:
@@ -69,7 +78,11 @@ class InformationGain(ABC):
 class Realized(InformationGain):
     """The information gain of the data in use; after a reset the gain is 0 again."""
 
-    source: ClassVar[str] = "information_gain"
+    source = "information_gain"
+
+    @property
+    def is_realized(self) -> bool:  # type: ignore[override]
+        return self.source == "information_gain"
 
     def value(self, context: WidthContext) -> Tensor:
         gain: Tensor | None = getattr(context, self.source)
@@ -111,6 +124,8 @@ class ClosedForm(InformationGain):
     kernel: Literal["se", "matern"]
     nu: float | None = None
 
+    given_rounds = math.inf
+
     def __post_init__(self) -> None:
         smooth = self.nu is not None and 0 < self.nu < math.inf
         require(
@@ -142,6 +157,8 @@ class Fixed(InformationGain):
 
     gain: float
 
+    given_rounds = math.inf
+
     def __post_init__(self) -> None:
         settle_number(self, "gain", "[0, 1e100]", "[C17] uses 1.")
 
@@ -163,6 +180,10 @@ class Greedy(InformationGain):
     """
 
     values: tuple[float, ...]
+
+    @property
+    def given_rounds(self) -> float:  # type: ignore[override]
+        return len(self.values)
 
     def __repr__(self) -> str:
         return f"Greedy({len(self.values)} values up to {max(self.values, default=0):.6g})"
@@ -232,9 +253,13 @@ def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float =
     return torch.stack(steps).cumsum(0)
 
 
-class Width(ABC):
+Terms = tuple[float, float, float, float]
+
+
+class Width(Declaring, ABC):
     """A confidence schedule: √beta of every round."""
 
+    DECLARED = (("round_terms",), ("sqrt_beta",))
     gain: InformationGain | None = None
     """Source of the information gain; None if the schedule uses none."""
 
@@ -259,6 +284,22 @@ class Width(ABC):
             context: The round and its information gain.
         """
         return self.sqrt_beta(context) ** 2
+
+    def round_terms(self, t: int, dim: int) -> Terms | None:
+        """Offset, scale, constant and slope of √beta = offset + scale √(constant + slope g).
+
+        Here g is the information gain of the data in use.
+
+        Args:
+            t: The round, counted from 1.
+            dim: Dimension d of the domain.
+
+        Returns:
+            The four numbers; None if √beta has another form.
+        """
+        if self.gain is not None and t > self.gain.given_rounds:
+            return None
+        return float(self.sqrt_beta(WidthContext(t=t, dim=dim))), 0.0, 0.0, 0.0
 
 
 LIMITS = {
@@ -437,9 +478,6 @@ class BayesFinite(_Checked):
         return math.sqrt(2 * math.log(union))
 
 
-Terms = tuple[float, float, float, float]
-
-
 class GainWidth(_Checked):
     """A width √beta = offset + scale √(constant + slope g), where g is the information gain."""
 
@@ -460,6 +498,9 @@ class GainWidth(_Checked):
             root = torch.rsub(gain, constant, alpha=-slope).sqrt()
             return torch.rsub(root, offset, alpha=-scale)
         return offset + scale * math.sqrt(constant + slope * gain)
+
+    def round_terms(self, t: int, dim: int) -> Terms | None:
+        return self.terms(t) if self.gain.is_realized else super().round_terms(t, dim)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ from botorch_tv.loop.log import (
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.parameters import BoxParameter, Choice, MixedSearch, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_duration, require_integer
@@ -311,8 +310,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             return [chance is None] * len(points)
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        likely: list[bool] = chance.strict().allows(X).tolist()
-        return likely
+        return chance.strict().allows(X).tolist()
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
@@ -332,8 +330,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         else:
             now = max(now, float(log.state.time))
             running = [(now, place) for place in places]
-            state = holding(log.as_if_answered(running, now), held)
-            X = log.choice(state, now, log.success(now, self._failed), retry=True).X
+            X = log.choice(now, running, held, self._failed, retry=True).X
         return space.parameterization(X) | self._held | {self.time_parameter: self._now}
 
     # ---------------------------------------------------------------- predictions

@@ -247,14 +247,13 @@ def construct_time_varying_inputs(
         space = [column for column in range(len(names)) if column != time]
         config.input_transform_classes = [Normalize]
         config.input_transform_options = {"Normalize": {"indices": space}}
-    inputs: dict[str, Any] = _submodel_input_constructor_base(
+    return _submodel_input_constructor_base(
         botorch_model_class,
         model_config=config,
         dataset=dataset,
         search_space_digest=search_space_digest,
         surrogate=surrogate,
     )
-    return inputs
 
 
 class PresentAcquisition(Acquisition):  # type: ignore[misc]

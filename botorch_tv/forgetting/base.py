@@ -274,27 +274,27 @@ class Log:
     @property
     def time(self) -> Tensor:
         """Times of the observations, `batch_shape x n`, float64."""
-        return self.rows.time  # type: ignore[no-any-return]
+        return self.rows.time
 
     @property
     def y(self) -> Tensor:
         """Observed values, `batch_shape x n`; 0 for failed measurements and dropped rows."""
-        return self.rows.y  # type: ignore[no-any-return]
+        return self.rows.y
 
     @property
     def noise(self) -> Tensor:
         """Noise variances, `batch_shape x n`; infinite for failed measurements and dropped rows."""
-        return self.rows.noise  # type: ignore[no-any-return]
+        return self.rows.noise
 
     @property
     def X(self) -> Tensor:
         """Points of the observations, `batch_shape x n x d`."""
-        return self.rows.X  # type: ignore[no-any-return]
+        return self.rows.X
 
     @property
     def retained(self) -> Tensor:
         """For each trial and row, whether the trial retains the row, `batch_shape x n`, bool."""
-        return self.rows.retained  # type: ignore[no-any-return]
+        return self.rows.retained
 
     def before_a_choice(self) -> Log:
         """A copy in which ``newest`` and ``reset`` are None, as they are before a choice."""
@@ -303,12 +303,39 @@ class Log:
         return made
 
 
-class Part:
+class Declaring:
+    """A base class of components that declare facts about their methods.
+
+    The other modules read the facts instead of the component's class. The defaults are correct for
+    any methods, but may be slow. A subclass that overrides a method has the default facts about
+    the method, unless the subclass itself declares the facts.
+    """
+
+    DECLARED: ClassVar[tuple[tuple[str, ...], tuple[str, ...]]] = ((), ())
+    """Names of facts, which are class attributes or properties, and of the methods that they are
+    about; without methods, every subclass has the default facts unless it declares them."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for base in cls.__mro__[1:]:
+            facts, methods = vars(base).get("DECLARED", ((), ()))
+            if not methods or any(name in vars(cls) for name in methods):
+                for name in facts:
+                    if name not in vars(cls):
+                        setattr(cls, name, vars(base)[name])
+
+
+class Part(Declaring):
     """A component of a strategy, such as a retention or an exploration; it may have a memory.
 
     The memory consists of tensors whose shape starts with `batch_shape`. The state of the strategy
     stores the memory; the component itself never changes.
     """
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the component has a memory that changes from round to round."""
+        return type(self).update is not Part.update
 
     def init(self, batch_shape: Size) -> Any:
         """The memory before the first round: a tensor, or tuples or dicts of tensors.
@@ -371,7 +398,7 @@ def as_memory(part: object, memory: Any, before: Any, like: Tensor, shape: Size)
     return tree_map(settled, memory)
 
 
-class Decay:
+class Decay(Declaring):
     """How the covariance between objective values at two times falls with the elapsed time.
 
     Attributes:
@@ -379,6 +406,15 @@ class Decay:
         parameters: Learnable parameters, by attribute name; see :class:`Parameter`.
     """
 
+    DECLARED = (
+        ("is_static", "process_name"),
+        ("attenuation", "prior_variance", "covariance", "transition"),
+    )
+    is_static: bool = False
+    """Whether the covariance is 1 between all times."""
+    process_name: str = ""
+    """``"markov"`` or ``"wiener"``, for the formula and the parameter of ``Markov`` or ``Wiener``;
+    empty for others."""
     markovian: bool = False
     """Whether the objective's future is independent of its past, given its present.
 
@@ -460,7 +496,7 @@ class Decay:
         return self.attenuation((second - first).clamp_min(0))
 
 
-class Inflation(ABC):
+class Inflation(Declaring, ABC):
     """How the noise variance of an observation grows with the observation's lag (age).
 
     The lag is the reference time minus the time of the observation, at least 0. The newest
@@ -470,6 +506,9 @@ class Inflation(ABC):
         parameters: Learnable parameters, by attribute name; see :class:`Parameter`.
     """
 
+    DECLARED = (("is_static",), ("log_factor",))
+    is_static: bool = False
+    """Whether the noise variance does not depend on the lag."""
     parameters: ClassVar[Mapping[str, Parameter]] = {}
     """Learnable parameters, by attribute name; see :class:`Parameter`."""
 
@@ -510,6 +549,22 @@ class Retained(NamedTuple):
     aside: Tensor | None = None
 
 
+class Lifetime(NamedTuple):
+    """How long a rule retains observations if this depends only on their number or their age.
+
+    At most one of the numbers is positive; if all are 0, the rule retains all observations.
+
+    Attributes:
+        window: Number of newest observations that are retained.
+        period: Number of rounds after which all observations are dropped by a reset.
+        span: Longest time for which an observation is retained.
+    """
+
+    window: int = 0
+    period: int = 0
+    span: float = 0.0
+
+
 class Retention(Part, ABC):
     """A rule that decides which observations to retain.
 
@@ -527,13 +582,26 @@ class Retention(Part, ABC):
         ...         return Retained(newest=0, where=fresh, reset=fresh)
     """
 
-    @property
-    def on_observation(self) -> bool:
-        """Whether the rule drops rows only after an observation, not as time passes.
+    DECLARED = (
+        ("on_observation", "retained_for", "reacts", "sets_aside", "resets_beyond_band"),
+        ("keep", "band"),
+    )
+    on_observation: bool = False
+    """Whether the rule drops rows only after an observation, not as time passes. If True,
+    :meth:`keep` is called only after observations."""
+    retained_for: Lifetime | None = None
+    """How long observations are retained, if this depends only on their number or their age."""
+    sets_aside: bool = False
+    """Whether the rule sets rows aside and uses them again later."""
+    resets_beyond_band: bool = False
+    """Whether the rule resets where |y - mean| of the newest observation exceeds :meth:`band`, then
+    retains only this observation, and does nothing else. The band is a sum of a multiple of ``sd``
+    and a term that depends on ``noise``; both depend on ``since``."""
 
-        If True, :meth:`keep` is called only after observations.
-        """
-        return False
+    @property
+    def reacts(self) -> bool:
+        """Whether the retained rows may depend on observed values."""
+        return self.retained_for is None
 
     @abstractmethod
     def keep(self, log: Log) -> Retained | Tensor:
@@ -566,9 +634,10 @@ class Retention(Part, ABC):
 
 
 @dataclass(frozen=True)
-class Static(Decay, Inflation):
+class Static(Decay, Inflation):  # type: ignore[misc]
     """No decay and no inflation, as in ordinary Gaussian-process regression."""
 
+    is_static = True
     markovian = True
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
@@ -576,8 +645,3 @@ class Static(Decay, Inflation):
 
     def log_factor(self, lag: Tensor) -> Tensor:
         return torch.zeros_like(lag)
-
-
-def is_static(part: Decay | Inflation) -> bool:
-    """Whether an object is exactly a ``Static``; subclasses may define other formulas."""
-    return type(part) is Static

@@ -68,6 +68,8 @@ class EventTrigger(Retention):
     delta: float = 0.1
     rule: TriggerRule = prediction_error
 
+    on_observation = True
+
     def __post_init__(self) -> None:
         settle_number(self, "delta", "(0, 1)", "the papers use 0.1.")
 
@@ -76,8 +78,8 @@ class EventTrigger(Retention):
         return f"{type(self).__name__}(delta={self.delta}, rule={rule})"
 
     @property
-    def on_observation(self) -> bool:
-        return type(self).keep is EventTrigger.keep
+    def resets_beyond_band(self) -> bool:  # type: ignore[override]
+        return self.rule is prediction_error
 
     def keep(self, log: Log) -> Retained:
         if log.newest is None:
@@ -124,6 +126,8 @@ class ConfirmedTrigger(EventTrigger):
     """
 
     confirm: int = 1
+
+    sets_aside = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -212,6 +216,8 @@ class GLRTrigger(Retention):
     delta: float = 0.1
     longest: int = 64
 
+    on_observation = True
+
     def __post_init__(self) -> None:
         settle_number(self, "delta", "(0, 1)", "0.1 is usual.")
         settle_integer(self, "longest", 1, "give whole rounds.")
@@ -219,10 +225,6 @@ class GLRTrigger(Retention):
     def init(self, batch_shape: Size) -> tuple[Tensor, Tensor]:
         number = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
         return torch.zeros((*batch_shape, self.longest), device="cpu"), number
-
-    @property
-    def on_observation(self) -> bool:
-        return type(self).keep is GLRTrigger.keep
 
     def keep(self, log: Log) -> Retained:
         if log.newest is None:

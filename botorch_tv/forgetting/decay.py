@@ -88,8 +88,7 @@ class RatePrior(Prior):  # type: ignore[misc]
         log = torch.log(value + offset)
         low, high = self._cut(loc, scale, offset)
         normal = -0.5 * ((log - loc) / scale).square() - scale.log() - 0.5 * math.log(2 * math.pi)
-        density: Tensor = normal - log - torch.log(high - low)
-        return density
+        return normal - log - torch.log(high - low)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008 (immutable)
         """Random draws, of shape ``sample_shape``."""
@@ -136,6 +135,7 @@ class Markov(Decay):
     epsilon: float
 
     markovian = True
+    process_name = "markov"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "epsilon": Parameter(
             upper=LARGEST_EPSILON,
@@ -174,6 +174,7 @@ class Wiener(Decay):
     sigma_w2: float
 
     markovian = True
+    process_name = "wiener"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "sigma_w2": Parameter(
             power=-1,

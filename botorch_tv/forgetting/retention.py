@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.forgetting.base import Log, Retained, Retention
+from botorch_tv.forgetting.base import Lifetime, Log, Retained, Retention
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 Clock = Literal["rounds", "time"]
@@ -19,9 +19,8 @@ Clock = Literal["rounds", "time"]
 class KeepAll(Retention):
     """Retain every observation."""
 
-    @property
-    def on_observation(self) -> bool:
-        return type(self) is KeepAll
+    on_observation = True
+    retained_for = Lifetime()
 
     def keep(self, log: Log) -> Retained:
         return Retained()
@@ -58,6 +57,11 @@ class PeriodicReset(Retention):
 
     def __post_init__(self) -> None:
         _settle_length(self, "period")
+
+    @property
+    def retained_for(self) -> Lifetime:  # type: ignore[override]
+        in_rounds = self.by == "rounds"
+        return Lifetime(period=int(self.period)) if in_rounds else Lifetime(span=self.period)
 
     def keep(self, log: Log) -> Retained:
         if self.by == "time":
@@ -97,8 +101,13 @@ class SlidingWindow(Retention):
         _settle_length(self, "window")
 
     @property
-    def on_observation(self) -> bool:
+    def on_observation(self) -> bool:  # type: ignore[override]
         return self.by == "rounds"
+
+    @property
+    def retained_for(self) -> Lifetime:  # type: ignore[override]
+        in_rounds = self.by == "rounds"
+        return Lifetime(window=int(self.window)) if in_rounds else Lifetime(span=self.window)
 
     def keep(self, log: Log) -> Retained:
         if self.by == "time":

@@ -193,8 +193,7 @@ class PointBasis(Basis):
         """
         posterior, prior = -reduction, 1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
         posterior.diagonal(dim1=-2, dim2=-1).add_(prior)
-        factor: Tensor = torch.linalg.cholesky_ex(posterior).L
-        return factor
+        return torch.linalg.cholesky_ex(posterior).L
 
 
 def point_basis(
@@ -217,8 +216,7 @@ def point_basis(
     limit = tolerance * float(box_prior.variance)
 
     def in_box(U: DeviceCopies) -> Tensor:
-        points: Tensor = lower + (upper - lower) * U.on(corners.dtype, corners.device)
-        return points
+        return lower + (upper - lower) * U.on(corners.dtype, corners.device)
 
     few = in_box(scattered(dim, PASSES))[: 2 * most]
     if len(_pivoted(kernel, few, most + 1, limit)[1]) > most:
@@ -274,8 +272,7 @@ def _pivoted(kernel: PointKernel, X: Tensor, most: int, limit: float) -> tuple[T
     whole = X.unsqueeze(0)
 
     def row(place: int) -> Tensor:
-        covariance: Tensor = kernel.covariance(whole[:, place : place + 1], whole)[0, 0]
-        return covariance
+        return kernel.covariance(whole[:, place : place + 1], whole)[0, 0]
 
     columns, _, _, places = pivoted_cholesky(kernel.variance(whole)[0], row, most, limit)
     return columns, places

@@ -76,11 +76,9 @@ def further_rows(
 
 def _root(matrix: Tensor, checked: bool) -> Tensor:
     if checked:
-        safe: Tensor = psd_safe_cholesky(matrix)
-        return safe
+        return psd_safe_cholesky(matrix)
     # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
-    root: Tensor = torch.linalg.cholesky_ex(matrix).L
-    return root
+    return torch.linalg.cholesky_ex(matrix).L
 
 
 def solved(lower: Tensor, right: Tensor) -> Tensor:
@@ -92,8 +90,7 @@ def solved(lower: Tensor, right: Tensor) -> Tensor:
     """
     extra = right.dim() - lower.dim()
     if extra <= 0:
-        solution: Tensor = torch.linalg.solve_triangular(lower, right, upper=False)
-        return solution
+        return torch.linalg.solve_triangular(lower, right, upper=False)
     lead, columns = right.shape[:extra], right.shape[-1]
     front, back = tuple(range(extra)), tuple(range(-extra, 0))
     wide = right.movedim(front, back).flatten(-extra - 1)
@@ -104,8 +101,7 @@ def solved(lower: Tensor, right: Tensor) -> Tensor:
 def inverted(lower: Tensor) -> Tensor:
     """L⁻¹, `... x n x n`."""
     identity = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
-    inverse: Tensor = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
-    return inverse
+    return torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
 
 
 def log_diagonal(lower: Tensor) -> Tensor:

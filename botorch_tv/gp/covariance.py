@@ -432,7 +432,7 @@ def mirrored_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """
     rounding = 64 * torch.finfo(matrix.dtype).eps * matrix.abs().max()
     if bool((matrix - matrix.flip(0, 1)).abs().max() > rounding):
-        return torch.linalg.eigh(matrix)  # type: ignore[no-any-return]
+        return torch.linalg.eigh(matrix)
     n, eye = len(matrix), torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     found = []
     for sign, count in ((1, n - n // 2), (-1, n // 2)):

@@ -12,16 +12,8 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
-from botorch_tv.forgetting import (
-    ConfirmedTrigger,
-    Decay,
-    Inflation,
-    KeepAll,
-    PeriodicReset,
-    Retention,
-    SlidingWindow,
-)
-from botorch_tv.forgetting.base import is_static
+from botorch_tv.forgetting import Decay, Inflation, Retention
+from botorch_tv.forgetting.base import Lifetime
 from botorch_tv.gp.arm_engine import RunningPosterior
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior
@@ -33,9 +25,6 @@ from botorch_tv.gp.regression import Observations
 SCORING = 4
 """Number of matrices in memory while a score is computed, each with a row per point and a column
 per observation."""
-
-BY_COUNT_OR_TIME = (KeepAll, PeriodicReset, SlidingWindow)
-"""Retention rules that do not depend on observed values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,23 +56,22 @@ class Process:
     @cached_property
     def moves(self) -> bool:
         """Whether the prior changes with time."""
-        return not is_static(self.decay)
+        return not self.decay.is_static
 
     @cached_property
     def ages(self) -> bool:
         """Whether the noise of an observation grows with its age."""
-        return not is_static(self.inflation)
+        return not self.inflation.is_static
 
     @cached_property
     def reacts(self) -> bool:
         """Whether the retained rows may depend on observed values."""
-        return any(type(rule) not in BY_COUNT_OR_TIME for rule in self.retention)
+        return any(rule.reacts for rule in self.retention)
 
     @cached_property
     def slides(self) -> bool:
         """Whether a window of rounds drops one row per round, the same row in all trials."""
-        rules = self.retention
-        return any(isinstance(rule, SlidingWindow) and rule.by == "rounds" for rule in rules)
+        return any(lifetime.window for lifetime in self.lifetimes)
 
     @cached_property
     def returns(self) -> bool:
@@ -91,23 +79,22 @@ class Process:
 
         If a rule sets rows aside, the posterior must be recomputed.
         """
-        return any(isinstance(rule, ConfirmedTrigger) for rule in self.retention)
+        return any(rule.sets_aside for rule in self.retention)
 
     @cached_property
     def expires(self) -> bool:
         """Whether a rule drops rows by time; trials may then drop rows in different rounds."""
-        timed = [
-            rule for rule in self.retention if isinstance(rule, (PeriodicReset, SlidingWindow))
-        ]
-        return any(rule.by == "time" for rule in timed)
+        return any(lifetime.span for lifetime in self.lifetimes)
+
+    @property
+    def lifetimes(self) -> list[Lifetime]:
+        """How long the rules retain observations, where this depends on number or age alone."""
+        return [rule.retained_for for rule in self.retention if rule.retained_for is not None]
 
     def most_retained(self, horizon: int) -> int:
         """Largest number of observations that a trial may retain within ``horizon`` rounds."""
-        limits = [horizon]
-        for rule in self.retention:
-            if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "rounds":
-                limits.append(int(rule.period if isinstance(rule, PeriodicReset) else rule.window))
-        return min(limits)
+        limits = (lifetime.window or lifetime.period or horizon for lifetime in self.lifetimes)
+        return min((horizon, *limits))
 
 
 def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:

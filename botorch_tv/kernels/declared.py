@@ -43,7 +43,7 @@ class OutOfBoundsError(ValueError, RuntimeError):
 
 
 class Declared(Module):  # type: ignore[misc]
-    """A module with a raw parameter ``raw_x`` for each parameter ``x`` of its formula.
+    """A module with an attribute ``x`` and a raw parameter ``raw_x`` for each declared parameter.
 
     A raw parameter is the value in the unit of time ``unit``; the public value is in the input's
     unit of time. Raw and public values are equal until :meth:`measure` is called. User-defined
@@ -108,6 +108,19 @@ class Declared(Module):  # type: ignore[misc]
                 get, put = (partial(each, name=name, chosen=chosen) for each in (_get, _put))
                 self.register_prior(f"{name}_prior", prior, get, put)
         self.restart()
+
+    def __getattr__(self, name: str) -> Any:
+        """A declared parameter's value in the input's unit of time, `batch_shape x 1 (x 1)`."""
+        if name in vars(self).get("_declared", ()):
+            return self.value(name)
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a declared parameter is set in the input's unit of time."""
+        if name in vars(self).get("_declared", ()):
+            self.set_value(name, value)
+        else:
+            super().__setattr__(name, value)
 
     def restart(self) -> None:
         """Set the parameters to their initial values, in their present dtype.
@@ -281,15 +294,6 @@ class Declared(Module):  # type: ignore[misc]
         bounds = self._bounds(name)
         value = learned.clamp(bounds.lower_bound, bounds.upper_bound)
         self.initialize(**{f"raw_{name}": bounds.inverse_transform(value)})
-
-
-def declared(name: str, doc: str) -> Any:
-    """A property that gets or sets a parameter's value in the input's unit of time."""
-    return property(
-        lambda module: module.value(name),
-        lambda module, value: module.set_value(name, value),
-        doc=doc,
-    )
 
 
 def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:

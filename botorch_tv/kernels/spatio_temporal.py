@@ -70,7 +70,7 @@ class SpatioTemporalKernel(BatchedKernel):
         Code such as TuRBO's reads the attribute ``lengthscale``. The attribute is None if the
         spatial kernel has no lengthscale, for example if it is a sum or a product.
         """
-        return self._inner().lengthscale  # type: ignore[no-any-return]
+        return self._inner().lengthscale
 
     @lengthscale.setter
     def lengthscale(self, value: Tensor | float) -> None:
@@ -90,7 +90,7 @@ class SpatioTemporalKernel(BatchedKernel):
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
         """
-        return self.spatial.num_outputs_per_input(x1, x2)  # type: ignore[no-any-return]
+        return self.spatial.num_outputs_per_input(x1, x2)
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Split inputs into arms, `... x n x (d - 1)`, and times, `... x n x 1`.
@@ -247,7 +247,7 @@ class WeightedKernel(BatchedKernel):
             x1: Inputs, `... x n x d`.
             x2: Inputs, `... x m x d`.
         """
-        return self.base_kernel.num_outputs_per_input(x1, x2)  # type: ignore[no-any-return]
+        return self.base_kernel.num_outputs_per_input(x1, x2)
 
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False

@@ -98,8 +98,7 @@ class LearnableKernel:
     @property
     def lengthscale(self) -> Tensor:
         """The initial lengthscales, `lengthscales`, float64."""
-        lengthscale: Tensor = self.base.lengthscale.detach().double().reshape(-1)
-        return lengthscale
+        return self.base.lengthscale.detach().double().reshape(-1)
 
     @property
     def variance(self) -> float:

@@ -14,7 +14,7 @@ from botorch_tv.forgetting import Decay, Markov, Wiener
 from botorch_tv.forgetting.base import with_values
 from botorch_tv.forgetting.decay import LARGEST_EPSILON
 from botorch_tv.forgetting.formulas import require_sound
-from botorch_tv.kernels.declared import BatchedKernel, Declared, Priors, declared, like
+from botorch_tv.kernels.declared import BatchedKernel, Declared, Priors, like
 from botorch_tv.validation import require, require_number
 
 
@@ -177,8 +177,6 @@ class MarkovKernel(DecayKernel):
         )
         self.raw_epsilon.requires_grad_(epsilon < 1)
 
-    epsilon = declared("epsilon", "Rate of change ε per unit of time, `batch_shape x 1 x 1`.")
-
     @property
     def log_retained(self) -> Tensor:
         """ln(1 - ε) per unit of time, `batch_shape x 1 x 1`; accurate even if ε rounds to 1."""
@@ -250,8 +248,6 @@ class WienerKernel(DecayKernel):
             priors={"sigma_w2": sigma_w2_prior},
             bounds={"sigma_w2": sigma_w2_constraint},
         )
-
-    sigma_w2 = declared("sigma_w2", "Variance σ_w² gained per unit of time, `batch_shape x 1 x 1`.")
 
     def _covariance(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
         unit = unit.unsqueeze(-1)

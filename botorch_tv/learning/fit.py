@@ -19,7 +19,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
-from botorch_tv.forgetting.base import is_static, median_gap, with_values
+from botorch_tv.forgetting.base import median_gap, with_values
 from botorch_tv.forgetting.decay import PerTrial
 from botorch_tv.forgetting.formulas import require_learnable
 from botorch_tv.gp.quasi_newton import minimize
@@ -165,7 +165,7 @@ class NegativeLogPosterior:
 
     def _decayed(self, natural: Tensor, times: Tensor) -> tuple[Tensor, Tensor | None]:
         """Natural values of the decay's parameters, `m x k`, and D, `m x n x n` (None if D = 1)."""
-        if is_static(self._decay):
+        if self._decay.is_static:
             return natural, None
         first, second = times.unsqueeze(-1), times.unsqueeze(-2)
         with torch.enable_grad():

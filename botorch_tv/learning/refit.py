@@ -10,7 +10,6 @@ from botorch.utils.types import DEFAULT, _DefaultType
 from torch.distributions import Distribution
 
 from botorch_tv.forgetting import Decay
-from botorch_tv.forgetting.base import is_static
 from botorch_tv.validation import require, settle_integer
 
 
@@ -136,7 +135,7 @@ class Refit:
             f"{list(decay.parameters) or 'no parameters'}; use names that it declares.",
         )
         require(
-            bool(decay.parameters) or is_static(decay) or self.decay is None,
+            bool(decay.parameters) or decay.is_static or self.decay is None,
             f"{decay!r} declares no parameters to learn; declare them in its class attribute "
             "parameters, or pass Refit(decay=None) to fix the decay.",
         )

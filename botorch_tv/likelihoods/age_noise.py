@@ -17,9 +17,9 @@ from linear_operator.operators import DiagLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
-from botorch_tv.forgetting.base import is_static, with_values
+from botorch_tv.forgetting.base import with_values
 from botorch_tv.forgetting.formulas import require_inflating
-from botorch_tv.kernels.declared import Declared, Priors, declared, like
+from botorch_tv.kernels.declared import Declared, Priors, like
 from botorch_tv.validation import require
 
 NO_BATCH = Size()
@@ -57,7 +57,7 @@ class Aging(Declared):
     @property
     def inflation(self) -> Inflation:
         """The inflation with the initial values of its parameters."""
-        return self.part  # type: ignore[no-any-return]
+        return self.part
 
     def log_factor(self, lag: Tensor) -> Tensor:
         """Logarithm of the factor by which the noise variance grows, `... x n`; 0 at lag 0.
@@ -104,8 +104,6 @@ class ExponentialAging(Aging):
     ) -> None:
         super().__init__(ExponentialWeights(gamma), batch_shape, {"gamma": discount_prior})
 
-    gamma = declared("gamma", "Discount γ per unit of time, `batch_shape x 1`.")
-
 
 class InjectionAging(Aging):
     """Noise σ² (1 + κ lag^α), 0^0 := 0, with learnable α and κ, [M] eq. (8)-(10).
@@ -130,11 +128,6 @@ class InjectionAging(Aging):
         priors = {"alpha": alpha_prior, "kappa": kappa_prior}
         super().__init__(UncertaintyInjection(alpha, kappa), batch_shape, priors)
 
-    alpha = declared("alpha", "Exponent α of the growth, `batch_shape x 1`.")
-    kappa = declared(
-        "kappa", "Rate κ of the growth per unit of time to the power α, `batch_shape x 1`."
-    )
-
 
 def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
     """An inflation with learnable parameters and default priors.
@@ -146,17 +139,13 @@ def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
     Raises:
         ValueError: If the inflation depends on age but declares no parameters.
     """
-    if is_static(inflation):
+    if inflation.is_static:
         return FixedAging(inflation)
     require(
         bool(inflation.parameters),
         f"{inflation!r} declares no parameters, so none can be learned; declare parameters in its "
         "class, or give FixedAging(inflation) to fix the inflation.",
     )
-    if type(inflation) is ExponentialWeights:
-        return ExponentialAging(inflation.gamma, batch_shape)
-    if type(inflation) is UncertaintyInjection:
-        return InjectionAging(inflation.alpha, inflation.kappa, batch_shape)
     return Aging(inflation, batch_shape)
 
 
@@ -251,7 +240,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
     def noise(self) -> Tensor:
         """Variance at lag 0: learned, `batch_shape x 1`, or given, `batch_shape x n`."""
         if self.learned:
-            return self.raw_noise_constraint.transform(self.raw_noise)  # type: ignore[no-any-return]
+            return self.raw_noise_constraint.transform(self.raw_noise)
         assert self.row_noise is not None
         return self.row_noise
 
@@ -277,7 +266,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
             value = getattr(self, name)
             if value is not None:
                 setattr(self, name, fn(value))
-        return super()._apply(fn)  # type: ignore[no-any-return]
+        return super()._apply(fn)
 
     def forward(
         self,
@@ -303,7 +292,7 @@ class AgeNoise(HomoskedasticNoise):  # type: ignore[misc]
         X = next((p if isinstance(p, Tensor) else p[0] for p in params), None)
         if X is None and self.train_X is None:
             # Without a time there is no age, and old observations would count as new.
-            if not is_static(self.aging.inflation):
+            if not self.aging.inflation.is_static:
                 raise InputDataError(
                     "AgeNoise: observations without inputs or training data have no age; pass "
                     "inputs, likelihood(model(X), X), or call set_training_data(X)."
@@ -429,7 +418,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     @property
     def noise(self) -> Tensor:
         """Variance at lag 0: learned, `batch_shape x 1`, or given, `batch_shape x n`."""
-        return self.noise_covar.noise  # type: ignore[no-any-return]
+        return self.noise_covar.noise
 
     @noise.setter
     def noise(self, value: Tensor | float) -> None:
@@ -438,12 +427,12 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
     @property
     def aging(self) -> Aging:
         """How noise grows with the lag."""
-        return self.noise_covar.aging  # type: ignore[no-any-return]
+        return self.noise_covar.aging
 
     @property
     def now(self) -> Tensor | None:
         """The time at which lags are 0; None for the newest input's time. See :meth:`set_now`."""
-        return self.noise_covar.now  # type: ignore[no-any-return]
+        return self.noise_covar.now
 
     def set_now(self, now: float | Tensor | None) -> None:
         """Set the present. A model with cached predictions must be updated too, by its ``set_now``.

@@ -464,9 +464,10 @@ class MeasurementLog(NamedTuple):
 
     def choice(
         self,
-        state: State,
         now: float | None,
-        chance: Success | None,
+        waiting: Iterable[Place],
+        fixed: Mapping[str, Any] | None,
+        failed: Iterable[Place] = (),
         *,
         retry: bool,
         context: Tensor | None = None,
@@ -475,14 +476,17 @@ class MeasurementLog(NamedTuple):
         """The next point to measure, among points likely enough to succeed.
 
         Args:
-            state: The state, which may include fantasies (assumed answers).
-            now: The present time.
-            chance: The probability of success; None if no measurement has failed.
+            now: As in :meth:`success`.
+            waiting: Open suggestions; see :meth:`as_if_answered`.
+            fixed: Values of named parameters that are held.
+            failed: As in :meth:`success`.
             retry: Whether to restrict the search to a category that must be tried again, if any;
                 see :func:`~botorch_tv.strategies.outcomes.retried`.
             context: The context, `c`.
             generator: Source of random numbers.
         """
+        chance, state = self.success(now, failed), self.as_if_answered(waiting, now)
+        state = holding(state, fixed)
         among = avoiding(retried(state) if retry else state, chance)
         ask = partial(self.quiet.ask, among, now=now, context=context, generator=generator)
         choice = elsewhere(self.quiet, state, now, ask, chance)

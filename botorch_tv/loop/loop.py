@@ -18,7 +18,6 @@ from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.mixture.posterior import bank_prior
 from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
@@ -53,17 +52,18 @@ from botorch_tv.loop.input import (
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, like
 from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
 from botorch_tv.loop.table import (
+    FAILS_EVERYWHERE,
+    UNSUPPORTED,
     LastAnswer,
     NumberedConsultation,
     NumberedSuggestion,
     SupersededMeasurement,
     Table,
     data_frame,
-    forgetting_text,
-    measured_text,
     numbered,
     numbered_consultation,
     rows_from,
+    summary,
     table,
 )
 from botorch_tv.strategies.box import Bounds, Parameters, holding
@@ -85,11 +85,6 @@ NAMED = 3.0
 reading."""
 NEAR = 0.1
 """A suggestion is near a reading if no coordinate differs by more than this share of its range."""
-UNSUPPORTED = (
-    "No measurement supports this setting: its posterior variance exceeds half the prior variance. "
-    "Measure it before you rely on it."
-)
-FAILS_EVERYWHERE = "Every setting is more likely to fail than to succeed."
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -710,29 +705,10 @@ class Loop:
         Raises:
             InputDataError: If ``now`` or ``context`` is invalid; see :meth:`ask`.
         """
-        strategy, state, record, units = self._strategy, self.state, self._record, self._units
-        learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
-        process, unit = strategy.process, units.clock.unit or ""
-        lost = ", ".join(map(str, sorted(record.open.keys() - record.waiting.keys())))
-        lines = [
-            strategy.describe(state, format_time=units.time_text, unit=unit),
-            self._suspect_text(now, context),
-            forgetting_text(learned or process.decay, process.inflation, unit),
-            measured_text(record.log, [row.became for row in record.superseded], units)
-            + (f"; open: {units.listed(record.open)}" if record.open else "")
-            + (f"; lost: {lost}." if lost else "."),
-        ]
-        if record.log.answers and self._has_best(context):
+        suspect, best = self._suspect_text(now, context), None
+        if self._record.log.answers and self._has_best(context):
             best = self._best(now, context)
-            mean, low, high = (
-                f"{best.mean + n * best.sd:#.4g}".removesuffix(".") for n in (0, -2, 2)
-            )
-            lines.append(
-                f"Best setting now: {units.point_text(best.X.tolist()[: self.domain.dim])}; "
-                f"posterior mean {mean}, ± 2 sd: {low} to {high}."
-            )
-            lines += [FAILS_EVERYWHERE * best.fails, UNSUPPORTED * (not best.supported)]
-        return "\n".join(filter(None, lines))
+        return summary(self._record, self._units, suspect, best)
 
     @locked
     def plot(

@@ -23,7 +23,6 @@ from botorch_tv.loop.log import (
     replayed,
 )
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.state import Consultation, Suggestion
 from botorch_tv.validation import plain
 
@@ -94,8 +93,7 @@ class Record(NamedTuple):
         """
         log, retry = self.log, isinstance(self.log.strategy, Adaptive)
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        state, chance = holding(log.as_if_answered(waiting, now), fixed), log.success(now)
-        return log.choice(state, now, chance, retry=retry, context=context, generator=generator)
+        return log.choice(now, waiting, fixed, retry=retry, context=context, generator=generator)
 
     def asking(
         self,

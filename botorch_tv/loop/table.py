@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation
-from botorch_tv.forgetting.base import is_static
+from botorch_tv.gp.box import BoxPrior
 from botorch_tv.loop.clock import LoopClock, Time, Units, Values, earliest, point_text, time_text
 from botorch_tv.loop.input import as_rows, as_table, check_labels, parameters_of
-from botorch_tv.loop.log import Measurement, MeasurementLog, Question, like
+from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Question, like
+from botorch_tv.loop.record import Record
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import counted, require, span_text
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Maximum number of rows of a table that are printed."""
+UNSUPPORTED = (
+    "No measurement supports this setting: its posterior variance exceeds half the prior variance. "
+    "Measure it before you rely on it."
+)
+FAILS_EVERYWHERE = "Every setting is more likely to fail than to succeed."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -313,16 +319,41 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     return given | {"X": points, "y": frame["y"], "context": context} | columns
 
 
-def measured_text(log: MeasurementLog, became: list[str | None], units: Units) -> str:
-    """A text on the measurements: their number and times, failures, corrections and resets.
+def summary(record: Record, units: Units, suspect: str, best: Best | None) -> str:
+    """The text of :meth:`Loop.describe`.
 
     Args:
-        log: The measurements.
-        became: ``"amended"`` or ``"removed"`` for each superseded measurement.
-        units: The units in which times are shown.
+        record: The measurements and open suggestions.
+        units: The names and units of the text.
+        suspect: A sentence on the newest reading; may be empty.
+        best: The setting to recommend; None to omit it.
     """
+    log, process, unit = record.log, record.log.strategy.process, units.clock.unit or ""
+    learned = log.state.basis.decay if isinstance(log.state.basis, BoxPrior) else None
+    lost = ", ".join(map(str, sorted(record.open.keys() - record.waiting.keys())))
+    lines = [
+        log.strategy.describe(log.state, format_time=units.time_text, unit=unit),
+        suspect,
+        forgetting_text(learned or process.decay, process.inflation, unit),
+        _measured_text(record, units)
+        + (f"; open: {units.listed(record.open)}" if record.open else "")
+        + (f"; lost: {lost}." if lost else "."),
+    ]
+    if best is not None:
+        mean, low, high = (f"{best.mean + n * best.sd:#.4g}".removesuffix(".") for n in (0, -2, 2))
+        lines.append(
+            f"Best setting now: {units.point_text(best.X.tolist()[: log.state.domain.dim])}; "
+            f"posterior mean {mean}, ± 2 sd: {low} to {high}."
+        )
+        lines += [FAILS_EVERYWHERE * best.fails, UNSUPPORTED * (not best.supported)]
+    return "\n".join(filter(None, lines))
+
+
+def _measured_text(record: Record, units: Units) -> str:
+    """A text on the measurements: their number and times, failures, corrections and resets."""
+    became = [row.became for row in record.superseded]
     changed = "".join(f"; {became.count(change)} {change}" for change in dict.fromkeys(became))
-    answers = log.answers
+    log, answers = record.log, record.log.answers
     if not answers:
         return f"No measurements yet{changed}"
     first, last = (units.time_text(answers[place].time) for place in (0, -1))
@@ -355,11 +386,11 @@ def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
         return span_text(float(ages[below[0]]), unit)
 
     texts = []
-    if not is_static(decay):
+    if not decay.is_static:
         variances = decay.covariance(start, start) * decay.covariance(ages, ages)
         share = decay.covariance(start, ages) / variances.sqrt()
         texts.append(f"correlation half-life {half_life(share)}")
-    if not is_static(inflation):
+    if not inflation.is_static:
         share = torch.exp(-inflation.log_factor(ages))
         texts.append(f"noise doubling time {half_life(share)}")
     return f"Forgetting: {', '.join(texts)}." if texts else ""

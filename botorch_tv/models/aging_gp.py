@@ -186,12 +186,12 @@ class AgingGP(GrowingGP):
     def _training_noise(self, inputs: Tensor) -> Tensor:
         if self._aged is None:
             return super()._training_noise(inputs)
-        return self._aged.of_training()  # type: ignore[no-any-return]
+        return self._aged.of_training()
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         if self._aged is None:
             return super()._new_noise(X, noise)
-        return self._aged.of(X, noise)  # type: ignore[no-any-return]
+        return self._aged.of(X, noise)
 
     def _learn_rows(
         self, old: Self, inputs: Tensor, X: Tensor, noise: Tensor | None

@@ -144,7 +144,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         training = getattr(self, "train_inputs", None)
         if input_transform is None and training is not None and X is training[0]:
             return self._for_each_output(super().transform_inputs, X)
-        return super().transform_inputs(X, input_transform)  # type: ignore[no-any-return]
+        return super().transform_inputs(X, input_transform)
 
     def _for_each_output(self, transform: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
         """Transform training inputs `... x (m) x n x d` once for all m outputs."""
@@ -258,7 +258,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
     def _added_noise(self, X: Tensor) -> Tensor:
         """Noise variances that the likelihood adds at ``X``, `... x q`."""
         added = self.likelihood._shaped_noise_covar(X.shape[:-1], [X])
-        return added.diagonal(dim1=-1, dim2=-2)  # type: ignore[no-any-return]
+        return added.diagonal(dim1=-1, dim2=-2)
 
     def _with_given_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
         """The prior of the training data, corrected for given noise variances.
@@ -279,13 +279,13 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             self.prediction_strategy = None
         if self._row_noise is not None:
             self._row_noise = fn(self._row_noise)
-        return super()._apply(fn)  # type: ignore[no-any-return]
+        return super()._apply(fn)
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         """Noise variances of new observations at ``X``, `... x q`: as given, or learned."""
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             # The noise that is learned in addition to the given variances is the same for all rows.
-            return self._given_noise(X, noise) + self.likelihood.second_noise  # type: ignore[no-any-return]
+            return self._given_noise(X, noise) + self.likelihood.second_noise
         return self._added_noise(X) if noise is None else noise
 
     def _given_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:

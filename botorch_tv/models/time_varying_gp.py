@@ -32,8 +32,8 @@ from gpytorch.means import Mean
 from gpytorch.priors import LogNormalPrior
 from torch import Size, Tensor
 
-from botorch_tv.forgetting import Decay, Inflation, Markov, Static, Wiener
-from botorch_tv.forgetting.base import is_static, median_gap
+from botorch_tv.forgetting import Decay, Inflation, Markov, Static
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.kernels import DecayKernel, MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.kernels.declared import Declared
 from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
@@ -112,7 +112,7 @@ def separate(
             inflation; or if the parts contradict the likelihood or the kernels.
     """
     parts = forgetting if isinstance(forgetting, Sequence) else (forgetting or Static(),)
-    parts = [part for part in parts if not is_static(part)]
+    parts = [part for part in parts if not part.is_static]
     decays = [part for part in parts if isinstance(part, Decay)]
     inflations = [part for part in parts if isinstance(part, Inflation)]
     require(
@@ -161,10 +161,11 @@ def temporal_kernel(
     prior = DEFAULT if learn else None
     origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
     kernel: DecayKernel
-    if type(decay) is Markov:
-        kernel = MarkovKernel(decay.epsilon, batch_shape, epsilon_prior=prior)
-    elif type(decay) is Wiener:
-        kernel = WienerKernel(decay.sigma_w2, origin, batch_shape, sigma_w2_prior=prior)
+    values: Any = decay  # each process has a parameter of its own
+    if decay.process_name == "markov":
+        kernel = MarkovKernel(values.epsilon, batch_shape, epsilon_prior=prior)
+    elif decay.process_name == "wiener":
+        kernel = WienerKernel(values.sigma_w2, origin, batch_shape, sigma_w2_prior=prior)
     else:
         kernel = DecayKernel(decay, origin, batch_shape, unit=median_gap(times), learn=learn)
     kernel = kernel.to(times)
@@ -471,7 +472,7 @@ class TimeVaryingGP(AgingGP):
             rows = self._row_noise.expand(*self.train_targets.shape)
             subset._row_noise = rows[..., chosen, :]
         subset._update_likelihood(subset.train_inputs[0])
-        return subset  # type: ignore[no-any-return]
+        return subset
 
 
 def _samples_at(

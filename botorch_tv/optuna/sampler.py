@@ -56,9 +56,7 @@ from botorch_tv.optuna.trials import (
 )
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.gp_strategy import GPStrategy
-from botorch_tv.strategies.outcomes import as_if_measured
 from botorch_tv.strategies.parameters import MixedSearch, Number
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_duration, require_integer, shown
@@ -398,18 +396,17 @@ class DriftSampler(BaseSampler):
         """The point for a trial, `D`."""
         log, present = data.log, data.time(now)
         running = [(present, data.space.point(other.params)) for other in data.running]
-        state = log.as_if_answered(running, present)
-        chance = log.success(present, self._failed(data, present))
+        failed, retry = self._failed(data, present), self._strategy is None
 
         def asked(other: FrozenTrial) -> Tensor:
             fixed = getattr(study.sampler, "_fixed_params", {})  # of a PartialFixedSampler
             fixed = fixed | other.system_attrs.get("fixed_params", {}) | other.params  # enqueued
-            generator = torch.Generator().manual_seed(self._number(other.number, "choice") % 2**63)
-            held, retry = holding(state, data.space.held(fixed)), self._strategy is None
-            return log.choice(held, present, chance, retry=retry, generator=generator).X
+            held = data.space.held(fixed)
+            source = torch.Generator().manual_seed(self._number(other.number, "choice") % 2**63)
+            return log.choice(present, running, held, failed, retry=retry, generator=source).X
 
         for other in [other for other in data.undecided if other.number < trial.number][-3:]:
-            state = as_if_measured(log.quiet, state, asked(other), present)
+            running.append((present, tuple(asked(other).tolist())))
         return asked(trial)
 
     def _number(self, trial: int, purpose: str) -> int:

@@ -275,6 +275,28 @@ def _mix(
 
 
 @_compiled
+def _slot_of(left: int, right: int, lefts: np.ndarray, rights: np.ndarray, used: int) -> int:
+    """The slot of an arm; ``used``, the first free slot, for an arm without a slot."""
+    slot = used
+    for a in range(used):
+        if lefts[a] == left and rights[a] == right:
+            slot = a
+    return slot
+
+
+@_compiled
+def _vacate(
+    slot: int, lefts: np.ndarray, rights: np.ndarray, inverse: np.ndarray, counts: np.ndarray
+) -> None:
+    """Free a slot; the arm in the last slot moves to it."""
+    counts[SLOTS] = last = counts[SLOTS] - 1
+    lefts[slot], rights[slot] = lefts[last], rights[last]
+    inverse[slot, :last] = inverse[last, :last]
+    inverse[:last, slot] = inverse[:last, last]
+    inverse[slot, slot] = inverse[last, last]
+
+
+@_compiled
 def _observe(
     trials: Trials,
     i: int,
@@ -306,10 +328,7 @@ def _observe(
     first, second = factors.first[left], factors.second[right]
     core, half, values, between, weights = buffers
     weights[:] = 0.0
-    slot = used
-    for a in range(used):
-        if lefts[a] == left and rights[a] == right:
-            slot = a
+    slot = _slot_of(left, right, lefts, rights, used)
     if removed > 0:
         sign, mean_noise = -1.0, noise / removed
         for a in range(used):
@@ -352,12 +371,8 @@ def _observe(
     for m in range(len(mean)):
         mean[m] += residual * step[m]
         variances[m] -= sign * step[m] * step[m]
-    if removed == 1:  # the arm in the last slot moves to the slot that is now empty
-        counts[SLOTS] = last = used - 1
-        lefts[slot], rights[slot] = lefts[last], rights[last]
-        inverse[slot, :last] = inverse[last, :last]
-        inverse[:last, slot] = inverse[:last, last]
-        inverse[slot, slot] = inverse[last, last]
+    if removed == 1:
+        _vacate(slot, lefts, rights, inverse, counts)
 
 
 @_compiled

@@ -262,8 +262,7 @@ def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
     """
     last = np.maximum.accumulate(np.where(resets, rounds, 0), axis=-1)
     before = np.concatenate([np.zeros_like(last[:, :1]), last[:, :-1]], axis=-1)
-    since: np.ndarray = rounds - before
-    return since
+    return rounds - before
 
 
 def _table_of(data: xr.Dataset, label: str) -> pd.DataFrame:

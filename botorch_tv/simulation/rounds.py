@@ -21,7 +21,6 @@ from botorch_tv.simulation.rules import TooManyArms
 from botorch_tv.simulation.settings import Arrays, StudySettings, scatter_of
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective
-from botorch_tv.simulation.worlds.box import BoxWorld
 from botorch_tv.strategies.state import Info, State
 from botorch_tv.validation import require
 
@@ -450,7 +449,7 @@ def _require_possible(settings: StudySettings, found: Mapping[str, Arrays], plac
     number, trial = np.argwhere(wrong[:, :, step])[0]
     place.reach(step + 1, "regret is checked")
     world = settings.world
-    source = type(world.problem if isinstance(world, BoxWorld) else world).__name__
+    source = type(getattr(world, "problem", world)).__name__
     raise ValueError(
         f"run_study: the regret of {list(found)[number]!r} in trial {place.block[trial]} is "
         f"{regret[number, trial, step]:.6g}, but it must be finite and at least 0. Either "

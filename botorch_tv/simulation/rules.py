@@ -8,17 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from botorch_tv.acquisition import UpperConfidence
-from botorch_tv.acquisition.widths import (
-    ClosedForm,
-    Fixed,
-    GainWidth,
-    Greedy,
-    Realized,
-    Width,
-    WidthContext,
-)
-from botorch_tv.forgetting import EventTrigger, PeriodicReset, SlidingWindow, prediction_error
+from botorch_tv.forgetting.base import Lifetime
 from botorch_tv.gp.arm_engine import FIRST_SLOTS
 from botorch_tv.gp.arms import AT_ONCE, LEAST_NOISE, REFRESH_ROUNDS, ArmRecursion, amplifies
 from botorch_tv.gp.basis import Basis, ProductBasis
@@ -26,7 +16,6 @@ from botorch_tv.gp.linalg import TIE_TOLERANCE
 from botorch_tv.gp.tensors import room_for
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
-from botorch_tv.simulation.worlds.grid import MarkovWorld
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
@@ -42,8 +31,6 @@ MOST_SLOTS = 512
 MOST_ARMS = 512
 """Largest number of arms of a compiled study whose covariance has no product structure. With more
 arms, a matrix product over all trials is faster than loops over rows of the covariance."""
-PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
-"""Implementations of ``World.objectives`` that return objectives as values on the arms."""
 WORTH_COMPILING = 2**30
 """Smallest product of trials, rounds, arms and strategies for which a study is compiled by default.
 Such a study takes about half a minute without compilation, and compilation takes ten seconds unless
@@ -161,16 +148,13 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
     """
     process, basis = strategy.process, state.basis
     if not (
-        isinstance(world, GridWorld)
-        and type(world).first_arm is GridWorld.first_arm
-        and type(world).opening is GridWorld.opening
-        and type(world).available is World.available
-        and type(world).objectives in PLAIN
-        and type(strategy) is GPStrategy
+        world.only_values
+        and strategy.by_parts
+        and isinstance(strategy, GPStrategy)
         and isinstance(basis, Basis)
         and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
-        and strategy.exploration == UpperConfidence()
-        and _tabulates(strategy.width, horizon)
+        and strategy.exploration.plays_bound
+        and strategy.width.round_terms(horizon, state.domain.dim) is not None
         and process.given_mean is not None
         and _precise(strategy, basis, horizon)
     ):
@@ -178,10 +162,7 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
     retention = process.retention
     if len(retention) > 1 or (process.slides and process.moves):
         return None
-    if retention and not (
-        type(retention[0]) in (PeriodicReset, SlidingWindow)
-        or (type(retention[0]) is EventTrigger and retention[0].rule is prediction_error)
-    ):
+    if any(rule.retained_for is None and not rule.resets_beyond_band for rule in retention):
         return None
     retained = process.most_retained(horizon)
     # Between two recomputations of the posterior, the slots also hold arms whose observations have
@@ -211,25 +192,13 @@ def _precise(strategy: GPStrategy, basis: Basis, horizon: int) -> bool:
     return not amplifies(noise, basis)
 
 
-def _tabulates(width: Width, horizon: int) -> bool:
-    """Whether the width of confidence bounds can be tabulated for every round up to ``horizon``."""
-    gain = width.gain
-    if gain is None or type(gain) in (Fixed, ClosedForm):
-        return True
-    if type(gain) is Greedy:
-        return len(gain.values) >= horizon
-    own = type(width).sqrt_beta is not GainWidth.sqrt_beta
-    return type(gain) is Realized and isinstance(width, GainWidth) and not own
-
-
 def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Rules:
-    process, width = strategy.process, strategy.width
+    process = strategy.process
     assert process.given_mean is not None
-    rule = process.retention[0] if process.retention else None
+    lifetime = next(iter(process.lifetimes), Lifetime())
     ages = torch.arange(horizon + 1, dtype=torch.float64, device="cpu")
-    rounds = range(1, horizon + 1)
     band_sd = band_noise = gain_root = gain_slope = np.empty(0)
-    if isinstance(rule, EventTrigger):
+    for rule in (rule for rule in process.retention if rule.resets_beyond_band):
         since = torch.arange(1, horizon + 2, device="cpu")
         ones = torch.ones(horizon + 1, dtype=torch.float64, device="cpu")
         bands = rule.band(ones, 0.0, since), rule.band(0 * ones, strategy.noise, since)
@@ -237,27 +206,26 @@ def _rules(strategy: GPStrategy, state: State, basis: Basis, horizon: int) -> Ru
         band_sd, band_noise = (
             np.concatenate([[0.0], band.numpy()]) for band in bands if band is not None
         )
-    if isinstance(width, GainWidth) and isinstance(width.gain, Realized):
-        sqrt_beta, scale, constant, slope = np.array([width.terms(t) for t in rounds]).T
-        sqrt_beta = sqrt_beta.copy()
+    terms = [strategy.width.round_terms(t + 1, state.domain.dim) for t in range(horizon)]
+    offset, scale, constant, slope = np.array(terms, dtype=float).T
+    by_width, more = strategy.exploration.bound_factors or (1.0, 0.0)
+    if slope.any():
+        scale = by_width * scale
         gain_root, gain_slope = scale**2 * constant, scale**2 * slope
-    else:
-        contexts = [WidthContext(t=t, dim=state.domain.dim) for t in rounds]
-        sqrt_beta = np.array([float(width.sqrt_beta(context)) for context in contexts])
     return Rules(
         variance=basis.variance.cpu().numpy(),
         noise=strategy.noise,
         mean=process.given_mean,
         tie=TIE_TOLERANCE * basis.scale,
         sign=1.0 if strategy.maximize else -1.0,
-        sqrt_beta=sqrt_beta,
+        sqrt_beta=by_width * offset + more,
         gain_root=gain_root,
         gain_slope=gain_slope,
         moves=process.moves,
         attenuation=process.decay.transition(ages, ages + 1).numpy(),
         prior=process.decay.prior_variance(ages).numpy(),
-        period=int(rule.period) if isinstance(rule, PeriodicReset) else 0,
-        window=int(rule.window) if isinstance(rule, SlidingWindow) else 0,
+        period=lifetime.period,
+        window=lifetime.window,
         band_sd=band_sd,
         band_noise=band_noise,
     )

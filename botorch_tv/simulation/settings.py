@@ -15,7 +15,7 @@ import torch
 import xarray as xr
 
 from botorch_tv.gp.arms import precise_rounds
-from botorch_tv.identity import Description, describe, libraries, study_versions
+from botorch_tv.identity import Description, describe, study_versions
 from botorch_tv.memory import bytes_text, free_bytes
 from botorch_tv.simulation.recorders import Play, Recorder, Variable
 from botorch_tv.simulation.rules import Compilable, compilable, numbers_per_trial
@@ -264,7 +264,6 @@ class StudySettings:
             ),
             "device": device,
             "dtype": _name(self.dtype),
-            **libraries(),
         }
 
 

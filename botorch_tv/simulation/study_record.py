@@ -171,8 +171,7 @@ class StudyRecord:
         """
         self.require_strategy(strategy)
         own = self.regret.sel(strategy=strategy)
-        totals: np.ndarray = by_trial(own, lambda regret: regret.sum("round")).values
-        return totals
+        return by_trial(own, lambda regret: regret.sum("round")).values
 
     def require_strategy(self, strategy: str) -> None:
         """Check that the study has a strategy with this label.

@@ -397,8 +397,7 @@ class Box(Domain):
             by: Gradients with respect to points of this box, `* x d`.
         """
         lower, upper = self._corners.like(by)
-        scaled: Tensor = by * (upper - lower)
-        return scaled
+        return by * (upper - lower)
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Map points of this box to the unit cube, `* x d`.
@@ -413,8 +412,7 @@ class Box(Domain):
     def _shares(self, X: Tensor) -> Tensor:
         """Positions of points between the corners, as fractions of the ranges, `* x d`."""
         lower, upper = self._corners.like(X)
-        U: Tensor = (X - lower) / (upper - lower)
-        return U
+        return (X - lower) / (upper - lower)
 
     def require_inside(self, X: Tensor, name: str = "X") -> None:
         """Check that points lie in the box.

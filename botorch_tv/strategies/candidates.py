@@ -14,7 +14,7 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bound_width
-from botorch_tv.acquisition.widths import DoublyWeighted, Width, WidthContext
+from botorch_tv.acquisition.widths import Width, WidthContext
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, per_trial
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.data import Data, Present
@@ -123,7 +123,7 @@ class Decision:
         The result is a number or `batch_shape`.
         """
         doubly, width = None, self.width
-        if isinstance(width.gain, DoublyWeighted):
+        if width.gain is not None and width.gain.source == "weighted_information_gain":
             doubly = gain
             if self.inference.process.ages:
                 doubly = self.inference.doubly_weighted_gain(self.data, self.present)

@@ -348,7 +348,7 @@ class PriorElimination(Committee):
         Args:
             state: The current state.
         """
-        return state.memory[-1].rejected  # type: ignore[no-any-return]
+        return state.memory[-1].rejected
 
 
 class Block(NamedTuple):

@@ -76,8 +76,7 @@ def uniforms(key: Tensor, number: Tensor) -> Tensor:
     """
     word = mixed(key + (number + 1) * GOLDEN)
     # The offset of half a step excludes 0 and 1, so logarithms are finite.
-    numbers: Tensor = (shifted(word, 64 - _MANTISSA).double() + 0.5) * 2.0**-_MANTISSA
-    return numbers
+    return (shifted(word, 64 - _MANTISSA).double() + 0.5) * 2.0**-_MANTISSA
 
 
 def sample_by_eigenvalues(factor: Tensor, rank: Tensor, size: Tensor, uniform: Tensor) -> Tensor:
@@ -297,8 +296,7 @@ def _inverse(covariance: Tensor, chosen: Tensor, used: Tensor) -> Tensor:
     among = covariance.flatten(-2).gather(-1, at.flatten(-2)).view(at.shape)
     among = among * (used.unsqueeze(-1) & used.unsqueeze(-2))
     among.diagonal(dim1=-2, dim2=-1).add_((~used).to(among.dtype))
-    inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky_ex(among).L)
-    return inverse
+    return torch.cholesky_inverse(torch.linalg.cholesky_ex(among).L)
 
 
 Steps = int | Literal["exact"] | None

@@ -23,7 +23,7 @@ from botorch_tv.forgetting import (
     Retention,
     Static,
 )
-from botorch_tv.forgetting.base import is_static
+from botorch_tv.forgetting.base import Lifetime
 from botorch_tv.forgetting.formulas import require_inflating, require_learnable, require_sound
 from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.gp.arms import ArmRecursion, ArmRegression
@@ -34,7 +34,7 @@ from botorch_tv.gp.data import Prior
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.point_recursion import Features, PointRecursion, refusal
 from botorch_tv.gp.points import PointRegression
-from botorch_tv.gp.process import BY_COUNT_OR_TIME, Inference, Process
+from botorch_tv.gp.process import Inference, Process
 from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import ParameterLayout
@@ -318,6 +318,8 @@ class GPStrategy(KernelStrategy):
     exploration: Exploration = field(default_factory=UpperConfidence)
     learning: Refit | None = None
 
+    by_parts = True
+
     def __post_init__(self) -> None:
         require_rules(self.retention)
         super().__post_init__()
@@ -325,7 +327,7 @@ class GPStrategy(KernelStrategy):
     @property
     def _rules(self) -> tuple[Retention, ...]:
         rules = self.retention if isinstance(self.retention, tuple) else (self.retention,)
-        return tuple(rule for rule in rules if type(rule) is not KeepAll)
+        return tuple(rule for rule in rules if rule.retained_for != Lifetime())
 
     def _represented(self, domain: Domain, prior: Prior) -> Prior:
         if self.learning is None:
@@ -374,7 +376,7 @@ class GPStrategy(KernelStrategy):
             flat(noise / self.noise),
             box_prior.parameters,
             inflation=None
-            if is_static(self.inflation)
+            if self.inflation.is_static
             else flat(self.inflation.log_factor(lag).exp()),
             estimates_mean=given_mean is None,
             extent=box.extent,
@@ -382,7 +384,7 @@ class GPStrategy(KernelStrategy):
         found = replace(
             box_prior,
             kernel=learned.kernel,
-            decay=None if is_static(self.decay) else learned.decay.reshaped(state.time.shape),
+            decay=None if self.decay.is_static else learned.decay.reshaped(state.time.shape),
             noise_factor=learned.noise / self.noise,
             given=given,
             parameters=learned.vector,
@@ -392,10 +394,8 @@ class GPStrategy(KernelStrategy):
     def undisturbed(self) -> GPStrategy:
         if not self.process.reacts and self.learning is None:
             return self
-        rules = tuple(
-            rule if type(rule) in BY_COUNT_OR_TIME else Undisturbed(rule)
-            for rule in self.process.retention
-        )
+        given = self.process.retention
+        rules = tuple(Undisturbed(rule) if rule.reacts else rule for rule in given)
         return replace(self, retention=rules or KeepAll(), learning=None)
 
 

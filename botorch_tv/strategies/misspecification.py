@@ -12,8 +12,6 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
-from botorch_tv.forgetting import PeriodicReset, SlidingWindow
-from botorch_tv.forgetting.base import is_static
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.covariance import describe_kernel, evaluated
@@ -61,7 +59,7 @@ def warn_of_observation(
         time: Time of the measurement, `batch_shape`.
     """
     given, scale = process.given_mean, state.basis.scale
-    if y.dim() == 0 and is_static(process.decay) and given is not None:
+    if y.dim() == 0 and process.decay.is_static and given is not None:
         within = FAR * math.sqrt(scale**2 + float(variance))
         if abs(float(y) - given) <= within:
             return  # a single trial is checked with plain numbers, which is faster
@@ -76,7 +74,7 @@ def warn_of_observation(
         mean = (earlier * good).sum(-1) / good.sum(-1).clamp_min(1)
         variance = torch.where(good.any(-1), variance, math.inf)
         prior = 2 * prior  # the difference of two draws has twice the variance
-    if not is_static(process.decay):
+    if not process.decay.is_static:
         elapsed = (time - state.data.origin).clamp_min(0)
         prior = prior * process.decay.prior_variance(elapsed).to(y)
     spread = (prior + variance).sqrt()
@@ -210,12 +208,11 @@ def _forgets(process: Process, times: Tensor) -> list[tuple[object, Tensor]]:
     decayed = (decay.covariance(start, both).abs() < FORGOTTEN * scale.sqrt()).all(0)
     inflated = process.inflation.log_factor(gap) > -2 * math.log(FORGOTTEN)
     dropped = torch.zeros_like(gap, dtype=torch.bool)
-    for rule in rules:
-        if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "time":
-            # A periodic reset may happen to fall into a short gap between observations. Therefore a
-            # warning requires that even a tenth of the gap exceeds the period (or the window of a
-            # sliding window).
-            length = rule.period if isinstance(rule, PeriodicReset) else rule.window
-            dropped = dropped | (0.1 * gap > length)
+    for lifetime in process.lifetimes:
+        # A periodic reset may happen to fall into a short gap between observations. Therefore a
+        # warning requires that even a tenth of the gap exceeds the period (or the window of a
+        # sliding window).
+        if lifetime.span:
+            dropped = dropped | (0.1 * gap > lifetime.span)
     retention = rules[0] if len(rules) == 1 else rules
     return [(decay, decayed), (process.inflation, inflated), (retention, dropped)]

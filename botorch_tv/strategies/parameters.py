@@ -295,8 +295,7 @@ class Choice:
 
     @cached_property
     def _corners(self) -> list[list[float]]:
-        rows: list[list[float]] = self.levels.tolist()
-        return rows
+        return self.levels.tolist()
 
     def index(self, value: Any) -> int:
         """Position of a value among the choices; True and 1 are distinct, as their types differ.

@@ -10,8 +10,8 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import Exploration, UniformChoice, Width
-from botorch_tv.acquisition.exploration import BestMean, draws_numbers
+from botorch_tv.acquisition import Exploration, Width
+from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.forgetting import Decay, Inflation, Log, Observation, Retained
 from botorch_tv.forgetting.base import Part, as_memory
 from botorch_tv.forgetting.retention import checked
@@ -197,18 +197,18 @@ class ProcessStrategy(Strategy):
     @functools.cached_property
     def _remembers(self) -> bool:
         """Whether any retention rule or the exploration has a memory."""
-        return any(type(part).update is not Part.update for part in self._parts)
+        return any(part.remembers for part in self._parts)
 
     # ---------------------------------------------------------------- other methods of strategies
 
     @property
     def draws(self) -> bool:
-        return draws_numbers(self.exploration)
+        return self.exploration.draws_numbers
 
     @functools.cached_property
     def compares(self) -> bool:
         """Whether a retention rule or the exploration may compare predictions with observations."""
-        return self.process.reacts or type(self.exploration).update is not Part.update
+        return self.process.reacts or self.exploration.remembers
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         """The state before the first round, given the prior on the domain."""
@@ -255,7 +255,7 @@ class ProcessStrategy(Strategy):
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         domain, search = state.domain, 0
         inference = self.inference_for(domain, state.basis)
-        if isinstance(domain, Box) and type(self.exploration) is not UniformChoice:
+        if isinstance(domain, Box) and self.exploration.searches_box:
             sizes = inference.search_sizes(state.data, horizon)
             search = -(-domain.search.numbers(domain.dim, sizes, trials) // trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)

@@ -14,6 +14,7 @@ from gpytorch.distributions import MultivariateNormal
 from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
+from botorch_tv.forgetting.base import Declaring
 from botorch_tv.gp.data import Prior
 from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws, Generators, draws_for
@@ -44,7 +45,7 @@ if TYPE_CHECKING:  # BoTorch's models import SciPy, which most strategies do not
     from botorch_tv.strategies.model import StrategyModel
 
 
-class Strategy(ABC):
+class Strategy(Declaring, ABC):
     """A bandit: it chooses where to measure next, and predicts the objective's current values.
 
     A strategy is a configuration, and never changes. It serves one trial (``batch_shape=()``)
@@ -52,6 +53,11 @@ class Strategy(ABC):
     do not change the old states. Most presets return a :class:`~botorch_tv.strategies.GPStrategy`,
     which is composed of parts.
     """
+
+    DECLARED = (("by_parts",), ())
+    by_parts: bool = False
+    """Whether the strategy plays its parts like a ``GPStrategy``, so that studies can be compiled;
+    every subclass must declare this anew."""
 
     # ---------------------------------------------------------------- defined by subclasses
 

@@ -85,5 +85,4 @@ class WeightedFeatures:
         In the information gain, an observation of age s has the noise variance λ γ^(-2s).
         """
         root = torch.linalg.cholesky(self._identity + self._double / self.noise)
-        gain: Tensor = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return gain
+        return root.diagonal(dim1=-2, dim2=-1).log().sum(-1)

@@ -212,5 +212,4 @@ class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         times = X.new_full((*X.shape[:-1], 1), self.time)
-        value: Tensor = self._problem._evaluate_true(torch.cat([X, times], dim=-1))
-        return value
+        return self._problem._evaluate_true(torch.cat([X, times], dim=-1))

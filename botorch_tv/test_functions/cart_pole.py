@@ -96,8 +96,7 @@ def optimal_gain(A: Tensor, B: Tensor, state_cost: Tensor, force_cost: float) ->
     """
     weight = np.array([[force_cost]])
     P = torch.from_numpy(solve_discrete_are(A.numpy(), B.numpy(), state_cost.numpy(), weight))
-    gain: Tensor = (B.mT @ P @ A / (force_cost + B.mT @ P @ B)).squeeze(0)
-    return gain
+    return (B.mT @ P @ A / (force_cost + B.mT @ P @ B)).squeeze(0)
 
 
 GRAVITY = 9.81

@@ -213,8 +213,7 @@ class DriftingFunction(TimeVaryingTestFunction):
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         shift = self._path(X[..., -1]) - self._optimizer
-        value: Tensor = self._function._evaluate_true(X[..., :-1] - shift)
-        return value
+        return self._function._evaluate_true(X[..., :-1] - shift)
 
 
 class DriftingAckley(DriftingFunction):

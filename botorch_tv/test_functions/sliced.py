@@ -105,8 +105,7 @@ class SlicedFunction(SearchedFunction):
         return torch.cat([X, last.unsqueeze(-1)], -1)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        value: Tensor = self._function._evaluate_true(self._at_times(X[..., :-1], X[..., -1]))
-        return value
+        return self._function._evaluate_true(self._at_times(X[..., :-1], X[..., -1]))
 
     def _search(self, times: list[float]) -> Iterable[tuple[float, Tensor]]:
         # The search runs in float64 on a CPU, so the best values do not depend on dtype and device.
@@ -116,8 +115,7 @@ class SlicedFunction(SearchedFunction):
         sign = -1 if self._is_minimization_by_default else 1
 
         def value(X: Tensor, t: Tensor) -> Tensor:
-            found: Tensor = sign * function._evaluate_true(self._at_times(X, t))
-            return found
+            return sign * function._evaluate_true(self._at_times(X, t))
 
         asked = torch.tensor(times, dtype=torch.float64, device="cpu")
         for some in torch.split(asked, _TOGETHER):
@@ -157,8 +155,7 @@ class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         constant = _SCHWEFEL * math.sin(math.sqrt(_SCHWEFEL))
-        found: Tensor = constant * self.dim - (X * X.abs().sqrt().sin()).sum(-1)
-        return found
+        return constant * self.dim - (X * X.abs().sqrt().sin()).sum(-1)
 
 
 _SCHWEFEL = 420.96874635998194

@@ -121,8 +121,7 @@ class WindFarm(SearchedFunction):
             yaw_angles=angles,
         )
         self._model.run()
-        found: np.ndarray = self._model.get_turbine_powers() / 1e6
-        return found
+        return self._model.get_turbine_powers() / 1e6
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         flat = X.detach().double().cpu().reshape(-1, self.dim).numpy()
@@ -136,8 +135,7 @@ class WindFarm(SearchedFunction):
         even[0] = 0.0
 
         def total(yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
-            found: np.ndarray = self._powers(yaw, t).sum(-1)
-            return found
+            return self._powers(yaw, t).sum(-1)
 
         seen = total(np.tile(even, (len(unknown), 1)), unknown.repeat(_POINTS))
         best = np.argsort(-seen.reshape(len(unknown), _POINTS), axis=1)[:, :_STARTS]

@@ -42,8 +42,7 @@ def noise_norm(covariance: Tensor, errors: Tensor, eta: float) -> Tensor:
     """
     factor = torch.linalg.cholesky(_shifted(covariance, eta))
     solved = torch.linalg.solve_triangular(factor, errors.unsqueeze(-1), upper=False)
-    norm: Tensor = errors.square().sum(-1) - solved.square().sum((-2, -1))
-    return norm
+    return errors.square().sum(-1) - solved.square().sum((-2, -1))
 
 
 @checked
@@ -68,8 +67,7 @@ def noise_norm_bound(covariance: Tensor, *, R: float, delta: float, eta: float) 
     """
     factor = torch.linalg.cholesky(_shifted(covariance, eta))
     log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    bound: Tensor = 2 * R**2 * (log_root - math.log(delta))
-    return bound
+    return 2 * R**2 * (log_root - math.log(delta))
 
 
 @checked

@@ -154,6 +154,11 @@ def test_objects_without_attributes_are_refused():
         describe(Thing({"b": Opaque()}), "world")
 
 
+def test_a_closure_may_hold_an_object_without_attributes():
+    described = [describe(adding(held), "x") for held in (Opaque(), Opaque(), Thing(Opaque()), 1)]
+    assert described[0] == described[1] != described[2] != described[3]
+
+
 NAMED = [
     (1, 2, ["a is 1 there and 2 here"]),
     (KeepAll(), EventTrigger(), ["a is KeepAll there and EventTrigger here"]),

@@ -210,12 +210,12 @@ def night(loop, wrong, points=None):
     with pytest.MonkeyPatch.context() as patch:
         plain = MeasurementLog.choice
 
-        def dictated(self, state, now, *given, **named):
-            choice = plain(self, state, now, *given, **named)  # draws its random numbers
+        def dictated(self, now, *given, **named):
+            choice = plain(self, now, *given, **named)  # draws its random numbers
             if points is None:
                 return choice
             X = torch.tensor(points[len(asked)], dtype=torch.float64)
-            return self.quiet.suggestion_at(state, X, now=now)
+            return self.quiet.suggestion_at(self.state, X, now=now)
 
         patch.setattr(MeasurementLog, "choice", dictated)
         for t in range(1, ROUNDS + 1):

@@ -102,7 +102,7 @@ class RunningMixture(NamedTuple):
         return since.gather(-1, likeliest).squeeze(-1), chance.gather(-1, likeliest).squeeze(-1)
 
     def _each(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
-        return _mapped(function, self)  # type: ignore[no-any-return]
+        return _mapped(function, self)
 
     def flat(self) -> RunningMixture:
         """The posterior with the batch shape flattened to one dimension of trials."""
@@ -178,7 +178,7 @@ def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> Runni
     def chosen(old: Tensor, new: Tensor) -> Tensor:
         return torch.where(leading(where, old.dim()), new, old)
 
-    return _mapped(chosen, running, fresh)  # type: ignore[no-any-return]
+    return _mapped(chosen, running, fresh)
 
 
 def with_constants(factor: Tensor, like: Tensor) -> Tensor:

@@ -175,8 +175,7 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
 
     # Positions that are as close to each other as the gaps allow.
     packed = np.cumsum([0.0, *np.broadcast_to(gaps, len(places) - 1)])
-    spread: list[float] = (isotonic_regression(places - packed).x + packed).tolist()
-    return spread
+    return (isotonic_regression(places - packed).x + packed).tolist()
 
 
 # ---------------------------------------------------------------- pictures

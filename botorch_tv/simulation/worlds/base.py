@@ -13,6 +13,7 @@ import xarray as xr
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from botorch_tv.forgetting.base import Declaring
 from botorch_tv.gp.basis import ProductBasis
 from botorch_tv.gp.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
@@ -82,7 +83,7 @@ class InFeatures(OnArms):
         return self.basis.expand(self.coordinates, out=self._out)
 
 
-class World(ABC):
+class World(Declaring, ABC):
     """A distribution over simulated objectives that change with time.
 
     Args:
@@ -98,6 +99,10 @@ class World(ABC):
         ValueError: If ``noise`` is negative or not finite.
     """
 
+    DECLARED = (("only_values",), ("objectives", "opening", "available", "first_arm"))
+    only_values: bool = False
+    """Whether a round needs only the values of the arms: objectives are :class:`OnArms`, strategies
+    choose in every round, and every choice can be measured."""
     horizon: int | None = None
     maximize: bool | None = None
 
@@ -169,6 +174,7 @@ class GridWorld(World):
     """
 
     domain: Grid
+    only_values = True
 
     @abstractmethod
     def rounds(self, stream: Stream) -> Iterator[Tensor]:

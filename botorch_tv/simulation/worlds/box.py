@@ -119,12 +119,12 @@ class BoxWorld(World):
             def values(X: Tensor) -> Tensor:
                 X = torch.cat([X, X.new_full((*X.shape[:-1], 1), time)], -1)
                 if not shape:
-                    return problem(X, noise=False)  # type: ignore[no-any-return]
+                    return problem(X, noise=False)
                 # The problem always evaluates all its functions. Functions of trials outside this
                 # block are evaluated at arbitrary points.
                 filled = X[:1].expand(*shape, *X.shape[1:]).clone()
                 filled[trials] = X
-                return problem(filled, noise=False)[trials]  # type: ignore[no-any-return]
+                return problem(filled, noise=False)[trials]
 
             def best() -> Tensor:
                 value = problem.optimal_value_at(time)

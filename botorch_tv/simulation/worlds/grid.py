@@ -201,6 +201,8 @@ class MarkovWorld(GridWorld):
         ValueError: If ``epsilon`` lies outside [0, 1] or ``noise`` is negative.
     """
 
+    only_values = True
+
     def __init__(
         self, domain: Grid, *, kernel: Kernel | Tensor, epsilon: float, noise: float
     ) -> None:
