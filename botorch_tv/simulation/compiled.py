@@ -429,7 +429,8 @@ def _play_round(
             _forget(trials, i, rules)
             square, reset = 1.0, True
     trials.resets[i, t] = reset
-    _observe(trials, i, rules, factors, arm, y, rules.noise, square, 0, buffers)
+    if rules.window == 0 or t < rules.window or t % REFRESH_ROUNDS != 0:  # otherwise in _slide
+        _observe(trials, i, rules, factors, arm, y, rules.noise, square, 0, buffers)
     if rules.window > 0:
         trials.y[i, t] = y
         _slide(trials, i, rules, factors, t, buffers)
