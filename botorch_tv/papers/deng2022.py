@@ -336,11 +336,6 @@ def largest_price_norm(world: PanelWorld) -> float:
     return float(np.sqrt((loads**2 / eigenvalues).sum(1).max()))
 
 
-def budget(world: PanelWorld) -> float:
-    """The variation budget B_T = Σ_t max_x |f_{t+1}(x) - f_t(x)|."""
-    return variation(world, 1, world.horizon)
-
-
 def stock_strategies(world: PanelWorld, *, raw: bool = False) -> dict[str, Strategy]:
     """The strategies of [W22], ET-GP-UCB, and random search.
 
@@ -349,7 +344,8 @@ def stock_strategies(world: PanelWorld, *, raw: bool = False) -> dict[str, Strat
     kernel, noise, B = world.kernel, STOCK_NOISE, largest_price_norm(world)
     if raw:
         kernel, noise, B = kernel / kernel.diagonal().mean(), RAW_NOISE, 1.0
-    found = line_up(kernel, noise, B, forgetting(budget(world), world.horizon))
+    budget = variation(world, 1, world.horizon)
+    found = line_up(kernel, noise, B, forgetting(budget, world.horizon))
     found["Random"] = random_search(kernel=kernel, noise=noise)
     if not raw:
         return found
