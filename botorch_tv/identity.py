@@ -381,16 +381,15 @@ def _names(code: types.CodeType) -> set[str]:
 def _source(function: types.FunctionType) -> dict[str, str]:
     """A digest of the source of a function, without comments, docstrings and layout.
 
-    The digest is of the compiled code if there is no source, as in ``python -c``, or if the file
-    was edited after its import. Functions that ``dataclass`` and ``NamedTuple`` generate have
-    neither, because they follow from the fields.
+    The digest is of the compiled code if there is no source, as in ``python -c``, if the file was
+    edited after its import, or if a line has several lambdas. Functions that ``dataclass`` and
+    ``NamedTuple`` generate have neither, because they follow from the fields.
     """
     code = function.__code__
     if code.co_filename == "<string>" and function.__name__ in dir(object):
         return {}
-    nodes, compiled = _definitions(
-        "".join(linecache.getlines(code.co_filename, function.__globals__))
-    )
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    nodes, compiled = _definitions(text)
     found = nodes.get((code.co_name, code.co_firstlineno), [])
     if len(found) == 1 and code in compiled:
         return {"source": digest(ast.unparse(found[0]).encode())}
@@ -411,8 +410,9 @@ def _definitions(text: str) -> tuple[dict[tuple[str, int], list[ast.AST]], set[t
         if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
             line = min(part.lineno for part in (node, *getattr(node, "decorator_list", ())))
             nodes.setdefault((getattr(node, "name", "<lambda>"), line), []).append(node)
-            if not isinstance(node, ast.Lambda) and ast.get_docstring(node) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
+        documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
     return nodes, set(codes)
 
 

@@ -11,9 +11,12 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from gpytorch.kernels import Kernel
 
 import botorch_tv
-from botorch_tv import loop, models, simulation, strategies
+from botorch_tv import acquisition, forgetting, kernels, loop, models, simulation, strategies
+from botorch_tv.forgetting.base import Declaring
+from botorch_tv.simulation import worlds
 
 PACKAGE = Path(botorch_tv.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
@@ -155,3 +158,45 @@ def test_imports_go_down():
 
 def test_no_imports_run_in_a_circle():
     TopologicalSorter(uses()).prepare()
+
+
+ABSTRACT = {"Decay", "Exploration", "GridWorld", "Inflation", "InformationGain", "Retention"}
+ABSTRACT |= {"Width", "World"}
+OWN_KERNELS = {("kernels.spatio_temporal", "MarkovKernel"): "a subclass may have another spectrum"}
+OWN_KERNELS |= {("models.time_varying_gp", "SpatioTemporalKernel"): "its spatial factor is needed"}
+
+
+PARTS = (forgetting, acquisition, kernels, worlds)
+
+
+def parts():
+    """Classes of the package whose objects are parts of a strategy or a study, with their homes."""
+    pairs = {name: module for module in PARTS for name in module.__all__}
+    kinds = {name: getattr(module, name) for name, module in pairs.items()}
+    wanted = {name: kind for name, kind in kinds.items() if inspect.isclass(kind)}
+    bases = (Declaring, Kernel)
+    return {name: kind for name, kind in wanted.items() if issubclass(kind, bases)}
+
+
+def class_tests(tree):
+    """Names of classes that a module compares with ``type(x)``, and passes to ``isinstance``."""
+    for node in ast.walk(tree):
+        tested = []
+        if isinstance(node, ast.Compare) and ast.unparse(node.left).startswith("type("):
+            tested = node.comparators
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            tested = node.args[1:]
+        for item in tested:
+            yield from (each.id for each in ast.walk(item) if isinstance(each, ast.Name))
+
+
+def test_no_module_asks_for_the_class_of_a_part():
+    found = set()
+    for module, file in MODULES.items():
+        for name in class_tests(ast.parse(file.read_text())):
+            kind = parts().get(name)
+            if kind is not None and name not in ABSTRACT and kind.__module__ != module:
+                found.add((module.removeprefix("botorch_tv."), name))
+    assert found == set(OWN_KERNELS)
+    examples = "type(a) is Markov; isinstance(b, (Markov, Fixed)); type(c) in (KeepAll,)"
+    assert list(class_tests(ast.parse(examples))) == ["Markov", "Markov", "Fixed", "KeepAll"]

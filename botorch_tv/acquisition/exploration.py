@@ -508,12 +508,8 @@ def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | No
     exploration = getattr(score, "__self__", None)
     if not isinstance(exploration, Exploration) or score != exploration.score:
         return None
-    if exploration.bound_factors is None:
-        return None
-    by_width, constant = exploration.bound_factors
-    if by_width == 0:
-        return constant
-    return sqrt_beta if (by_width, constant) == (1, 0) else by_width * sqrt_beta + constant
+    factors = exploration.bound_factors
+    return None if factors is None else factors[0] * sqrt_beta + factors[1]
 
 
 def log_expected_excess(u: Tensor) -> Tensor:

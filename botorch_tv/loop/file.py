@@ -325,8 +325,7 @@ def domain_data(domain: Domain) -> dict[str, Description]:
         if shape == domain.shape and torch.equal(_product(axes), domain.X):
             return {TYPE: "Grid", "axes": [_numbers(axis) for axis in axes]}
         return {TYPE: "Grid", "arms": _numbers(domain.X)}
-    described: dict[str, Description] = describe(domain, "domain")
-    return described
+    return describe(domain, "domain")
 
 
 def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:

@@ -117,10 +117,7 @@ def draw_loop(
     for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
         # The whole range is shown, so the axis does not change from measurement to measurement.
-        box = cast(Box, domain)
-        whole = domain.X if isinstance(domain, Grid) else _along(box, box.bounds[0], row)
-        ends = _places(domain, units, whole, row, kind)
-        _draw_chosen(chosen, *frames, row, kind, ends)
+        _draw_chosen(chosen, *frames, row, kind, _range(domain, units, row, kind))
         chosen.set_ylabel(name)
         settle(chosen)
         if row == 0:
@@ -203,6 +200,13 @@ def _draw_slice(axes: Axes, posterior: Posterior, x: list[float], kind: Kind) ->
         axes.plot(x, mean, color=POSTERIOR, marker="o" if len(x) <= FEW else "", markersize=3)
         axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=POSTERIOR, alpha=0.18, linewidth=0)
     _settle(axes.xaxis, kind, x)
+
+
+def _range(domain: Domain, units: Units, number: int, kind: Kind) -> list[float]:
+    """The coordinates, on the axis of a parameter, of all arms or of points along a box."""
+    box = cast(Box, domain)
+    whole = domain.X if isinstance(domain, Grid) else _along(box, box.bounds[0], number)
+    return _places(domain, units, whole, number, kind)
 
 
 def _along(domain: Domain, best: Tensor, number: int) -> Tensor:

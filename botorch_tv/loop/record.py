@@ -205,7 +205,7 @@ class Record(NamedTuple):
             path: The file, to use and store a snapshot beside it; None for no snapshot.
         """
         rows, log = [content[name] for name in REBUILT], self.log
-        if path is not None and log.strategy.replays_slowly and not content["replies"]:
+        if path is not None and log.strategy.restorable and not content["replies"]:
             log = restored_log(path, content, log, self._oldest)
         settled = {name: content[name] for name in ("superseded", "asked", "consulted")}
         return self._replace(log=log, **settled)._rebuilt(rows, stale)

@@ -305,7 +305,6 @@ def cuda_graph(device: torch.device) -> Capture:
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             work()
-        replay: Work = graph.replay
-        return replay
+        return graph.replay
 
     return capture

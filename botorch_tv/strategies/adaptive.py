@@ -258,8 +258,8 @@ class Adaptive(ProcessStrategy):
         return self.process.noise
 
     @property
-    def replays_slowly(self) -> bool:
-        """True, because each observation updates every candidate model."""
+    def restorable(self) -> bool:
+        """True: a replay takes long, because each observation updates every candidate model."""
         return True
 
     @property

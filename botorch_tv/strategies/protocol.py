@@ -180,10 +180,10 @@ class Strategy(Declaring, ABC):
         return True
 
     @property
-    def replays_slowly(self) -> bool:
-        """Whether a replay takes so long that a loop may store snapshots of its state.
+    def restorable(self) -> bool:
+        """Whether a loop may store snapshots of its state, because a replay takes long.
 
-        If True, tensors and numbers suffice to restore a state from the state before any round.
+        If True, a state differs from the state before any round only in its tensors and numbers.
         """
         return False
 

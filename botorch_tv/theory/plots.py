@@ -63,9 +63,7 @@ def plot_bounds(
         ValueError: If there is no bound to draw, if the strategy is not in the study, or if both
             ``path`` and ``ax`` are given.
     """
-    label = result.strategies[0] if strategy is None else strategy
-    result.require_strategy(label)
-    horizons, drawn = _evaluated(result, bounds)
+    label, horizons, drawn = _evaluated(result, strategy, bounds)
     regret = np.cumsum(result.regret.sel(strategy=label).values, axis=-1)  # `trials x rounds`
     curve, _ = regret_curves(result, normalized=False)[label]
     trivial = horizons * float(result.regret.sel(strategy=label).max())
@@ -116,10 +114,8 @@ def plot_orders(
         ValueError: If there is no order to draw, if the strategy is not in the study, or if both
             ``path`` and ``ax`` are given.
     """
-    label = result.strategies[0] if strategy is None else strategy
-    result.require_strategy(label)
     below = {} if lower is None else dict(lower)
-    horizons, drawn = _evaluated(result, {**orders, **below})
+    label, horizons, drawn = _evaluated(result, strategy, {**orders, **below})
     total, _ = regret_curves(result, normalized=False)[label]
     late = len(horizons) // 2
     measured = torch.from_numpy(total[late:])
@@ -188,10 +184,13 @@ def plot_mismatch(
 
 
 def _evaluated(
-    result: StudyResult, bounds: Mapping[str, Bound]
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Horizons, and every bound at each horizon."""
+    result: StudyResult, strategy: str | None, bounds: Mapping[str, Bound]
+) -> tuple[str, np.ndarray, dict[str, np.ndarray]]:
+    """The label of the strategy to draw, the horizons, and every bound at each horizon."""
+    label = result.strategies[0] if strategy is None else strategy
+    result.require_strategy(label)
     require(len(bounds) > 0, "bounds is empty; give at least 1 bound by its label.")
     horizons = np.asarray(result.data["round"].values, dtype=float)
     T = torch.from_numpy(horizons)
-    return horizons, {name: bound(T).cpu().double().numpy() for name, bound in bounds.items()}
+    drawn = {name: bound(T).cpu().double().numpy() for name, bound in bounds.items()}
+    return label, horizons, drawn

@@ -258,6 +258,9 @@ class Rule:
 
 def made(factor):
     def inner(x):
+        class Unit:
+            """One."""
+
         return factor * x
 
     return inner
@@ -333,6 +336,7 @@ def test_helpers_in_other_modules_count(function, user):
 
 def test_comments_and_layout_do_not_count(user):
     text = SOURCE.replace("# or so", "# exactly").replace('"""Doubles."""', '"""Something."""')
+    text = text.replace('"""One."""', '"""Another."""')
     text = "\n\n\n" + text.replace("return SCALE * x +", "return (SCALE * x  +").replace(
         "_HIDDEN  # ex", "_HIDDEN)  # ex"
     )

@@ -21,6 +21,7 @@ from loop.loops import (
 )
 
 from botorch_tv import Box, Choice, Float, Integer, Loop, et_gp_ucb, tv_gp_ucb
+from botorch_tv.loop.log import MeasurementLog
 from botorch_tv.loop.record import RECENT
 from botorch_tv.strategies.outcomes import EVERY, PATIENCE
 
@@ -227,3 +228,20 @@ def test_a_suggestion_is_lost_by_the_durations_of_others(given, slow, since, lim
     assert not loop._record.waiting
     loop.save(tmp_path / "loop.json")
     assert not Loop.load(tmp_path / "loop.json", loop.strategy)._record.waiting
+
+
+def test_several_suggestions_are_made_together_or_not_at_all(monkeypatch):
+    choice, calls = MeasurementLog.choice, []
+
+    def failing(self, *given, **named):
+        calls.append(given)
+        if len(calls) == 2:
+            raise RuntimeError("no second choice")
+        return choice(self, *given, **named)
+
+    monkeypatch.setattr(MeasurementLog, "choice", failing)
+    loop = Loop(STRATEGIES["static"](), GRID)
+    with pytest.raises(RuntimeError, match="no second choice"):
+        loop.ask(n=2)
+    assert (loop.open, loop.pending) == ([], 1)
+    assert loop.ask().number == 1

@@ -16,6 +16,7 @@ from botorch_tv.loop import Loop
 from botorch_tv.loop import file as module
 from botorch_tv.loop.file import ENDING, EVERY, LATE
 from botorch_tv.strategies import Float, Integer, Strategy, adaptive_gp_ucb
+from botorch_tv.strategies.adaptive import Adaptive
 
 BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,), features=12)
 STRATEGY = adaptive_gp_ucb(bank=BANK)
@@ -233,3 +234,9 @@ def test_a_folder_that_takes_no_file_is_no_error(path, monkeypatch):
 
     monkeypatch.setattr(module, "write_whole", full)
     require_same_state(Loop.load(path, STRATEGY, snapshot=True), untouched())
+
+
+def test_a_strategy_says_whether_its_states_are_restored(path, replayed, monkeypatch):
+    monkeypatch.setattr(Adaptive, "restorable", False)
+    Loop.load(path, STRATEGY, snapshot=True)
+    assert len(replayed) == COUNT + 1

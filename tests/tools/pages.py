@@ -48,7 +48,7 @@ READ = {
 WRITERS = {
     "et-fig7.png": "benchmarks.paper.collect",
     "gpu_limits.json": "benchmarks.speed.limits",
-    "gpu_rounds_by_size.json": "benchmarks.gpu.rounds",
+    "gpu_rounds_by_size.json": "benchmarks.gpu.captured_rounds",
     "studies.json": "benchmarks.paper.collect",
     "peers.json": "benchmarks.peers",
     "mutation.json": "tests.tools.mutation",
