@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from botorch_tv.forgetting.base import Decay as Decay
 from botorch_tv.forgetting.base import Inflation as Inflation
+from botorch_tv.forgetting.base import Lifetime as Lifetime
 from botorch_tv.forgetting.base import Log as Log
 from botorch_tv.forgetting.base import Observation as Observation
 from botorch_tv.forgetting.base import Parameter as Parameter

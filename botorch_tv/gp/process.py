@@ -12,8 +12,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
-from botorch_tv.forgetting import Decay, Inflation, Retention
-from botorch_tv.forgetting.base import Lifetime
+from botorch_tv.forgetting import Decay, Inflation, Lifetime, Retention
 from botorch_tv.gp.arm_engine import RunningPosterior
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior

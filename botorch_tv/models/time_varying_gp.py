@@ -112,9 +112,9 @@ def separate(
             inflation; or if the parts contradict the likelihood or the kernels.
     """
     parts = forgetting if isinstance(forgetting, Sequence) else (forgetting or Static(),)
-    parts = [part for part in parts if not part.is_static]
-    decays = [part for part in parts if isinstance(part, Decay)]
-    inflations = [part for part in parts if isinstance(part, Inflation)]
+    moving = [part for part in parts if not getattr(part, "is_static", False)]
+    decays = [part for part in moving if isinstance(part, Decay)]
+    inflations = [part for part in moving if isinstance(part, Inflation)]
     require(
         all(isinstance(part, Decay | Inflation) for part in parts)
         and max(len(decays), len(inflations)) < 2,

@@ -285,6 +285,18 @@ def _slot_of(left: int, right: int, lefts: np.ndarray, rights: np.ndarray, used:
 
 
 @_compiled
+def _vacate(
+    slot: int, lefts: np.ndarray, rights: np.ndarray, inverse: np.ndarray, counts: np.ndarray
+) -> None:
+    """Free a slot; the arm in the last slot moves to it."""
+    counts[SLOTS] = last = counts[SLOTS] - 1
+    lefts[slot], rights[slot] = lefts[last], rights[last]
+    inverse[slot, :last] = inverse[last, :last]
+    inverse[:last, slot] = inverse[:last, last]
+    inverse[slot, slot] = inverse[last, last]
+
+
+@_compiled
 def _observe(
     trials: Trials,
     i: int,
@@ -359,12 +371,8 @@ def _observe(
     for m in range(len(mean)):
         mean[m] += residual * step[m]
         variances[m] -= sign * step[m] * step[m]
-    if removed == 1:  # the arm in the last slot moves to the slot that is now empty
-        counts[SLOTS] = last = used - 1
-        lefts[slot], rights[slot] = lefts[last], rights[last]
-        inverse[slot, :last] = inverse[last, :last]
-        inverse[:last, slot] = inverse[:last, last]
-        inverse[slot, slot] = inverse[last, last]
+    if removed == 1:
+        _vacate(slot, lefts, rights, inverse, counts)
 
 
 @_compiled

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from botorch_tv.forgetting.base import Lifetime
+from botorch_tv.forgetting import Lifetime
 from botorch_tv.gp.arm_engine import FIRST_SLOTS
 from botorch_tv.gp.arms import AT_ONCE, LEAST_NOISE, REFRESH_ROUNDS, ArmRecursion, amplifies
 from botorch_tv.gp.basis import Basis, ProductBasis

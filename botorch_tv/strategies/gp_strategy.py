@@ -18,12 +18,12 @@ from botorch_tv.forgetting import (
     Decay,
     Inflation,
     KeepAll,
+    Lifetime,
     Log,
     Retained,
     Retention,
     Static,
 )
-from botorch_tv.forgetting.base import Lifetime
 from botorch_tv.forgetting.formulas import require_inflating, require_learnable, require_sound
 from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.gp.arms import ArmRecursion, ArmRegression

@@ -15,6 +15,7 @@ from botorch_tv.forgetting import (
     EventTrigger,
     GLRTrigger,
     KeepAll,
+    Lifetime,
     PeriodicMarkov,
     PeriodicReset,
     Retained,
@@ -22,7 +23,6 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Static,
 )
-from botorch_tv.forgetting.base import Lifetime
 from botorch_tv.gp.arms import ArmRecursion
 from botorch_tv.simulation import GridWorld, run_study
 from botorch_tv.simulation.rules import compilable
