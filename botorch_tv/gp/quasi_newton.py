@@ -154,10 +154,10 @@ class Descent:
     def go_on_with(self, some: Tensor) -> None:
         """Retain j members of every group, those that ``some`` lists, `n x j`, in this order."""
         self._write_down()
-        self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
+        self.x, self.value = (members_of(part, some) for part in (self.x, self.value))
         own = some.index_select(0, self._rows)
         for name in OF_PROBLEMS:
-            setattr(self, name, _of_groups(getattr(self, name), own))
+            setattr(self, name, members_of(getattr(self, name), own))
         if self.x.device.type == "cpu":
             self._look()
 
@@ -253,7 +253,7 @@ def _next_look(evaluations: int) -> int:
     return evaluations + max(BETWEEN_LOOKS, evaluations // 3)
 
 
-def _of_groups(part: Tensor, some: Tensor) -> Tensor:
+def members_of(part: Tensor, some: Tensor) -> Tensor:
     """Select members of every group, `n x k x *`, by their numbers, `n x j`: `n x j x *`."""
     index = some.view(*some.shape, *[1] * (part.dim() - 2)).expand(*some.shape, *part.shape[2:])
     return part.gather(1, index)

@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.gp.process import SearchSizes
-from botorch_tv.gp.quasi_newton import Descent, Objective
+from botorch_tv.gp.quasi_newton import Descent, Objective, members_of
 from botorch_tv.gp.tensors import DeviceCopies, Scratch
 from botorch_tv.validation import settle_integer
 
@@ -392,7 +392,7 @@ class MultiStart(Search):
         # peaks.
         heights, rows = seen.topk(measured)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
-        return _at(points, torch.cat([fresh, last], -1))
+        return members_of(points, torch.cat([fresh, last], -1))
 
     def first(self, box: Region, like: Tensor) -> Tensor:
         return box.center(like)
@@ -421,12 +421,7 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
     ascent.go_on_with(rank[:, : math.ceil(starts / 3)])
     ascent.go(evaluations)
     best = first_maximum(-ascent.value, TIE_TOLERANCE, Scratch()).unsqueeze(-1)
-    return _at(ascent.x, best).squeeze(1)
-
-
-def _at(points: Tensor, number: Tensor) -> Tensor:
-    """Select points, `trials x M x d`, by their indices, `trials x k`: `trials x k x d`."""
-    return points.gather(1, number.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
+    return members_of(ascent.x, best).squeeze(1)
 
 
 def slopes_of(problem: SearchProblem) -> Climbed:

@@ -30,7 +30,6 @@ from typing import cast
 
 import numpy as np
 import torch
-from gpytorch.kernels import RBFKernel
 from gpytorch.priors import GammaPrior
 from torch import Tensor
 
@@ -41,6 +40,7 @@ from botorch_tv.papers.claims import beats, exceeds, judge
 from botorch_tv.papers.event_triggered import line_up
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
 from botorch_tv.simulation import BoxWorld, StudyResult
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Strategy, ui_tvbo
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.test_functions import CartPole, CartPoleSystem
@@ -101,21 +101,13 @@ def cart_pole_world(noise: float) -> BoxWorld:
     return BoxWorld(cart_pole(), noise=noise, shift=mean, scale=scale, random_rounds=1)
 
 
-def kernel() -> RBFKernel:
-    """A squared exponential kernel of variance 1 with a lengthscale for every gain."""
-    with torch.device("cpu"):
-        own = RBFKernel(ard_num_dims=4).double()
-    own.lengthscale = torch.full((1, 4), LENGTHSCALE, dtype=torch.float64, device="cpu")
-    return own
-
-
 def strategies(noise: float) -> dict[str, Strategy]:
     """The strategies of the paper's figure, and GP-UCB."""
     free, fixed = Free(prior=LENGTHSCALE_PRIOR), None
     learning = Refit(
         least=1, lengthscale=free, outputscale=fixed, noise=fixed, epsilon=fixed, sigma_w2=fixed
     )
-    width, k = Logarithmic(c1=0.8, c2=4.0), kernel()
+    width, k = Logarithmic(c1=0.8, c2=4.0), unit_kernel("se", *[LENGTHSCALE] * 4)
     found = line_up(k, noise, width, epsilon=0.03, period=29)
     event = found.pop("ET-GP-UCB")
     found["UI-TVBO"] = ui_tvbo(kernel=k, noise=noise, sigma_w2=0.03, width=width)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
-from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import Kernel, ScaleKernel
 
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import Ties
@@ -284,7 +284,8 @@ def anomalies(records: Recordings) -> PanelWorld:
 def fitted(world: PanelWorld) -> tuple[Kernel, float]:
     """The kernel and the rate of change per hour that fit the training rows best."""
     fits = []
-    for kernel in map(_kernel, LENGTHSCALES):
+    for lengthscale in LENGTHSCALES:
+        kernel = unit_kernel("se", lengthscale, lengthscale * WEST)
         covariance = kernel(world.domain.X).to_dense().detach().numpy()
         fits.append((kernel, fit_epsilon(world.training, covariance, world.model_noise)))
     kernel, best = max(fits, key=lambda fit: fit[1].log_likelihood)
@@ -314,14 +315,6 @@ def fitted_alpha(rows: np.ndarray, covariance: np.ndarray, noise: float) -> floa
         return float(square + np.log1p(gain).sum() - rows.shape[1] * np.log(precision).sum())
 
     return min(ALPHAS, key=deviance)
-
-
-def _kernel(lengthscale: float) -> Kernel:
-    with torch.device("cpu"):
-        kernel = RBFKernel(ard_num_dims=2).double()
-    both = [[lengthscale, lengthscale * WEST]]
-    kernel.lengthscale = torch.tensor(both, dtype=torch.float64, device="cpu")
-    return kernel
 
 
 def strategies(world: PanelWorld) -> dict[str, Strategy]:

@@ -20,23 +20,25 @@ SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("se", *SMOOTHNESS)
 
 
-def unit_kernel(name: str, lengthscale: float) -> Kernel:
-    """An isotropic kernel of variance 1 in float64.
+def unit_kernel(name: str, *lengthscales: float) -> Kernel:
+    """A kernel of variance 1 in float64.
 
     Args:
         name: One of `KERNELS`.
-        lengthscale: Lengthscale in units of the domain, positive.
+        lengthscales: One lengthscale for all coordinates, or one for each, in units of the domain;
+            positive.
 
     Raises:
-        ValueError: If the name is unknown, or if the lengthscale is not positive and finite.
+        ValueError: If the name is unknown, or if a lengthscale is not positive and finite.
     """
     require(name in KERNELS, f"kernel is {name!r}; give {', '.join(KERNELS)}.")
-    lengthscale = require_number("lengthscale", lengthscale, "(0, inf)", "0.2 is usual.")
+    each = [require_number("lengthscale", own, "(0, inf)", "0.2 is usual.") for own in lengthscales]
+    options = {"ard_num_dims": len(each) if len(each) > 1 else None}
     with torch.device("cpu"):
-        kernel = RBFKernel() if name == "se" else MaternKernel(nu=SMOOTHNESS[name])
+        kernel = RBFKernel(**options) if name == "se" else MaternKernel(SMOOTHNESS[name], **options)
     kernel = kernel.double()
     # A Python float would become float32.
-    kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64, device="cpu")
+    kernel.lengthscale = torch.tensor(each, dtype=torch.float64, device="cpu")
     return kernel
 
 

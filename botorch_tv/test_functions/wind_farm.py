@@ -134,27 +134,25 @@ class WindFarm(SearchedFunction):
         even = largest * (2 * even_points(_POINTS, dim).numpy() - 1)
         even[0] = 0.0
 
-        def total(yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
-            return self._powers(yaw, t).sum(-1)
-
-        seen = total(np.tile(even, (len(unknown), 1)), unknown.repeat(_POINTS))
-        best = np.argsort(-seen.reshape(len(unknown), _POINTS), axis=1)[:, :_STARTS]
-        place, value = even[best], np.take_along_axis(seen.reshape(len(unknown), -1), best, 1)
+        seen = self._powers(np.tile(even, (len(unknown), 1)), unknown.repeat(_POINTS)).sum(-1)
+        seen = seen.reshape(len(unknown), _POINTS)
+        best = np.argsort(-seen, axis=1)[:, :_STARTS]
+        place, value = even[best], np.take_along_axis(seen, best, 1)
         step = np.full(value.shape, _FIRST)
         compass = np.concatenate([np.eye(dim), -np.eye(dim)])
         while (step > _LAST).any():
             near = place[:, :, None] + step[:, :, None, None] * compass
             near = near.clip(-largest, largest)
             flat = near.reshape(-1, dim)
-            there = total(flat, unknown.repeat(len(flat) // len(unknown)))
-            there = there.reshape(near.shape[:-1])
-            winner = there.argmax(-1)[..., None]
+            powers = self._powers(flat, unknown.repeat(len(flat) // len(unknown)))
+            there = powers.sum(-1).reshape(near.shape[:-1])
+            highest = there.max(-1)
             # A finished search does not continue, because its result must not depend on the
             # searches for other times.
-            better = (np.take_along_axis(there, winner, -1)[..., 0] > value) & (step > _LAST)
-            moved = np.take_along_axis(near, winner[..., None], 2)[:, :, 0]
+            better = (highest > value) & (step > _LAST)
+            moved = np.take_along_axis(near, there.argmax(-1)[..., None, None], 2)[:, :, 0]
             place = np.where(better[..., None], moved, place)
-            value = np.where(better, np.take_along_axis(there, winner, -1)[..., 0], value)
+            value = np.where(better, highest, value)
             step = np.where(better, step, step / 2)
         for i, first in enumerate(value.argmax(-1)):
             yield float(value[i, first]), torch.from_numpy(place[i, first])

@@ -27,6 +27,7 @@ from botorch_tv.papers.mandl2026 import BETAS, GROWING, best_beta, better_betas
 from botorch_tv.papers.mauduit import EXPERTS
 from botorch_tv.papers.recordings import ERA5, LIGHT, PAPER_STOCKS, STOCKS, TRAFFIC, Recordings
 from botorch_tv.simulation import AbruptWorld, FixedFunctions, PanelWorld, StaticWorld, run_study
+from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
 from botorch_tv.strategies import Grid
@@ -337,7 +338,8 @@ def test_mauduit_is_fitted(folder, monkeypatch):
     few = np.asarray(world.training)[:30]
     likelihoods = {}
     for length in (0.5, 4.0):
-        K = mauduit._kernel(length)(world.domain.X).to_dense().detach().numpy()
+        kernel = unit_kernel("se", length, length * mauduit.WEST)
+        K = kernel(world.domain.X).to_dense().detach().numpy()
         likelihoods[length] = dense_log_likelihood(few, K, world.model_noise, epsilon)
     assert lat == pytest.approx(max(likelihoods, key=likelihoods.get))
     covariance = kernel(world.domain.X).to_dense().detach().numpy()

@@ -82,7 +82,8 @@ def plot_prediction_error(
         _curves(axes, result, places[:, 0], order, names[0])
         return written(figure, path, _caption(result)) if ax is None else figure
     places = places[:, [across, 1 - across]]
-    rows, abreast = arrangement(len(order))
+    rows = -(-len(order) // ABREAST)
+    abreast = -(-len(order) // rows)
     if ax is not None:
         figure, panels, order, abreast = figure_of(ax, path), [ax], order[:1], 1
     else:
@@ -106,12 +107,6 @@ def plot_prediction_error(
     bar.set_label("squared prediction error", fontsize=9)
     bar.outline.set_visible(False)
     return written(figure, path, _caption(result)) if ax is None else figure
-
-
-def arrangement(maps: int) -> tuple[int, int]:
-    """Two numbers for a figure of several maps: the number of rows, and the number of columns."""
-    rows = -(-maps // ABREAST)
-    return rows, -(-maps // rows)
 
 
 def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
