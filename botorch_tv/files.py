@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from filelock import FileLock
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
@@ -147,9 +149,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         OSError: If the file cannot be written; an existing file is then unchanged.
     """
-    if not path.parent.exists():
-        reason = "there is no such folder; create it, or give another path"
-        raise FileNotFoundError(errno.ENOENT, reason, str(path.parent))
+    _require_folder(path)
     try:
         old = path.stat()
     except OSError:
@@ -185,31 +185,26 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> None:
                 os.replace(unfinished, path)
 
 
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Lock a file during the ``with`` block; only one process at a time can hold the lock.
+def alone(path: Path) -> FileLock:
+    """A lock of a file, for a ``with`` block; only one process at a time can hold the lock.
 
-    The lock is a hidden file in the folder of ``path``. This hidden file is never deleted. If the
-    process that holds the lock is killed, the system releases the lock.
+    The lock is a hidden file in the folder of ``path``. If the process that holds the lock is
+    killed, the system releases the lock.
 
     Args:
         path: The file, which need not exist.
 
     Raises:
-        OSError: If the system has no locks, or if the folder does not exist.
+        FileNotFoundError: If the folder does not exist; the lock alone would create it.
     """
-    try:
-        import fcntl
-    except ImportError as error:
-        raise OSError(
-            f"{path} cannot be locked on this system; use Loop in Python, in a single process."
-        ) from error
-    handle = os.open(beside(path, "lock"), os.O_CREAT | os.O_RDWR, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+    _require_folder(path)
+    return FileLock(beside(path, "lock"))
+
+
+def _require_folder(path: Path) -> None:
+    if not path.parent.exists():
+        reason = "there is no such folder; create it, or give another path"
+        raise FileNotFoundError(errno.ENOENT, reason, str(path.parent))
 
 
 def beside(path: Path, ending: str) -> Path:

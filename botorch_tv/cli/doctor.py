@@ -17,7 +17,7 @@ from botorch_tv.memory import free_bytes
 from botorch_tv.strategies import Grid, tv_gp_ucb
 
 EXTRAS = {
-    "study": ("filelock", "xarray", "h5netcdf", "h5py", "pandas", "matplotlib", "tqdm"),
+    "study": ("xarray", "h5netcdf", "h5py", "pandas", "matplotlib", "tqdm"),
     "fast": ("numba",),
     "optuna": ("optuna",),
     "ax": ("ax-platform",),

@@ -35,7 +35,7 @@ WORTH_COMPILING = 2**30
 """Smallest product of trials, rounds, arms and strategies for which a study is compiled by default.
 Such a study takes about half a minute without compilation, and compilation takes ten seconds unless
 it is cached."""
-WORTH_RECORDING = 1_300_000
+WORTH_RECORDING = 2**21
 """Largest product of trials and arms for which a study on a GPU is recorded by default. Beyond, a
 launch takes less time than the memory traffic of an operation
 (`benchmarks/results/gpu_rounds_by_size.json`).

@@ -122,7 +122,7 @@ def run_study(
             If ``compiled`` is True on a CUDA device, rounds are recorded as CUDA graphs, which
             Python launches as a whole: on an H200, 2 to 3.5 times as fast for up to 512 trials on
             2,500 arms, and up to 1.5 times as slow from 4,096 trials on. There the default is True
-            for up to 1.3 million trials times arms. CUDA graphs have the same requirements as
+            for up to two million trials times arms. CUDA graphs have the same requirements as
             compilation; in addition, the strategy must have no window. If the recording of a CUDA
             graph fails, a warning is issued and the study runs without CUDA graphs.
         progress: Whether to show a progress bar; in a log file, the bar is a new line every minute.

@@ -235,9 +235,9 @@ def test_members_learn_from_points_chosen_elsewhere(name, noise):
 RATES, DELTA = (0.0, 0.05, 0.4), 0.1
 
 
-@pytest.mark.full
-def test_eliminations_are_those_of_the_textbook():
-    rounds = 60
+@pytest.mark.few("20")
+@pytest.mark.parametrize("rounds", [20, 60])
+def test_eliminations_are_those_of_the_textbook(rounds):
     world = make_world(SETTING.points, SETTING.noise, rounds, TRIALS)
     strategy = pe_gp_ucb(**GIVEN, epsilons=RATES, delta=DELTA)
     state, K = strategy.init(GRID, batch_shape=(TRIALS,)), SETTING.matrix()
