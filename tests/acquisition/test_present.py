@@ -319,6 +319,7 @@ def test_noisy_improvement_retains_pending_points(kind, when):
 
 
 @pytest.mark.parametrize("kind", ["MES", "JES", "PES", "noisy EI"])
+@pytest.mark.full
 def test_optima_of_the_past_are_pointed_out(kind):
     X, Y = data()
     variances = torch.full_like(Y, 0.01)

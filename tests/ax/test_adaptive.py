@@ -474,6 +474,7 @@ def test_random_histories_with_changes_of_the_space_and_pauses(seed):
             changed(client, chance)
 
 
+@pytest.mark.full
 def test_a_range_that_was_widened_and_a_parameter_that_was_added():
     """Predictions are those of a client that had them from the beginning."""
     clients = [client_of(MIXED[:2], initialization_trials=3) for _ in range(2)]

@@ -24,7 +24,7 @@ ROWS = PAST + TODAY
 MODEL = {"forgetting": Markov(EPSILON), "learn_forgetting": False}
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(("objective", "sign"), [("y", 1.0), ("-y", -1.0)])
 def test_the_setting_whose_mean_is_best_now(objective, sign):
     rows = [(t, x, sign * y) for t, x, y in ROWS]

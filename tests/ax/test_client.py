@@ -182,6 +182,7 @@ def test_the_column_of_time_is_found_by_name():
     assert space.max() <= 1
 
 
+@pytest.mark.full
 def test_a_user_defined_model_config():
     client = tell(experiment(), ROWS)
     config = ModelConfig(botorch_model_class=TimeVaryingGP, model_options={"time_dim": 0})
@@ -233,7 +234,7 @@ def test_every_record_comes_back():
         assert back == record
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("forgetting", "width"),
     [(f.Markov(0.05), None), ((f.Wiener(0.1), f.ExponentialWeights(0.9)), a.Logarithmic())],

@@ -172,6 +172,7 @@ TRUTHS = {"True", "np.True_", "tensor(True)", "masked", repr(np.ma.array([0.5], 
 
 
 @pytest.mark.parametrize("name", DOORS)
+@pytest.mark.few(4)
 def test_a_value_that_is_no_number_anywhere(name):
     for value in NO_REALS:
         if name != "tell ok" or repr(value) not in TRUTHS:

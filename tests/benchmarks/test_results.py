@@ -63,6 +63,7 @@ def collected(tmp_path_factory):
     return folder / "benchmarks", outcomes
 
 
+@pytest.mark.full
 def test_collected_runs_are_on_the_page(collected):
     folder, outcomes = collected
     page = (folder / "RESULTS.md").read_text(encoding="utf-8")

@@ -54,6 +54,7 @@ def test_different_arms_of_live_observations():
     assert distinct(indices, torch.tensor([[0, 0], [1, 1], [2, 1], [1, 3]])) == [0, 1, 1, 1.5]
 
 
+@pytest.mark.full
 def test_limits(tmp_path, monkeypatch):
     monkeypatch.setattr(rates, "SHORTEST", 1e-4)
     monkeypatch.setattr(rates, "BEYOND_CACHE", {"cpu": 8000})

@@ -128,7 +128,7 @@ SMALL = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("script", SMALL, ids=lambda script: script.__name__)
 def test_a_script_writes_its_record(script, tmp_path, monkeypatch):
     monkeypatch.setattr(regret_on_grid, "POINTS", 5)

@@ -29,6 +29,7 @@ def unpictured(monkeypatch):
     monkeypatch.setattr(StudyResult, "plot", lambda self, path: path.touch())
 
 
+@pytest.mark.full
 def test_compare_writes_files_and_a_summary_and_plot_draws_them_again(tmp_path, capsys):
     out = tmp_path / "new"
     assert cli.main(["compare", *TINY, "--out", str(out)]) == 0

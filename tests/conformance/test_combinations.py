@@ -35,7 +35,7 @@ def worst(first: int, cases: int) -> float:
     return max(check(number) for number in range(first, first + cases))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first", range(0, 250, TOGETHER))
 def test_random_combinations(first: int) -> None:
     assert worst(first, TOGETHER) < TOLERANCE
@@ -65,7 +65,7 @@ BESIDE = [
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("other", BESIDE, ids=lambda rule: "alone" if rule is None else rule[1][0])
 def test_a_confirmed_trigger_beside_other_rules(other: Any) -> None:
     """Rows set aside return, unless another rule has dropped them."""
@@ -117,7 +117,7 @@ RETENTIONS = [
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("tolerance", [1e-8, 1e-6, 1e-3])
 def test_features_on_a_box(tolerance: float) -> None:
     """Features reach the given tolerance; observations are up to 5 deviations."""

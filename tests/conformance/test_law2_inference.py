@@ -55,11 +55,12 @@ def assert_equals_the_textbook(preset: Preset, setting: Setting, engine: str) ->
 
 
 @every_pair(CHOOSING)
+@one_per_path
 def test_equals_the_textbook(preset: Preset, engine: str) -> None:
     assert_equals_the_textbook(preset, ROUGH, engine)
 
 
-@one_per_path
+@pytest.mark.few(6)
 @each_pair(1, BOUNDED)
 def test_equals_the_textbook_for_long(preset: Preset, engine: str) -> None:
     assert_equals_the_textbook(preset, LONG, engine)

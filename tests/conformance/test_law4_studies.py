@@ -59,7 +59,7 @@ def assert_agree(actual: xr.Dataset, expected: xr.Dataset) -> None:
     xr.testing.assert_allclose(actual.drop_attrs(), expected.drop_attrs(), rtol=0, atol=1e-10)
 
 
-@pytest.mark.few("explorations", "adaptive")
+@pytest.mark.few("explorations")
 @each_study
 def test_neither_chunk_nor_break_changes_a_choice(
     players: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conformance.presets import BESIDE, Preset, composed, pair_id, pairs
+from conformance.presets import BESIDE, Preset, composed, one_per_path, pair_id, pairs
 from conformance.rounds import Setting
 from conformance.test_law4_pure import tensors
 from torch import Tensor
@@ -175,7 +175,7 @@ PLAYED = [
 ]
 
 
-@pytest.mark.few(2, per=lambda case: case["preset"].path)
+@one_per_path
 @pytest.mark.parametrize("domain", [SETTING.domain, BOX], ids=["grid", "box"])
 @pytest.mark.parametrize(("preset", "engine"), PLAYED, ids=map(pair_id, PLAYED))
 def test_a_failure_equals_no_measurement(preset: Preset, engine: str, domain: Grid | Box) -> None:
@@ -213,6 +213,7 @@ TRIGGERS = [
 
 @pytest.mark.parametrize("other", [(), (DAILY,)], ids=["alone", "beside a period"])
 @pytest.mark.parametrize("rule", TRIGGERS, ids=repr)
+@pytest.mark.few(3)
 def test_of_triggers(rule: EventTrigger | GLRTrigger, other: tuple[PeriodicReset, ...]) -> None:
     """What a trigger remembers of earlier rounds survives a failure, and no reset."""
     decay = Wiener(0.002) if other else Static()

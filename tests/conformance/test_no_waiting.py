@@ -20,7 +20,6 @@ from conformance.presets import (
     RECURSIONS,
     Preset,
     each_pair,
-    one_per_path,
 )
 from conformance.rounds import Setting
 from torch import Tensor
@@ -244,7 +243,7 @@ def by_eigenvectors(preset: Preset, strategy: GPStrategy) -> bool:
     return preset.samples and strategy.inference != "features" and not foreseen
 
 
-@one_per_path
+@pytest.mark.few(12)
 @each_pair(1)
 def test_no_round_waits(preset: Preset, engine: str) -> None:
     if preset.consults:

@@ -55,7 +55,7 @@ def same_history(strategy: Strategy, log: list[tuple[int, float]]) -> State:
 FIRST = one_per(lambda preset: preset.path[1], DRAWING)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("preset", "rounds"),
     [(preset, 14) for preset in DRAWING] + [(preset, 0) for preset in FIRST],

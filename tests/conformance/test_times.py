@@ -53,6 +53,7 @@ def play_at(strategy: Strategy, shift: float) -> list[Any]:
 
 
 @each_path(0, beside=BESIDE)
+@pytest.mark.few(12)
 def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
     """The origin of time does not matter: seconds since 1970 serve as well as rounds."""
     strategy = preset.by(SETTING.module(), SETTING.noise, engine)

@@ -48,7 +48,7 @@ RETENTIONS = {
 }
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("on_box", [False, True], ids=["grid", "box"])
 @pytest.mark.parametrize("retention", RETENTIONS)
 @pytest.mark.parametrize("decay", DECAYS)

@@ -42,6 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWar
 
 
 @pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03), Static()], ids=repr)
+@pytest.mark.few(1)
 def test_a_batch_is_its_loops(decay):
     X, times, y = observed(4, 25, 0.05)
     live = torch.rand(4, 25, generator=torch.Generator().manual_seed(1)) < 0.6
@@ -209,6 +210,7 @@ def vector(lengthscale, noise, rate):
     return torch.tensor(entries, dtype=torch.float64).expand(len(X), -1)
 
 
+@pytest.mark.full
 def test_a_first_fit_is_no_worse_than_any_rate_held_fixed():
     """From 0.003 alone, two of these loops end 0.2 below the best."""
     prior = scipy.stats.halfnorm(scale=0.25)

@@ -46,7 +46,7 @@ def fitted(unit, **options):
     return model, value.item()
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("start", [None, Markov(0.03)], ids=["default", "given"])
 def test_a_model_learns_the_same_rate(start):
     """From a start of its own, and from 0.03 per unit, which is far off in all but hours."""

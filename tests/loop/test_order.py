@@ -234,7 +234,7 @@ def night(loop, wrong, points=None):
     return asked, right
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("change", ["amend", "remove"])
 @pytest.mark.parametrize(("case", "pending"), AMENDED)
 def test_as_if_the_wrong_reading_had_never_been(case, pending, change, tmp_path):

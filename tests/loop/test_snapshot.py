@@ -103,6 +103,7 @@ def test_only_the_newest_answers_are_replayed(path, replayed):
     require_alike(first, other)
 
 
+@pytest.mark.few(1)
 def test_answers_after_a_snapshot_are_replayed_until_there_is_a_new_snapshot(path, replayed):
     loop = Loop.load(path, STRATEGY, snapshot=True)
     for first, last, count in ((0, 5, LATE + 5), (5, EVERY, LATE)):
@@ -140,7 +141,7 @@ def fewer(content):
     content["answers"], content["open"] = retained, []
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("change", [swapped, late, fewer])
 def test_a_snapshot_of_other_answers_is_ignored(change, path, replayed):
     edited(path, change)
@@ -188,7 +189,7 @@ DAMAGED = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_snapshot_is_ignored(name, path, replayed):

@@ -63,7 +63,7 @@ def require_same(loop, by_hand, now, context):
         assert fired(loop) == fired(by_hand)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_loop_begins_with_the_table_of_another(name):
     make, domain = PLAIN[name]

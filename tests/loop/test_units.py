@@ -357,6 +357,7 @@ def test_how_fast_it_forgets_is_the_textbooks():
     assert forgetting_text(Static(), Static(), "") == ""
 
 
+@pytest.mark.full
 def test_the_picture_shows_measurements_and_slices(tmp_path):
     loop = night()
     figure = loop.plot(tmp_path / "night.png", now=LATER)
@@ -397,6 +398,7 @@ def test_the_picture_of_one_measurement_shows_whole_ranges_and_open_suggestions(
         assert axes.get_xlim()[1] > axes.convert_xunits(START + HOUR)
 
 
+@pytest.mark.full
 def test_the_picture_marks_the_recommended_setting_everywhere():
     loop = night()
     best, (_, *panels) = loop.recommend(now=LATER), loop.plot(now=LATER).axes

@@ -119,6 +119,7 @@ def test_jumps_ahead_are_enumerated(pause):
     assert model.posterior(query[1:]).rsample(torch.Size([5])).isfinite().all()
 
 
+@pytest.mark.full
 def test_samples_have_the_moments_and_are_no_gaussian():
     model = adaptive_model(*data(12), bank=JUMPY)
     query = query_of(model, 4, ahead=2.0)
@@ -277,7 +278,7 @@ CONSTRAINED = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:When all training points are infeasible")
 @pytest.mark.parametrize("name", [*CONSTRAINED, "at present"])
 def test_constrained_acquisition_functions_of_botorch_take_a_list(name):

@@ -49,7 +49,7 @@ def test_noise_of_predicted_measurements(forgetting, fixed):
     assert torch.allclose(added, expected, rtol=1e-9)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("forgetting", AGED)
 @pytest.mark.parametrize("fixed", [False, True])
 def test_leave_one_out_equals_a_model_without_the_row(forgetting, fixed):

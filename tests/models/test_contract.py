@@ -89,6 +89,7 @@ def test_fitting_improves_the_likelihood(forgetting, fixed):
 
 
 @pairs_of_forgettings
+@pytest.mark.full
 def test_five_points_do_not_run_off(forgetting):
     """Without priors raw parameters went to 1e4 and the fit raised."""
     X, Y = data(n=5)

@@ -102,6 +102,7 @@ def observed(n=70, seed=0):
     return torch.from_numpy(np.column_stack([X, t])), torch.from_numpy(y).unsqueeze(-1)
 
 
+@pytest.mark.full
 def test_a_period_is_learned_in_any_unit():
     X, Y = observed()
     for unit in (1.0, 3.6e6):

@@ -25,7 +25,7 @@ from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import TrialClock
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 class TestContract(
     pytest_samplers.BasicSamplerTestCase,
     pytest_samplers.RelativeSamplerTestCase,
@@ -48,7 +48,7 @@ def hollow(trial, time):
     return 1 - math.exp(-apart / 0.1) + 0.5 * (kind == "bad")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("preset", [et_gp_ucb, gp_ei, gp_ts, random_search])
 def test_presets_play_values_that_the_space_has(preset, given, run):
     strategy = preset(kernel=given.kernel, noise=0.02)

@@ -169,7 +169,7 @@ def best(space, score, observed=None):
     return search.best(box, problem)[0]
 
 
-@pytest.mark.few("0-many")
+@pytest.mark.full
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("seed", range(3))
 def test_as_good_as_everything(name, seed):

@@ -72,7 +72,7 @@ DRAWN = {  # by the last experiment with each kind of picture
 }
 
 
-@pytest.mark.few("b16-fig2c", "c17-light", "et-fig4")
+@pytest.mark.few("b16-fig2c")
 def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     # Slow, and tested beside its textbook.
     monkeypatch.setattr(sensors, "cross_validated_period", lambda *given: 20)
@@ -190,7 +190,7 @@ def test_errors_over_first_arms_or_noise_alone_are_named(
     assert ("errors are over" in section) == bool(errors)
 
 
-@pytest.mark.few(2)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["et-table1", "w22-stocks", "b16-fig3-traffic", "et-fig3"])
 def test_trials_that_share_a_record_differ_in_their_first_arm(name):
     recorded = [case for case in EXPERIMENTS[name].cases.values() if case.noise is None]
@@ -212,6 +212,7 @@ def numbers(text):
     return {name: sorted(values) for name, values in found.items()}
 
 
+@pytest.mark.few(3)
 def test_settings_are_those_of_the_stored_results(name):
     """The text of a study holds every rate, width, period, noise and lengthscale."""
     studies = json.loads((RESULTS / "studies.json").read_text())["studies"]

@@ -234,6 +234,7 @@ def test_stocks_by_hand(folder):
     assert deng2022.largest_price_norm(world) == B
 
 
+@pytest.mark.full
 def test_raw_prices_are_forgotten_without_effect(folder):
     """The prior of variance 1 under noise of variance 300: all but BR-GP-UCB play alike."""
     world, strategies = EXPERIMENTS["w22-stocks"].cases["raw"].stage(data=folder)
@@ -587,6 +588,7 @@ def test_m_synthetic_fits_alpha():
     assert mauduit._alpha("alpha-2") == 2.0
 
 
+@pytest.mark.full
 def test_m_synthetic_counts_side_queries():
     labels = [*mauduit.EXPERTS, *mauduit._PURE]
     regret = {label: [[rank, rank + 0.1], [rank, rank]] for rank, label in enumerate(labels, 1)}
@@ -688,7 +690,7 @@ def test_the_printed_bound_decides():
         assert EXPERIMENTS["c17-light"].score(results).holds is holds
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("powers", "answer"), [((0.8, 0.9), "yes"), ((0.8, 1.1), "level"), ((1.2, 1.3), "no")]
 )

@@ -125,7 +125,7 @@ RUNS = {
 PLAYED = [(name, "features") for name in RUNS] + [("GP", "auto"), ("ET", "auto")]
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("rounds", [400, pytest.param(100_000, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize(("name", "engine"), PLAYED)
 def test_long_runs(name: str, engine: str, rounds: int) -> None:
@@ -249,7 +249,7 @@ def error_of_a_window(engine: str, noise: float, window: int) -> float:
     return worst
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("noise", "window", "limit"), [(1e-3, 13, 1e-8), (1e-6, 13, 1e-6)])
 @each_engine
 def test_windows(engine: str, noise: float, window: int, limit: float) -> None:

@@ -207,7 +207,7 @@ def no_data(data: dict[str, Any]) -> dict[str, Any]:
     return retained | {"noise": []}
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES)
 @given(
     case=cases(),

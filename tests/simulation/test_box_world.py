@@ -143,6 +143,7 @@ def test_negated_problems_are_maximised(whole) -> None:
         study(strategies=upside_down)
 
 
+@pytest.mark.full
 def test_a_stored_study_resumes_with_the_same_problem(tmp_path: Path) -> None:
     world = BoxWorld(Bowl(), search=SEARCH)
     first = study(world, save_to=tmp_path, trials=2, chunk=1)
@@ -177,6 +178,7 @@ def test_bad_worlds(changes, message) -> None:
         BoxWorld(**{"problem": Bowl(), **changes})
 
 
+@pytest.mark.full
 def test_recorded_bands_use_the_learned_noise() -> None:
     delta, given, learned = 0.1, 0.5, []
     player = et_gp_ucb(kernel=KERNEL, noise=given, delta=delta, maximize=False)

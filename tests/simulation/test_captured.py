@@ -98,7 +98,7 @@ def test_replayed_rounds_are_those_of_the_recursion(name, kernel, kinds):
         torch.testing.assert_close(player.posterior.information_gain, gain, rtol=0, atol=1e-8)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("capture", [None, taped], ids=["as it is", "recorded"])
 def test_minimisation_and_objectives_given_as_values(capture):
     domain = DOMAINS["square"]
@@ -129,6 +129,7 @@ def wrong(work: Callable[[], None]) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("capture", [lambda work: lambda: None, wrong], ids=["empty", "wrong"])
+@pytest.mark.few(1)
 def test_wrong_recordings_are_detected(capture):
     strategies = {label: ucb(**parts) for label, parts in FEW.items()}
     with pytest.warns(UserWarning, match="a graph differs from its operations") as caught:

@@ -85,6 +85,7 @@ def test_spawned_processes(whole, spawned, tmp_path) -> None:
     assert spawned.submit(abs, -1).result() == 1  # open as before
 
 
+@pytest.mark.full
 def test_studies_resume(whole, tmp_path) -> None:
     study(tmp_path, trials=2 * CHUNK, executor=Remote())
     executor = Queue()
@@ -118,6 +119,7 @@ def test_a_folder_with_the_same_name_elsewhere(tmp_path, monkeypatch) -> None:
     assert not is_here(store)
 
 
+@pytest.mark.full
 def test_blocks_that_appear_late_are_computed_again(whole, tmp_path, monkeypatch) -> None:
     find, receiving, executor = Store.find, False, Queue()
     fetch = executor.fetch
@@ -189,7 +191,7 @@ def test_a_worker_that_dies_loses_only_its_block(whole, tmp_path) -> None:
     assert result.data.attrs["trials_found"] == found
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("done", [0, 3])
 def test_an_interrupt_cancels_pending_tasks_and_saves_finished_blocks(
     whole, tmp_path, apart, done

@@ -220,6 +220,7 @@ def test_damaged_files(tmp_path: Path) -> None:
         _ = loaded.regret.values
 
 
+@pytest.mark.full
 def test_large_results_stay_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = study()
     size = sum(array.nbytes for array in whole.data.data_vars.values())

@@ -340,6 +340,7 @@ def test_patience_with_a_lock_is_limited(whole, tmp_path, monkeypatch) -> None:
     holder.kill()
 
 
+@pytest.mark.full
 def test_an_interrupt_ends_the_wait_for_a_lock(tmp_path, monkeypatch) -> None:
     holder = Child(hold_lock, tmp_path, number=1)
     assert holder.received() == "started"

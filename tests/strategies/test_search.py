@@ -297,6 +297,7 @@ def test_improvements_are_as_high_as_on_a_dense_grid(exploration, maximize):
         assert score(trial, suggestion.X[trial].numpy()[None])[0] >= best - 1e-6
 
 
+@pytest.mark.full
 def test_the_best_of_a_drawn_function_is_found():
     strategy = markov_strategy("matern52", 0.4, exploration=Thompson())
     state, _, _ = observed(strategy, 2, 8)
