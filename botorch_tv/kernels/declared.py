@@ -81,7 +81,8 @@ class Declared(Module):  # type: ignore[misc]
             learn: Whether to register parameters; otherwise the formula is fixed.
 
         Raises:
-            ValueError: If the formula is not a function of the parameters that it declares.
+            ValueError: If the formula is not a function of the parameters that it declares, or if
+                the name of a parameter is taken.
         """
         if learn and part.parameters:
             require_learnable(part)
@@ -94,6 +95,11 @@ class Declared(Module):  # type: ignore[misc]
         if unit is not None and self._measurable and learn:
             self.unit = self._fitting(unit)
         for name, parameter in self._declared.items():
+            require(
+                not hasattr(type(self), name),
+                f"{type(part).__name__} declares the parameter {name}, which is an attribute of "
+                f"every {type(self).__name__}; give it another name, such as time_{name}.",
+            )
             raw = f"raw_{name}"
             self.register_parameter(raw, torch.nn.Parameter(torch.zeros(shape)))
             usual = GreaterThan(parameter.lower, transform=None)

@@ -1,7 +1,9 @@
 """Parts of one's own that are misspelt, computed from numbers, or changed later."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import pytest
 import torch
@@ -9,7 +11,14 @@ from bad_input.rows import refuses
 from gpytorch.kernels import Kernel, RBFKernel
 
 from botorch_tv.acquisition import Exploration, Width
-from botorch_tv.forgetting import Decay, EventTrigger, Inflation, Retained, Retention
+from botorch_tv.forgetting import (
+    Decay,
+    EventTrigger,
+    Inflation,
+    Parameter,
+    Retained,
+    Retention,
+)
 from botorch_tv.kernels import DecayKernel
 from botorch_tv.likelihoods import FixedAging
 from botorch_tv.strategies import Box, GPStrategy, Grid
@@ -22,6 +31,17 @@ strategy = partial(GPStrategy, kernel=RBFKernel().double(), noise=0.02)
 class OneFactor(Inflation):
     def log_factor(self, lag):
         return 0.1 * lag.sum()
+
+
+@dataclass(frozen=True)
+class Smooth(Decay):
+    """Its parameter has the name of a property of every GPyTorch kernel."""
+
+    lengthscale: float = 2.0
+    parameters: ClassVar = {"lengthscale": Parameter(lower=0.05, power=1)}
+
+    def attenuation(self, elapsed):
+        return torch.exp(-elapsed / self.lengthscale)
 
 
 class Listed(Inflation):
@@ -124,6 +144,7 @@ BETA = "√beta of Answers()"
 ROWS = {
     "one factor": (lambda: strategy(inflation=OneFactor()), "OneFactor", "()", "(1, 5)"),
     "in a likelihood": (lambda: FixedAging(Listed(0.0, math.nan)), "[0.0, nan", "positive f"),
+    "a name that is taken": (lambda: DecayKernel(Smooth()), "lengthscale", "time_lengthscale"),
     "width of others": (lambda: asked(torch.ones(7)), "(7,)", "a number, or"),
     "width of a trial": (
         lambda: asked(torch.tensor([1.0, math.nan]), shape=(2,)),
