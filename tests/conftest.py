@@ -108,6 +108,14 @@ def pytest_warning_recorded(warning_message):
         warning_message.message, warning_message.category = UserWarning(text), UserWarning
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A process that has done its tests takes some of another's."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
 def _only_look_at(handle: int) -> None:
     os.fstat(handle)  # a closed file is refused
 
