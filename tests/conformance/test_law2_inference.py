@@ -60,7 +60,10 @@ def test_equals_the_textbook(preset: Preset, engine: str) -> None:
     assert_equals_the_textbook(preset, ROUGH, engine)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(
+    *("SW-GP-UCB-auto", "UI-GP-UCB root-features", "replaced-auto", "injection + trigger-exact"),
+    *("ET-GP-UCB estimated mean-auto", "WGP-UCB estimated mean-features"),
+)
 @each_pair(1, BOUNDED)
 def test_equals_the_textbook_for_long(preset: Preset, engine: str) -> None:
     assert_equals_the_textbook(preset, LONG, engine)
