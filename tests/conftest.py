@@ -6,8 +6,8 @@ the threads of several processes would wait for each other.
 Tests marked ``gpu`` are skipped where PyTorch sees no CUDA device.
 
 The default tier leaves out tests marked ``full``: those that take half a second or more where a
-quicker test shows the same law, and all but some cases of a test marked ``few``. A law retains a
-case for each path through the library, a table of bad inputs all its rows.
+quicker test shows the same law, and all but some cases of a test marked ``few``. Most laws retain a
+case for each path through the library, tables of bad inputs all their rows.
 """
 
 import gc
