@@ -282,9 +282,10 @@ class PlayedArms(RunningPosterior):
     def _step(
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
+        assert sign > 0, "only SlidingArms removes observations"
         place = index.unsqueeze(-1)
-        if sign > 0:  # a new arm takes the first free slot; an arm with a slot leaves it free
-            self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
+        # A new arm takes the first free slot; an arm with a slot leaves it free.
+        self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
         trials, width = self.count.numel(), self.used + 1  # unused slots have weight 0
         arms, inverse = self.slots(width)
         slot = (arms == place).view(torch.uint8).argmax(-1, keepdim=True)
@@ -314,7 +315,7 @@ class PlayedArms(RunningPosterior):
 
 
 class SlidingArms(PlayedArms):
-    """Played arms whose observations are removed when they leave a window.
+    """Played arms whose observations may be removed, as those that leave a window are.
 
     Attributes:
         precision: Sum of 1 / noise over the observations in every slot, `batch_shape x slots`.

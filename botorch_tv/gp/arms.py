@@ -393,7 +393,7 @@ class ArmRecursion(Recursion, ArmInference):
         basis, process = basis_of(data), self.process
         form, retained = self._form(basis), process.most_retained(horizon)
         rows = retained
-        if form is SlidingArms:  # slots are freed only at the next regression
+        if process.slides and issubclass(form, PlayedArms):  # only a regression frees slots
             since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
             rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
         elif process.slides:  # each observation and each removal adds a row
@@ -419,7 +419,8 @@ class ArmRecursion(Recursion, ArmInference):
         grows = process.moves and not process.decay.stationary
         if grows or amplifies(process.noise, basis):
             return Filter
-        return SlidingArms if process.slides else PlayedArms
+        clears = all(rule.resets_beyond_band for rule in process.retention)
+        return PlayedArms if clears else SlidingArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

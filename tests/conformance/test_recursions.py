@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, one_per, pairs
+from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, composed, one_per, pairs
 from conformance.rounds import Run, Setting, make_world, play
+
+from botorch_tv.forgetting import EventTrigger, Log, Retained, Retention
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=16)
 PATHS = {preset.path for preset in PRESETS}
@@ -57,3 +59,25 @@ def test_removals_lose_few_digits(name: str) -> None:
     )
     for field in Run.__annotations__:
         np.testing.assert_allclose(getattr(one, field), getattr(other, field), rtol=0, atol=2e-9)
+
+
+class Newest(Retention):
+    """Answers like a window of five rounds, and declares nothing."""
+
+    def keep(self, log: Log) -> Retained:
+        return Retained(newest=5)
+
+
+@pytest.mark.parametrize("rules", [Newest(), (Newest(), EventTrigger(0.1))], ids=["alone", "both"])
+def test_rows_that_an_undeclared_rule_drops_are_removed(rules: Retention) -> None:
+    world = make_world(SETTING.points, SETTING.noise, 40, 4, seed=2)
+    one, other = (
+        play(
+            composed(retention=rules, inference=engine)(SETTING.module(), 0.02),
+            *(SETTING.domain, world, (4,)),
+            every=8,
+        )
+        for engine in ("auto", "exact")
+    )
+    for field in Run.__annotations__:
+        np.testing.assert_allclose(getattr(one, field), getattr(other, field), rtol=0, atol=1e-8)
