@@ -251,15 +251,15 @@ def predicted(
     good = np.ones(len(y), bool) if good is None else np.asarray(good)
     first = good & (times <= times[good][starts - 1])
     centre, spread = y[first].mean(), y[first].std()
-    dense = DenseBank(bank, np.concatenate([X, query]))
+    U, place = np.unique(np.concatenate([X, query]), axis=0, return_inverse=True)
+    dense, place = DenseBank(bank, U), place.ravel().tolist()
     blocks = defaultdict(list)
     for row in np.flatnonzero(good):
         blocks[times[row]].append(int(row))
     for time, rows in blocks.items():
-        dense.observe(rows, (y[rows] - centre) / spread, time / clock)
-    asked = list(range(len(X), len(X) + len(query)))
+        dense.observe([place[row] for row in rows], (y[rows] - centre) / spread, time / clock)
     whens = np.broadcast_to(np.asarray(when, float) / clock, len(query)).tolist()
-    mean, covariance = dense.moments(asked, whens)
+    mean, covariance = dense.moments(place[len(X) :], whens)
     return Prediction(
         mean=centre + spread * mean,
         covariance=spread**2 * covariance,

@@ -13,7 +13,7 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 
 Array = NDArray[np.float64]
-SHARES = {1: (0.1, 0.2), 2: (0.15, 0.3), 6: (0.5, 1.0), 10: (0.7, 1.4)}
+SHARES = {1: (0.1, 0.2), 2: (0.1, 0.2), 6: (0.5, 1.0), 10: (0.7, 1.4)}
 TOLERANCE = 1e-8
 
 
