@@ -37,10 +37,6 @@ CANDIDATES = 1024
 """Number of points from which the first points to measure are selected."""
 FIRST = 4
 """Default number of measurements that set the units."""
-TOGETHER = 32
-"""Largest number of measurements that set the units. After the first measurements, only those at
-the time of the last of them count; each changes the units, and then all measurements are processed
-again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, in either
 direction. It is about the ratio of neighbouring rates of a bank."""
@@ -193,7 +189,7 @@ class BankPrior:
     @property
     def normals(self) -> int:
         """Number of normal variates of a sample: one selects a member, the rest a function."""
-        return 2 + self.bank.points + 2 * FREQUENCIES + TOGETHER
+        return 2 + 2 * self.bank.points + 2 * FREQUENCIES
 
     def unlearned(self) -> BankPrior:
         """The prior before learning: this object, because a mixture learns only weights."""
@@ -358,8 +354,7 @@ def units_now(
     if not settled:
         found = units_of(measured, least)
         earlier = units_of((y, good & (time < time[:, -1:]), time, context), least)
-        few = good.sum(-1) <= TOGETHER
-        moving = ~earlier.ready & (~units.ready | (found.ready & few))
+        moving = ~earlier.ready & (~units.ready | found.ready)
         pairs = zip(found, units)
         units = MixtureUnits(
             *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)

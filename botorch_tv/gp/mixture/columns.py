@@ -21,7 +21,8 @@ FREQUENCIES = 512
 
 def gaussian(U: Tensor, Z: Tensor, lengthscale: float | Tensor) -> Tensor:
     """Squared exponential covariances of points `T x q x d` and `T x n x d`, `T x q x n`."""
-    square = U.square().sum(-1, keepdim=True) + Z.square().sum(-1).unsqueeze(-2) - 2 * U @ Z.mT
+    inner = U @ Z.mT
+    square = U.square().sum(-1, keepdim=True) + Z.square().sum(-1).unsqueeze(-2) - 2 * inner
     return profile(square.clamp_min(0) / lengthscale**2, math.inf)
 
 

@@ -22,7 +22,7 @@ measurements at its time change what is learned from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -264,8 +264,7 @@ def weights_of(summary: Summary) -> Tensor:
 
 
 def _multiplied(M: Tensor, factor: Tensor) -> Tensor:
-    """Matrices `* x (n + 1) x (n + 1)`, with entries multiplied by a factor, `*`, for each index
-    other than 0."""
+    """Matrices, `* x (n + 1) x (n + 1)`, multiplied by a factor, `*`, for each index except 0."""
     each = with_constant(factor.unsqueeze(-1).expand(*factor.shape, M.shape[-1] - 1))
     return M * each.unsqueeze(-1) * each.unsqueeze(-2)
 
@@ -374,37 +373,45 @@ def advanced(
     *,
     consume: bool = False,
 ) -> RunningMixture:
-    """The posterior of T trials after a measurement.
+    """The posterior of T trials after q measurements at one time.
 
-    A measurement at the time of the newest block joins this block. On a device other than a CPU,
-    where the host would wait for the comparison of times, it begins a new block.
+    Measurements at the time of the newest block join this block, up to ``Bank.points`` of them. On
+    a device other than a CPU, where the host would wait for the comparison of times, they begin a
+    new block.
 
     Args:
         prior: The prior of the candidate processes.
-        running: The posterior before the measurement, with its units already set.
-        choice: Arms, `T`, int64; or points, `T x (d + c)`.
-        y: Measurements in the units of the data, `T`.
+        running: The posterior before the measurements, with its units already set.
+        choice: Arms, `T x q`, int64; or points, `T x q x (d + c)`.
+        y: Measurements in the units of the data, `T x q`.
         time: Times, not before the previous measurement, `T`, float64.
-        ratio: Noise variances relative to the default, `T`.
-        good: Which trials learn from their measurement, `T`, bool.
+        ratio: Noise variances relative to the default, `T x q`.
+        good: Which measurements a trial learns from, `T x q`, bool.
         consume: Whether the memory of ``running`` may be reused.
     """
     looks, units, newest = good.device.type == "cpu", running.units, running.now
     if looks and not bool(good.any()):
         return running
-    goes_on = ~good | ((time == newest.time) & (newest.shape > SHAPE))
+    learns, block, most = good.any(-1), running.block, prior.bank.points
+    goes_on = ~learns
+    if block.y.shape[-1] + y.shape[-1] <= most:
+        goes_on = goes_on | ((time == newest.time) & (newest.shape > SHAPE))
     several = looks and bool(goes_on.any())
-    absorbed = _absorbed(prior, running, ~goes_on if several or not looks else None, consume)
-    y = ((y - units.centre) / units.spread).clamp(-LARGEST, LARGEST)
-    added = [prior.at(choice.unsqueeze(1), units), *(p.unsqueeze(1) for p in (y, ratio, good))]
+    absorbed = _absorbed(
+        prior, running, ~goes_on if several or not looks else None, y.shape[-1], consume
+    )
+    y = ((y - units.centre.unsqueeze(-1)) / units.spread.unsqueeze(-1)).clamp(-LARGEST, LARGEST)
+    parts: tuple[Tensor, ...] = (prior.at(choice, units), y, ratio, good)
     if several:
-        added = _joined(absorbed.block, goes_on, added)
-    when = torch.where(good, time, newest.time)
-    after = _with_block(prior, absorbed, *added, when)
+        old = block.points, block.y, block.ratio, block.good & goes_on.unsqueeze(-1)
+        parts = tuple(torch.cat(pair, 1) for pair in zip(old, parts))
+    if looks and parts[-1].shape[-1] > 1:
+        parts = _in_order(*parts)
+    after = _with_block(prior, absorbed, *parts, torch.where(learns, time, newest.time))
     if not looks:
-        after = _chosen(good, after, absorbed._replace(rows=after.rows))
+        after = _chosen(learns, after, absorbed._replace(rows=after.rows))
     jump, chance = after.newest_jump()
-    jumps = good & (chance > LIKELY_JUMP) & (jump < time)  # a first reading may be an outlier
+    jumps = learns & (chance > LIKELY_JUMP) & (jump < time)  # a first reading may be an outlier
     jump = torch.where(jump > -torch.inf, jump, torch.nan)
     return after._replace(
         jumped=torch.where(jumps, jump, running.jumped),
@@ -412,34 +419,45 @@ def advanced(
     )
 
 
-def _joined(block: Block, goes_on: Tensor, added: list[Tensor]) -> list[Tensor]:
-    """The measurements of a block and a further measurement, in an order that they determine.
+def blocks(time: Tensor) -> Iterator[slice]:
+    """The rows of each block, given the times of all rows in order, `T x n`.
 
-    Args:
-        block: The block.
-        goes_on: Which trials still have the block, `T`.
-        added: The further measurement: point, y, ratio of noise, and whether a trial learns.
+    On a device other than a CPU, where the host would wait, every row is a block.
     """
-    old = [block.points, block.y, block.ratio, block.good & goes_on.unsqueeze(-1)]
-    joined = [torch.cat(pair, 1) for pair in zip(old, added)]
-    some = joined[-1].any(0)
-    points, y, ratio, good = (part[:, some] for part in joined)
+    n = time.shape[-1]
+    ends = list(range(1, n + 1))
+    if time.device.type == "cpu":
+        goes_on = (time[:, 1:] == time[:, :-1]).all(0).tolist()
+        ends = [*(row for row, same in enumerate(goes_on, 1) if not same), n]
+    first = 0
+    for end in ends:
+        yield slice(first, end)
+        first = end
+
+
+def _in_order(
+    points: Tensor, y: Tensor, ratio: Tensor, good: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The measurements of a block that some trial learns from, in an order that they determine."""
+    some = good.any(0)
+    points, y, ratio, good = (part[:, some] for part in (points, y, ratio, good))
     order = torch.arange(y.shape[-1], device=y.device).expand_as(y)
     for key in (ratio, y, *points.unbind(-1)[::-1]):
-        order = order.gather(1, key.gather(1, order).argsort(1, stable=True))
+        order = order.gather(1, key.gather(1, order).argsort(dim=1, stable=True))
     points = points.take_along_dim(order.unsqueeze(-1), 1)
-    return [points, *(part.gather(1, order) for part in (y, ratio, good))]
+    return points, y.gather(1, order), ratio.gather(1, order), good.gather(1, order)
 
 
 def _absorbed(
-    prior: BankPrior, running: RunningMixture, where: Tensor | None, consume: bool
+    prior: BankPrior, running: RunningMixture, where: Tensor | None, q: int, consume: bool
 ) -> RunningMixture:
-    """The posterior with its block absorbed by the matrices, with free slots for a further block.
+    """The posterior with its block absorbed by the matrices, and with room for q measurements.
 
     Args:
         prior: The prior of the candidate processes.
         running: The posterior.
         where: Trials that absorb their block, `T`, bool; None for all.
+        q: Number of further measurements, for which slots must be free.
         consume: Whether the memory of the matrices may be reused.
     """
     block, looks = running.block, running.time.device.type == "cpu"
@@ -465,8 +483,8 @@ def _absorbed(
             place, outer = block.place[:, number], block.coordinates[number].unsqueeze(1)
             new = outer @ block.jumped[:, number] @ outer.mT
             every = looks and bool(replaces.all())
-            M[trial, place] = new if every else torch.where(
-                replaces[..., None, None], new, M[trial, place]
+            M[trial, place] = (
+                new if every else torch.where(replaces[..., None, None], new, M[trial, place])
             )
             own = torch.where(replaces, 1.0, factor.gather(-1, place))
             factor = factor.scatter(-1, place, own)
@@ -475,23 +493,22 @@ def _absorbed(
     before = before._replace(factor=tuple(factors))
     rows = running.rows if consume else tuple(part.clone() for part in running.rows)
     running = running._replace(before=before, matrices=tuple(matrices), rows=rows)
-    return _with_room(prior, running)
+    return _with_room(prior, running, q if where is None else q + block.y.shape[-1])
 
 
-def _with_room(prior: BankPrior, running: RunningMixture) -> RunningMixture:
-    """The posterior with at most ``points`` points before the block, and free slots for a block."""
-    most, looks = prior.bank.points, running.time.device.type == "cpu"
-    room, used = running.block.y.shape[-1] + 1, []
+def _with_room(prior: BankPrior, running: RunningMixture, room: int) -> RunningMixture:
+    """The posterior with at most ``points`` points before the block, and some free slots."""
+    most, looks, used = prior.bank.points, running.time.device.type == "cpu", []
     for number, before in enumerate(running.used):
-        count = before + room - 1
+        count = before + running.block.y.shape[-1]
         if looks:
             count = int(running.before.columns[number].used.sum(-1).max())
         for _ in range(count - most):
             running = _without_a_point(prior, running, number)
         used.append(min(count, most))
-        slots = running.matrices[number].shape[-1] - 1
-        if used[-1] + room > slots:
-            running = _enlarged(running, number, max(room, GROWTH))
+        missing = used[-1] + room - (running.matrices[number].shape[-1] - 1)
+        if missing > 0:
+            running = _enlarged(running, number, max(missing, GROWTH))
     return running._replace(used=tuple(used))
 
 
@@ -502,7 +519,7 @@ def _without_a_point(prior: BankPrior, running: RunningMixture, number: int) -> 
     is 1 / Q_ii: the square a_i² / Q_ii of the mean, and the share M_ii / Q_ii of the variance.
     """
     before, M = running.before, running.matrices[number]
-    columns, mean, factor = (part[number] for part in (before.columns, before.mean, before.factor))
+    columns, mean, factor = before.columns[number], before.mean[number], before.factor[number]
     used, worth = columns.used, before.scale[:, number] / before.shape.unsqueeze(-1)
     share = weights_of(before)[:, number].unsqueeze(-1)
     learned = M.diagonal(dim1=-2, dim2=-1)[..., 1:] * factor.square().unsqueeze(-1)
@@ -524,9 +541,7 @@ def _without_a_point(prior: BankPrior, running: RunningMixture, number: int) -> 
         return (*parts[:number], part, *parts[number + 1 :])
 
     return running._replace(
-        before=before._replace(
-            columns=put(before.columns, columns), mean=put(before.mean, mean)
-        )
+        before=before._replace(columns=put(before.columns, columns), mean=put(before.mean, mean))
     )
 
 
@@ -539,9 +554,7 @@ def _enlarged(running: RunningMixture, number: int, more: int) -> RunningMixture
         return (*parts[:number], new, *parts[number + 1 :])
 
     def larger(summary: Summary) -> Summary:
-        return summary._replace(
-            columns=longer(summary.columns), mean=longer(summary.mean, 0, more)
-        )
+        return summary._replace(columns=longer(summary.columns), mean=longer(summary.mean, 0, more))
 
     block, rows = running.block, running.rows
     return running._replace(
@@ -654,9 +667,7 @@ def _with_block(
     square = (weighed * solved).sum(-1)
     total = (either * mask).sum(-1)
     if several:
-        alone = log_student(
-            weighed.square() / V, V.log(), 1.0, A.unsqueeze(-1), B.unsqueeze(-1)
-        )
+        alone = log_student(weighed.square() / V, V.log(), 1.0, A.unsqueeze(-1), B.unsqueeze(-1))
         total = total + log_student(square, logdet, number_of, A, B) - (alone * mask).sum(-1)
     shape = A + 0.5 * number_of
     scale = B + 0.5 * (square + r.sum(-1) * B / A)
@@ -664,8 +675,7 @@ def _with_block(
     W = W - torch.diag_embed(r * solved.square() * (shape / scale).unsqueeze(-1))
     drift, gains = log_stays.unsqueeze(1) + total, (root * solved).unsqueeze(-1)
     means = [
-        mean + (step @ gain).squeeze(-1)
-        for mean, step, gain in zip(means, steps, gains.unbind(1))
+        mean + (step @ gain).squeeze(-1) for mean, step, gain in zip(means, steps, gains.unbind(1))
     ]
     nats = 0.5 * ((1 - r) * (V.log() - noise.unsqueeze(1).log()) * mask).sum(-1)
     if several:
@@ -756,9 +766,7 @@ def _with_jumps(
     M = (share[..., None, None] * M).sum(-3) - between.mT @ apart
 
     first_place = prior.never_jumping
-    logs, since = (
-        part[..., some].reshape(by_member) for part in (now.log_weight, now.since)
-    )
+    logs, since = (part[..., some].reshape(by_member) for part in (now.log_weight, now.since))
     newest = since.topk(PROTECTED, -1).values[..., -1:]
     spared = (since >= newest) & (logs > -torch.inf)
     place = logs.masked_fill(spared, torch.inf).argmin(-1)

@@ -2,8 +2,8 @@
 
 Members with the same lengthscale share their measured points, so one mean and one matrix represent
 their mixture, and the cost of a point does not depend on the number of members. Lengthscale l has
-weight w_l, coordinates a_l of its mean, a matrix M_l, a mean scale s_l² and the covariances c_l of a
-point with the constant, which come first, and with the measured points. Then
+weight w_l, coordinates a_l of its mean, a matrix M_l, a mean scale s_l² and the covariances c_l of
+a point with the constant, which come first, and with the measured points. Then
 
     mean = Σ w_l mean_l,   mean_l = a_lᵀ c_l,
     variance = Σ w_l (2 s_l² - c_lᵀ M_l c_l + (mean_l - mean)²).
@@ -32,6 +32,7 @@ from botorch_tv.gp.mixture.filter import (
     GROWTH,
     RunningMixture,
     advanced,
+    blocks,
     mixture_prior,
     passages,
     restarted,
@@ -97,7 +98,11 @@ def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) 
         _of_lengthscale(running, number, *part, passages)
         for number, part in enumerate(zip(share.unbind(1), worth.unbind(1)))
     ]
-    return [Moments(total, *zip(*own), worth.sum(-1)) for own in zip(*parts)]
+    found = []
+    for own in zip(*parts):
+        means, reductions = zip(*own)
+        found.append(Moments(total, means, reductions, worth.sum(-1)))
+    return found
 
 
 def _of_lengthscale(
@@ -163,7 +168,9 @@ class StackedMoments:
     ) -> None:
         sizes = [part.shape[-2] for part in points]
         self._points = torch.cat([*points], -2)
-        precision = [part.new_full((size,), at**-2) for part, size, at in zip(points, sizes, lengthscales)]
+        precision = [
+            part.new_full((size,), at**-2) for part, size, at in zip(points, sizes, lengthscales)
+        ]
         self._precision = torch.cat(precision)
         self._weighed = self._points * self._precision.unsqueeze(-1)
         self._square = (self._weighed * self._points).sum(-1).unsqueeze(-2)
@@ -382,21 +389,24 @@ class MixtureInference(Inference):
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         running, rounds, history = running_mixture(before).flat(), after.rounds, after.history
         running, anew = self._in_units(after, running)
-        first = rounds - 1 if anew is None else 0
-        for number in range(first, rounds):
-            choice, y, noise, time = (rows.row(number) for rows in history)
-            ratio = noise.reshape(-1)
-            takes = running.units.ready if anew is None or number == rounds - 1 else anew
+        first, trials = rounds - 1 if anew is None else 0, len(running.time)
+        choice, y, noise, time = (part.tensor(first) for part in history)
+        choice = choice.reshape(trials, *choice.shape[after.time.dim() :])
+        y, ratio, time = (part.reshape(trials, -1) for part in (y, noise, time))
+        good = ratio.isfinite()
+        if anew is None:
+            good = good & running.units.ready.unsqueeze(-1)
+        else:
+            good[:, :-1] &= anew.unsqueeze(-1)
+            good[:, -1] &= running.units.ready
+        for rows in blocks(time):
             running = advanced(
                 bank_prior(after),
                 running,
-                choice.reshape(len(ratio), *choice.shape[after.time.dim() :]),
-                y.reshape(-1),
-                time.reshape(-1),
-                ratio,
-                ratio.isfinite() & takes,
+                *(choice[:, rows], y[:, rows], time[:, rows.start]),
+                *(ratio[:, rows], good[:, rows]),
                 # Intermediate posteriors are not shared, so their memory may be reused.
-                consume=consume or number > first,
+                consume=consume or rows.start > 0,
             )
         return after._replace(running=running.view(after.time.shape))
 
