@@ -18,7 +18,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.linalg import leading
-from botorch_tv.gp.mixture.columns import FREQUENCIES
+from botorch_tv.gp.mixture.columns import FREQUENCIES, GROWTH
 from botorch_tv.gp.tensors import Scratch
 from botorch_tv.validation import require, require_integer, require_number
 
@@ -189,7 +189,12 @@ class BankPrior:
     @property
     def normals(self) -> int:
         """Number of normal variates of a sample: one selects a member, the rest a function."""
-        return 2 + 2 * self.bank.points + 2 * FREQUENCIES
+        return 2 + self.slots + 2 * FREQUENCIES
+
+    @property
+    def slots(self) -> int:
+        """Largest number of slots for measured points: those before a block, and of a block."""
+        return 2 * self.bank.points + GROWTH
 
     def unlearned(self) -> BankPrior:
         """The prior before learning: this object, because a mixture learns only weights."""

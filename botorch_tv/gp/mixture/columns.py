@@ -15,6 +15,8 @@ from botorch_tv.kernels.stationary import profile
 
 JITTER = 1e-10
 """Number added to the diagonal of a correlation matrix before a factorisation."""
+GROWTH = 8
+"""Smallest number of free slots that are added together."""
 FREQUENCIES = 512
 """Number of frequencies of a sampled function."""
 

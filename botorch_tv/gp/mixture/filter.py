@@ -30,7 +30,7 @@ from torch import Size, Tensor
 
 from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
-from botorch_tv.gp.mixture.columns import Columns, gaussian
+from botorch_tv.gp.mixture.columns import GROWTH, Columns, gaussian
 
 PROTECTED = 2
 """Number of histories of a member that are never replaced: the histories with the newest jumps."""
@@ -51,8 +51,6 @@ scale-free density 1 / s² instead, a strategy explores for longer; see
 benchmarks/results/ablations.md."""
 SMALLEST_FACTOR = 1e-3
 """Factor on a matrix below which the matrix itself is multiplied."""
-GROWTH = 8
-"""Smallest number of free slots that are added together."""
 
 
 class Summary(NamedTuple):

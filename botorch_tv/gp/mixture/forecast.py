@@ -88,7 +88,7 @@ class Forecast:
         self.worth = by_pair.sum(-1)
         lasts, stay = torch.log1p(-pairs).unbind(-1)
         self.first, self.second, self.jumps = -(stay + 0.5 * lasts), -(stay + lasts), -stay
-        self._slots = max(part.shape[-1] - 1 for part in running.now.mean)
+        self._slots = prior.slots
         self.normals = COMMON + self._slots + 4 * FREQUENCIES
         self._drawn: dict[tuple[int, int, int], tuple[Tensor, Tensor, Tensor]] = {}
 

@@ -27,9 +27,8 @@ from torch import Size, Tensor
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits, checks_clock, units_now
-from botorch_tv.gp.mixture.columns import FREQUENCIES, gaussian, waves
+from botorch_tv.gp.mixture.columns import FREQUENCIES, GROWTH, gaussian, waves
 from botorch_tv.gp.mixture.filter import (
-    GROWTH,
     RunningMixture,
     advanced,
     blocks,
