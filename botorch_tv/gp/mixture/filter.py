@@ -405,7 +405,7 @@ def advanced(
         parts = tuple(torch.cat(pair, 1) for pair in zip(old, parts))
     if looks and parts[-1].shape[-1] > 1:
         parts = _in_order(*parts)
-    after = _with_block(prior, absorbed, *parts, torch.where(learns, time, newest.time))
+    after = _with_block(prior, absorbed, torch.where(learns, time, newest.time), *parts)
     if not looks:
         after = _chosen(learns, after, absorbed._replace(rows=after.rows))
     jump, chance = after.newest_jump()
@@ -570,11 +570,11 @@ def _enlarged(running: RunningMixture, number: int, more: int) -> RunningMixture
 def _with_block(
     prior: BankPrior,
     running: RunningMixture,
+    time: Tensor,
     points: Tensor,
     y: Tensor,
     ratio: Tensor,
     good: Tensor,
-    time: Tensor,
 ) -> RunningMixture:
     """The posterior after a block of measurements at one time, which need not be absorbed.
 
@@ -590,11 +590,11 @@ def _with_block(
     Args:
         prior: The prior of the members.
         running: The posterior with free slots for the block.
+        time: The time of the block, `T`, float64.
         points: Points of the unit cube, `T x q x d`.
         y: Measurements in standardised units, `T x q`.
         ratio: Noise variances relative to the default, `T x q`.
         good: Which measurements a trial has and learns from, `T x q`, bool.
-        time: The time of the block, `T`, float64.
     """
     before, q = running.before, y.shape[-1]
     gap = (time - before.time) / running.units.clock
