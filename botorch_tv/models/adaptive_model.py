@@ -27,7 +27,7 @@ from botorch_tv.gp.mixture.bank import (
     prior_on_box,
     units_after,
 )
-from botorch_tv.gp.mixture.filter import RunningMixture, advanced, mixture_prior
+from botorch_tv.gp.mixture.filter import RunningMixture, advanced, blocks, mixture_prior
 from botorch_tv.gp.mixture.forecast import Forecast
 from botorch_tv.kernels.declared import like
 from botorch_tv.models.training_data import (
@@ -47,8 +47,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
     The posterior is not Gaussian. The posterior has the mean, the variance and the covariance of
     the mixture. To draw a sample, first a member of the bank is drawn, and then a function from the
     posterior of this member. Sets of points that share base samples are evaluated on the same
-    smooth function. Two terms are drawn independently for every point: the observation noise, and
-    the part of the function that a finite number of features does not represent.
+    smooth function. The observation noise is drawn independently for every point.
 
     Args:
         drawing: The mixture, conditioned on its measurements.
@@ -76,7 +75,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
     ) -> None:
         self.drawing, self.places = drawing, drawing.places(points, time)
         self._shape, self._sets, self._own_noise = batch_shape, sets, own_noise
-        self._width, self._gap = drawing.normals + time.shape[-1], self.places[1]
+        self._width, self._gap = drawing.normals + time.shape[-1], self.places.gap
         self._added = None if added is None else added * factor**2
         units = drawing.running.units
         self._centre, self._unit = units.centre * factor + offset, units.spread * factor
@@ -238,8 +237,8 @@ To bound an objective from below, BoTorch evaluates points that lie outside the 
 up to a tenth of this range. Points further outside indicate wrong bounds or units.
 """
 MOST_NUMBERS = 2**28
-"""Maximum number of entries in all covariance matrices together, 2 GiB. Each trial and each fantasy
-has one matrix per member of the bank."""
+"""Maximum number of entries in all matrices together, 2 GiB. Each trial and each fantasy has one
+matrix per history of the bank."""
 
 
 def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None = None) -> None:
@@ -289,14 +288,15 @@ def check_points(
         )
 
 
-def check_memory(prior: BankPrior, shape: Size) -> None:
-    """Raise an ``UnsupportedError`` if the covariances of all trials exceed the limit."""
-    per_trial = len(prior.rate) * sum(size**2 for size in prior.sizes)
+def check_memory(prior: BankPrior, shape: Size, rows: int) -> None:
+    """Raise an ``UnsupportedError`` if the matrices of all trials exceed the limit."""
+    size = min(rows, prior.bank.points) + 1
+    per_trial = len(prior.rate) * len(prior.lengthscales) * size**2
     if shape.numel() * per_trial > MOST_NUMBERS:
         raise UnsupportedError(
             f"{shape.numel()} trials or fantasies of {per_trial} numbers each exceed the limit of "
             f"{MOST_NUMBERS} numbers; use fewer trials, or a smaller bank such as "
-            "Bank(features=64)."
+            "Bank(points=32)."
         )
 
 
@@ -304,8 +304,6 @@ def learned(
     prior: BankPrior, running: RunningMixture, X: Tensor, Y: Tensor, time_dim: int
 ) -> RunningMixture:
     """The posterior given further observations, with all trials in one batch dimension.
-
-    The observations are added row by row.
 
     Args:
         prior: Prior of the bank.
@@ -315,10 +313,12 @@ def learned(
         Y: Observations, `batch_shape x n x 1`.
         time_dim: Index of the time column.
     """
-    trials, rows, noise = len(running.shape), X.shape[-2], torch.ones_like(running.shape)
-    points, time = split(X.reshape(trials, rows, -1), time_dim)
-    for row, y in enumerate(Y.reshape(trials, rows).unbind(-1)):
-        running = advanced(prior, running, points[:, row], y, time[:, row], noise, noise.bool())
+    points, time = split(X.reshape(len(running.time), *X.shape[-2:]), time_dim)
+    y, noise = Y.reshape(time.shape), torch.ones_like(time)
+    for rows in blocks(time):
+        reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
+        good = reading[-1].bool()
+        running = advanced(prior, running, *reading, good, consume=rows.start > 0)
     return running
 
 
@@ -472,7 +472,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             )
         check_measurements(X, Y, self.time_dim, self.train_inputs[0].shape[-1])
         shape = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
-        check_memory(self.prior, shape)
+        check_memory(self.prior, shape, self.train_targets.shape[-1] + X.shape[-2])
         X, Y = in_order(
             X.expand(*shape, *X.shape[-2:]), Y.expand(*shape, *Y.shape[-2:]), self.time_dim
         )
@@ -593,7 +593,7 @@ def adaptive_model(
     lower, upper = bounds.to(train_X)
     prior = prior_on_box(Bank() if bank is None else bank, lower, upper, 0)
     shape = train_X.shape[:-2]
-    check_memory(prior, shape)
+    check_memory(prior, shape, train_X.shape[-2])
     X, Y = in_order(train_X, train_Y, time_dim)
     points, time = split(X, time_dim)
     check_points(prior, points, time, time.new_full((), -torch.inf))

@@ -201,13 +201,10 @@ class Adaptive(ProcessStrategy):
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """The choice of a round; before the units are set, a point far from the earlier points.
 
-        The posterior for choices differs from the posterior for predictions in two ways. The
-        posterior for choices assumes that no jump has happened since the newest measurement. After
+        Unlike the posterior for predictions, the posterior for choices assumes that no jump has
+        happened since the newest measurement. After
         a jump all points are equally good, but a confidence band that allows for a jump would
-        favour points with a high mean. The posterior for choices also omits the variance that the
-        kernel's features do not represent. No measurement reduces the omitted variance. In four or
-        more dimensions the omitted variance is large near the boundary, and would draw all choices
-        towards the boundary.
+        favour points with a high mean.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready

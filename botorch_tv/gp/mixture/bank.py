@@ -18,15 +18,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.linalg import leading
-from botorch_tv.gp.mixture.features import (
-    CubeFeatures,
-    StackedInducing,
-    StackedProducts,
-    directions,
-    features,
-    features_among,
-    stacked,
-)
+from botorch_tv.gp.mixture.columns import FREQUENCIES, GROWTH
 from botorch_tv.gp.tensors import Scratch
 from botorch_tv.validation import require, require_integer, require_number
 
@@ -37,7 +29,7 @@ NEAREST = 3
 coordinates, default lengthscales grow with the root of the dimension, as distances do."""
 SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)}
 MOST_COLUMNS = 20
-"""Largest number of coordinates, including the context, for which features were tested."""
+"""Largest number of coordinates, including the context, for which a bank was tested."""
 STARTS = 64
 """Number of points that fill the domain before the units are set; if more are needed, the points
 repeat."""
@@ -45,10 +37,6 @@ CANDIDATES = 1024
 """Number of points from which the first points to measure are selected."""
 FIRST = 4
 """Default number of measurements that set the units."""
-TOGETHER = 32
-"""Largest number of measurements that set the units. After the first measurements, only those at
-the time of the last of them count; each changes the units, and then all measurements are processed
-again."""
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, in either
 direction. It is about the ratio of neighbouring rates of a bank."""
@@ -73,10 +61,12 @@ class Bank:
             depend on the objective.
         histories: Number of histories retained for a member that jumps, at least 4: the two
             histories with the newest jumps, and the most probable of the other histories.
-        features: Largest number of features per lengthscale, at least 8. The prior variance that
-            the features do not represent counts as noise and as uncertainty.
-        tolerance: Largest allowed error of the kernel, in [1e-10, 0.1]. The error is larger if the
-            tolerance requires more features than ``features`` allows.
+        points: Largest number of measured points that represent the posteriors of a lengthscale,
+            at least 8. With more measurements, the least important of these points is removed, and
+            its information is projected on the other points (Csató and Opper, 2002).
+        tolerance: Largest prior variance, in [1e-10, 0.1], that a measured point may have given
+            the objective at the points measured before, if the point is represented by these
+            points. This variance counts as noise.
 
     Raises:
         ValueError: If a list is empty, if it repeats a number, or if a number is out of range.
@@ -88,7 +78,7 @@ class Bank:
     noise_ratios: tuple[float, ...] = (0.01, 0.05)
     outliers: float = 0.005
     histories: int = 4
-    features: int = 320
+    points: int = 128
     tolerance: float = 1e-3
 
     def __post_init__(self) -> None:
@@ -111,7 +101,7 @@ class Bank:
             object.__setattr__(self, name, own)
         require_number("Bank: outliers", self.outliers, *chance)
         require_integer("Bank: histories", self.histories, 4, "with fewer, noise passes for jumps.")
-        require_integer("Bank: features", self.features, 8, "use 320.")
+        require_integer("Bank: points", self.points, 8, "use 128.")
         require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
 
     def lengthscales_of(self, columns: int) -> tuple[float, ...]:
@@ -126,18 +116,6 @@ class Bank:
         longer = math.sqrt(max(columns, NEAREST) / NEAREST)
         return tuple(longer * share for share in shares)
 
-    def features_of(self, columns: int, like: Tensor) -> tuple[CubeFeatures, ...]:
-        """Features on the unit cube for each lengthscale.
-
-        Args:
-            columns: Number of coordinates, including the context.
-            like: A tensor of the dtype and device of the features, any shape.
-        """
-        return tuple(
-            features(lengthscale, columns, self.tolerance, self.features, like)
-            for lengthscale in self.lengthscales_of(columns)
-        )
-
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
         """Parameter names with their values, in the order of the axes of the members' weights.
 
@@ -149,7 +127,7 @@ class Bank:
 
 
 class BankPrior:
-    """Features of a domain, and the K histories of the members that share a lengthscale.
+    """The prior of a domain, and the K histories of the members that share a lengthscale.
 
     A member that never jumps has one history. A member that jumps has several histories, which
     differ in the time of the newest jump. Members that never jump come first, followed by the
@@ -159,15 +137,13 @@ class BankPrior:
         bank: The candidate processes.
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
-        features: Features per lengthscale.
         starts: Points that cover the unit cube, `STARTS x d`, or indices of arms, int64.
         variance: Prior variance: the number 1 for each of M arms, `M`; the scalar 1 for a box.
         context_dim: Number c of context coordinates, which have no bounds and come last.
-        tables: A pair for each lengthscale: the features of all arms, `M x (r + 1)`, where the last
-            feature is the constant; and the prior variance that these features do not represent,
-            `M`. None on a box.
+        points: All arms in the unit cube, `M x d`; None on a box.
 
     Attributes:
+        lengthscales: Lengthscales as fractions of the ranges.
         rate: Rate of change ε of each history, `K`.
         hazard: Probability h of a jump for each history, `K`.
         noise: Noise ratio ρ of each history, `K`.
@@ -183,15 +159,15 @@ class BankPrior:
         bank: Bank,
         lower: Tensor,
         upper: Tensor,
-        features: tuple[CubeFeatures, ...],
         starts: Tensor,
         variance: Tensor,
         context_dim: int = 0,
-        tables: tuple[tuple[Tensor, Tensor], ...] | None = None,
+        points: Tensor | None = None,
     ) -> None:
-        self.bank, self.lower, self.upper, self.features = bank, lower, upper, features
+        self.bank, self.lower, self.upper, self.points = bank, lower, upper, points
         self.starts, self.variance, self.context_dim = starts, variance, context_dim
-        self.tables, self.scratch = tables, Scratch()
+        self.lengthscales = bank.lengthscales_of(len(lower) + context_dim)
+        self.scratch = Scratch()
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         axes = [torch.tensor(part, dtype=variance.dtype, device=variance.device) for part in parts]
         rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
@@ -200,22 +176,10 @@ class BankPrior:
         self.member, self.never_jumping = torch.cat([never_jump, jumping]), len(never_jump)
         self.rate, self.hazard, self.noise = (part[self.member] for part in (rate, hazard, noise))
 
-    @property
-    def sizes(self) -> list[int]:
-        """Number of features per lengthscale, including the constant."""
-        if self.tables is not None:
-            return [table.shape[-1] for table, _ in self.tables]
-        return [features.size + 1 for features in self.features]
-
     @cached_property
     def _in_unit(self) -> bool:
         """Whether the domain is the unit cube."""
         return bool(((self.lower == 0) & (self.upper == 1)).all())
-
-    @cached_property
-    def stacked(self) -> StackedProducts | StackedInducing:
-        """Features of all lengthscales, concatenated."""
-        return stacked(self.features)
 
     @property
     def arms(self) -> int:
@@ -225,57 +189,41 @@ class BankPrior:
     @property
     def normals(self) -> int:
         """Number of normal variates of a sample: one selects a member, the rest a function."""
-        return 1 + max(self.sizes)
+        return 2 + self.slots + 2 * FREQUENCIES
+
+    @property
+    def slots(self) -> int:
+        """Largest number of slots for measured points: those before a block, and of a block."""
+        return 2 * self.bank.points + GROWTH
 
     def unlearned(self) -> BankPrior:
         """The prior before learning: this object, because a mixture learns only weights."""
         return self
 
-    def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
-        """Map points to the unit cube, `T x q x (d + c)`.
+    def at(self, choice: Tensor, units: MixtureUnits) -> Tensor:
+        """Map choices to the unit cube, `T x q x (d + c)`.
 
         A context has no bounds; a sigmoid maps it to (0, 1). About half of (0, 1) covers contexts
         within a standard deviation of the mean context of the first measurements.
 
         Args:
-            X: Points with their context, `T x q x (d + c)`.
-            centre: Mean context of the first measurements, `T x c`.
-            spread: Standard deviation of the context of the first measurements, `T x c`.
+            choice: Arms, `T x q`, int64; or points with their context, `T x q x (d + c)`.
+            units: The units of the trials.
         """
+        if self.points is not None:
+            return self.points[choice]
         if not self.context_dim:
-            return X if self._in_unit else (X - self.lower) / (self.upper - self.lower)
-        chosen, context = torch.tensor_split(X, [len(self.lower)], dim=-1)
-        context = torch.sigmoid((context - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
+            return choice if self._in_unit else (choice - self.lower) / (self.upper - self.lower)
+        chosen, context = torch.tensor_split(choice, [len(self.lower)], dim=-1)
+        centre, spread = (
+            part.unsqueeze(-2) for part in (units.context_centre, units.context_spread)
+        )
+        context = torch.sigmoid((context - centre) / spread)
         return torch.cat([(chosen - self.lower) / (self.upper - self.lower), context], -1)
-
-    def at(
-        self, choice: Tensor, context_centre: Tensor, context_spread: Tensor
-    ) -> list[tuple[Tensor, Tensor]]:
-        """Features for every lengthscale, and the prior variance that they do not represent.
-
-        Args:
-            choice: Arms, `T x q`; or points, `T x q x (d + c)`.
-            context_centre: Mean context of the first measurements, `T x c`.
-            context_spread: Standard deviation of the context of the first measurements, `T x c`.
-
-        Returns:
-            Two tensors for each lengthscale: the features, with the constant last,
-            `T x q x (r + 1)`; and the prior variance that these features do not represent, `T x q`.
-        """
-        if self.tables is not None:
-            return [(table[choice], missing[choice]) for table, missing in self.tables]
-        U = self.unit(choice, context_centre, context_spread)
-        return [with_constant(features.at(U)) for features in self.features]
 
     def by_chosen(self, by: Tensor) -> Tensor:
         """Convert derivatives in the unit cube to derivatives in the domain, `* x d`."""
         return by if self._in_unit else by / (self.upper - self.lower)
-
-
-def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
-    """Features with the constant appended, and the prior variance that they do not represent."""
-    missing = (1 - phi.square().sum(-1)).clamp_min(0)
-    return torch.nn.functional.pad(phi, (0, 1), value=1.0), missing
 
 
 def prior_on_box(
@@ -295,20 +243,13 @@ def prior_on_box(
         among: Points of the unit cube that fill the feasible set, and points that reach its
             boundary, each `n x d`, see ``Search.among``; None if the whole cube is feasible.
     """
-    columns = len(lower) + context_dim
     if among is None:
         cloud = even_points(CANDIDATES, len(lower))
         cloud[0] = 0.5
-        starts, own = cloud[filling(cloud)], bank.features_of(columns, lower)
+        starts = cloud[filling(cloud)]
     else:
-        starts, reaching = among[0][:STARTS], among[1].cpu()
-        every = torch.cat([reaching, even_points(len(reaching), columns)[:, len(lower) :]], -1)
-        own = tuple(
-            features_among(every, lengthscale, bank.tolerance, bank.features, lower)
-            for lengthscale in bank.lengthscales_of(columns)
-        )
-    variance = lower.new_ones(())
-    return BankPrior(bank, lower, upper, own, starts.to(lower), variance, context_dim)
+        starts = among[0][:STARTS]
+    return BankPrior(bank, lower, upper, starts.to(lower), lower.new_ones(()), context_dim)
 
 
 def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
@@ -317,14 +258,8 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
     # A column that is constant over the arms has no range.
     upper = torch.where(upper > lower, upper, lower + 1)
     U = (X - lower) / (upper - lower)
-    own = bank.features_of(X.shape[-1], X)
-    tables = []
-    for part in own:
-        waves = part.at(U)
-        table, _ = with_constant(waves @ directions(waves, 0.1 * bank.tolerance))
-        tables.append((table, with_constant(waves)[1]))
     starts, variance = filling(U.cpu()).to(X.device), X.new_ones(len(X))
-    return BankPrior(bank, lower, upper, own, starts, variance, tables=tuple(tables))
+    return BankPrior(bank, lower, upper, starts, variance, points=U)
 
 
 def filling(U: Tensor) -> Tensor:
@@ -424,8 +359,7 @@ def units_now(
     if not settled:
         found = units_of(measured, least)
         earlier = units_of((y, good & (time < time[:, -1:]), time, context), least)
-        few = good.sum(-1) <= TOGETHER
-        moving = ~earlier.ready & (~units.ready | (found.ready & few))
+        moving = ~earlier.ready & (~units.ready | found.ready)
         pairs = zip(found, units)
         units = MixtureUnits(
             *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)

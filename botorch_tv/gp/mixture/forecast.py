@@ -1,45 +1,55 @@
 """The posterior of the mixture at future points, each with its own time.
 
-Given the data, let the weights θ and the constant m of a member have mean (z, z_m) and covariance
-s² P. For two times τ and τ' >= τ after the newest measurement,
+Given the data, let the function g of a member have the mean z(x) = k_xᵀ a and the covariance
+s² P(x, x') = s² (k(x, x') - k_xᵀ M k_x'), and let its constant m have the mean z_m, the variance
+s² P_mm and the covariance s² P_gm(x) with g. For two times τ and τ' >= τ after the newest
+measurement,
 
-    E θ_τ = c(τ) z,   E θ_τ m = c(τ) (s² P_θm + z z_m),
-    E θ_τ θ_τ'ᵀ = c(τ' - τ) [b(τ) (s² P_θθ + z zᵀ) + (1 - b(τ)) s² I],
+    E g_τ = c(τ) z,   E g_τ m = c(τ) (s² P_gm + z z_m),
+    E g_τ(x) g_τ'(x') = c(τ' - τ) [b(τ) (s² P + z zᵀ) + (1 - b(τ)) s² k](x, x'),
 
 where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are the expected factors on a
 function and on its square. All results are differentiable with respect to points and times.
 
 At points with a common time, a sample is drawn in two steps: a member of the mixture, then a
-function from the posterior of this member. Let u be independent standard normal variates. A sample
-of the constant m of a member, and of its weights θ at one time, is
+function from the posterior of this member. Let u be independent standard normal variates, and let
+g_1 and g_2 be independent functions: g_1 has the covariance P - v vᵀ / s², and g_2 the covariance
+k. A sample of the constant m of a member, and of its function g at one time, is
 
     m = z_m + s √P_mm u_0,
-    θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),
+    g = c (z + v u_0) + √b s g_1 + √(1 - b) s g_2 + √(b - c²) (z u_3 + v u_4),
 
-with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². Samples from these formulas have the mean and
-covariance of the forecast, and are smooth in X and time. In the formulas, the scale s² is replaced
-by its mean.
+with v = s P_gm / √P_mm. Samples from these formulas have the mean and covariance of the forecast,
+up to the error of random Fourier features for g_1 and g_2, and are smooth in X and time. In the
+formulas, the scale s² is replaced by its mean.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import BankPrior
+from botorch_tv.gp.mixture.columns import FREQUENCIES, Columns, gaussian, waves
 from botorch_tv.gp.mixture.filter import RunningMixture
 
 COMMON = 4
 """Number of normal variates for the member and for u_0, u_3 and u_4."""
-JITTER = 1e-10
-"""Number added to the diagonal of a covariance before a factorisation, because many measurements
-make the covariance singular up to rounding."""
+SMALLEST = 1e-10
+"""Lower limit of P_mm."""
 
 
-Places = tuple[list[tuple[Tensor, Tensor]], Tensor]
-"""N sets of q points of T trials: per lengthscale the features without the constant,
-`T x N x q x r`, and the prior variance that these features do not represent, `T x N x q`; and the
-time since the newest measurement in units of the clock, at least 0, `T x N x q`."""
+class Places(NamedTuple):
+    """N sets of q points of T trials, each point with its time."""
+
+    U: Tensor
+    """Points of the unit cube, `T x N x q x d`."""
+    k: list[Tensor]
+    """Covariances with the measured points per lengthscale, `T x N x q x n`."""
+    gap: Tensor
+    """The time since the newest measurement in units of the clock, at least 0, `T x N x q`."""
 
 
 class Forecast:
@@ -52,9 +62,9 @@ class Forecast:
     Attributes:
         weight: Weights of the members, `T x L x K`.
         scale: Mean scale E s² of the members, `T x L x K`.
-        totals: For each lengthscale and each pair of rate and hazard, the sum of w s² P over the
+        totals: For each lengthscale and each pair of rate and hazard, the sum of w s² M over the
             members with this pair, where w is the weight of a member; per lengthscale
-            `T x P x (r + 1) x (r + 1)`.
+            `T x P x (n + 1) x (n + 1)`, with the constant first.
         worth: For each lengthscale and each pair of rate and hazard, the sum of w s² over the
             members with this pair, `T x L x P`, where w is the weight of a member.
         pair: For each member, the index of its pair (rate, hazard), `K`, int64.
@@ -73,14 +83,14 @@ class Forecast:
         of_pair = self.pair == number[:, None]
         by_pair = of_pair * (self.weight * self.scale).unsqueeze(-2)  # T x L x P x K
         self.totals = [
-            (own @ P.flatten(-2)).view(*own.shape[:2], *P.shape[-2:])
-            for own, P in zip(by_pair.unbind(1), running.covariance)
+            running.total(number, (own, own, own)) for number, own in enumerate(by_pair.unbind(1))
         ]
         self.worth = by_pair.sum(-1)
         lasts, stay = torch.log1p(-pairs).unbind(-1)
         self.first, self.second, self.jumps = -(stay + 0.5 * lasts), -(stay + lasts), -stay
-        self.normals = COMMON + 2 * max(part.shape[-1] - 1 for part in running.mean)
-        self._roots: dict[tuple[int, int, int], Tensor] = {}
+        self._slots = prior.slots
+        self.normals = COMMON + self._slots + 4 * FREQUENCIES
+        self._drawn: dict[tuple[int, int, int], tuple[Tensor, Tensor, Tensor]] = {}
 
     def places(self, X: Tensor, time: Tensor) -> Places:
         """Convert points and times to ``Places``, which the other methods take as ``at``.
@@ -90,12 +100,12 @@ class Forecast:
             time: Times, no earlier than the newest measurement, `T x N x q`.
         """
         T, N, q, _ = X.shape
-        units, flat = self.running.units, X.reshape(T, N * q, -1)
-        both = self.prior.at(flat, units.context_centre, units.context_spread)
-        gap = (time - self.running.time[:, None, None]) / units.clock[:, None, None]
-        return [
-            (phi[..., :-1].reshape(T, N, q, -1), missing.reshape(T, N, q)) for phi, missing in both
-        ], gap
+        units, running = self.running.units, self.running
+        U = self.prior.at(X.reshape(T, N * q, -1), units)
+        pairs = zip(running.now.columns, self.prior.lengthscales)
+        k = [gaussian(U, own.points, at).view(T, N, q, -1) for own, at in pairs]
+        gap = (time - running.time[:, None, None]) / units.clock[:, None, None]
+        return Places(U.view(T, N, q, -1), k, gap)
 
     def mean(self, at: Places) -> Tensor:
         """The mean, `T x N x q`."""
@@ -103,11 +113,11 @@ class Forecast:
 
     def variance(self, at: Places) -> Tensor:
         """The variance, `T x N x q`."""
-        return self._spread(at, at[1], torch.zeros_like(at[1]), joint=False)
+        return self._spread(at, at.gap, torch.zeros_like(at.gap), joint=False)
 
     def covariance(self, at: Places) -> Tensor:
         """The covariance within each set, `T x N x q x q`."""
-        rows, columns = at[1].unsqueeze(-1), at[1].unsqueeze(-2)
+        rows, columns = at.gap.unsqueeze(-1), at.gap.unsqueeze(-2)
         earlier, between = torch.minimum(rows, columns), (rows - columns).abs()
         return self._spread(at, earlier, between, joint=True)
 
@@ -137,31 +147,31 @@ class Forecast:
         def inner(first: Tensor, second: Tensor) -> Tensor:
             return first @ second.mT if joint else (first * second).sum(-1)
 
-        (c, _), means, total = self.remaining(at[1]), self._means(at), torch.zeros_like(earlier)
+        (c, _), means, total = self.remaining(at.gap), self._means(at), torch.zeros_like(earlier)
         mean = self._mixed([own for own, _ in means])
-        for number, (phi, residual) in enumerate(at[0]):
+        for number, (k, lengthscale) in enumerate(zip(at.k, self.prior.lengthscales)):
             own, static = means[number]
-            weight, square = _wide(self.weight[:, number]), inner(phi, phi)
+            weight = _wide(self.weight[:, number])
+            spatial = gaussian(at.U, at.U, lengthscale) if joint else 1.0
             for pair, whole in enumerate(self.totals[number].unbind(1)):
                 lasts = torch.exp(-self.first[pair] * between)
                 b = torch.exp(-self.second[pair] * earlier)
-                block, edge = whole[:, None, :-1, :-1], whole[:, None, :-1, -1:]
+                block, edge = whole[:, None, 1:, 1:], whole[:, None, 1:, :1]
                 corner, worth = (
                     part.view(-1, *[1] * (earlier.dim() - 1))
-                    for part in (whole[:, -1, -1], self.worth[:, number, pair])
+                    for part in (whole[:, 0, 0], self.worth[:, number, pair])
                 )
-                beside = c[..., pair] * (phi @ edge).squeeze(-1)
+                beside = c[..., pair] * (k @ edge).squeeze(-1)
                 rows, columns = beside, beside
                 if joint:
                     rows, columns = beside.unsqueeze(-1), beside.unsqueeze(-2)
-                moved = lasts * (b * inner(phi @ block, phi) + (1 - b) * worth * square)
+                moved = lasts * (worth * spatial - b * inner(k @ block, k))
                 jumped = lasts * b * -torch.expm1(-self.jumps[pair] * earlier)
                 these = static * (weight * (self.pair == pair))
-                total = total + moved + rows + columns + corner + jumped * inner(these, static)
+                total = total + moved - rows - columns + worth - corner
+                total = total + jumped * inner(these, static)
             apart = own - mean.unsqueeze(-1)
             total = total + inner(apart * weight, apart)
-            missing = self.worth[:, number].sum(-1)[:, None, None] * residual
-            total = total + (torch.diag_embed(missing) if joint else missing)
         return total
 
     def _mixed(self, means: list[Tensor]) -> Tensor:
@@ -174,11 +184,11 @@ class Forecast:
 
         Both tensors of a lengthscale are `T x N x q x K`.
         """
-        c, _ = self.remaining(at[1])
+        c, _ = self.remaining(at.gap)
         found = []
-        for mean, (phi, _) in zip(self.running.mean, at[0]):
-            static = phi @ mean[..., :-1].mT.unsqueeze(1)
-            found.append((c[..., self.pair] * static + _wide(mean[..., -1]), static))
+        for mean, k in zip(self.running.now.mean, at.k):
+            static = k @ mean[..., 1:].mT.unsqueeze(1)
+            found.append((c[..., self.pair] * static + _wide(mean[..., 0]), static))
         return found
 
     def model_noise(self) -> Tensor:
@@ -188,9 +198,6 @@ class Forecast:
     def functions(self, normal: Tensor, at: Places, *, noise: bool) -> tuple[Tensor, Tensor]:
         """Two results, `T x N x q x M` each: values of M sampled functions; and noise variances.
 
-        The noise represents the prior variance that the features do not represent and, if ``noise``
-        is True, the noise of a new observation.
-
         Args:
             normal: Standard normal variates, `T x N' x M x normals`; N' is N, or 1 if all sets
                 share samples.
@@ -198,8 +205,7 @@ class Forecast:
             noise: Whether to add the noise variance of a new observation.
         """
         T, sets, M, _ = normal.shape
-        features, gap = at
-        (_, N, q), K = gap.shape, self.weight.shape[-1]
+        (_, N, q), K = at.gap.shape, self.weight.shape[-1]
         flat = normal.reshape(T, sets * M, -1)
         cumulative = self.weight.flatten(-2).cumsum(-1)
         uniform = torch.special.ndtr(flat[..., 0]) * cumulative[:, -1:]
@@ -208,40 +214,46 @@ class Forecast:
         number = number.clamp_max(cumulative.shape[-1] - 1)
         place, member = number // K, number % K
         trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
-        # In θ, the factors c, √b, √(1 - b) and √(b - c²) multiply four vectors, padded with zeros.
-        size = (self.normals - COMMON) // 2
-        vectors = flat.new_zeros(*number.shape, 4, size)
+        # In g, the factors c, √b, √(1 - b) and √(b - c²) multiply four functions, whose coordinates
+        # are weights of the kernel columns, padded with zeros, and of random Fourier features.
+        size, F = self._slots, 2 * FREQUENCIES
+        vectors = flat.new_zeros(*number.shape, 4, size + F)
         constant = flat.new_zeros(number.shape)
         pairs = torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0)
         for n, pick in pairs.tolist():
-            k = pick % K
+            l, k = pick // K, pick % K
             here = ((trial == n) & (number == pick)).nonzero(as_tuple=True)
-            u, s = flat[here], self.scale[n, pick // K, k].sqrt()
-            whole = self.running.mean[pick // K]
-            z, level = whole[n, k, :-1], whole[n, k, -1]
-            r, column = len(z), self.running.covariance[pick // K][n, k, :, -1]
-            spread = column[-1].clamp_min(JITTER).sqrt()
-            v = s * column[:-1] / spread
-            first, second = u[:, COMMON : COMMON + r], u[:, COMMON + r : COMMON + 2 * r]
+            u, s = flat[here], self.scale[n, l, k].sqrt()
+            z, (spread, v, root) = self.running.now.mean[l][n, k], self._root(l, n, k)
+            v, slots = s * v, len(v)
+            ends = [COMMON, COMMON + slots, COMMON + size, COMMON + size + F]
+            own, first, second = u[:, slice(*ends[:2])], u[:, slice(*ends[2:])], u[:, ends[3] :]
+            columns = self.running.now.columns[l]
+            before = waves(columns.points[n : n + 1], self.prior.lengthscales[l])[0]
+            corrected = own @ root.mT - (first @ before.mT) @ columns.inverse[n]
+            nothing = u.new_zeros(len(u), F)
             parts = [
-                z + u[:, 1:2] * v,
-                s * first @ self._root(pick // K, n, k).mT,
-                s * second,
-                u[:, 2:3] * z + u[:, 3:4] * v,
+                torch.cat([_padded(z[1:] + u[:, 1:2] * v, size), nothing], -1),
+                torch.cat([_padded(s * corrected, size), s * first], -1),
+                torch.cat([u.new_zeros(len(u), size), s * second], -1),
+                torch.cat([_padded(u[:, 2:3] * z[1:] + u[:, 3:4] * v, size), nothing], -1),
             ]
-            vectors[here] = torch.nn.functional.pad(torch.stack(parts, 1), (0, size - r))
-            constant[here] = level + s * spread * u[:, 1]
-        vectors = vectors.view(T, sets, M, 4, size).movedim(3, 2)
+            vectors[here] = torch.stack(parts, 1)
+            constant[here] = z[0] + s * spread * u[:, 1]
+        vectors = vectors.view(T, sets, M, 4, size + F).movedim(3, 2)
         every = (constant, place, self.pair[member], self.scale[trial, place, member])
         total, lengthscale, pair, scale = (part.view(T, sets, 1, M) for part in every)
-        c, b = self.remaining(gap)
-        fresh = -torch.expm1(-self.second * gap.unsqueeze(-1))
-        factors = torch.stack([c, _root(b), _root(fresh), _root(self.jumped(gap))], -2)
+        c, b = self.remaining(at.gap)
+        fresh = -torch.expm1(-self.second * at.gap.unsqueeze(-1))
+        factors = torch.stack([c, _root(b), _root(fresh), _root(self.jumped(at.gap))], -2)
         own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
         total = total.expand(T, N, q, M)
-        for n, (phi, _) in enumerate(features):
+        for n, k in enumerate(at.k):
             mine = (lengthscale == n).flatten(0, 2).any(0)
-            some = vectors[..., mine, : phi.shape[-1]]
+            if not bool(mine.any()):
+                continue
+            wave = waves(at.U.flatten(1, 2), self.prior.lengthscales[n]).view(T, N, q, F)
+            phi, some = torch.cat([_padded(k, size), wave], -1), vectors[..., mine, :]
             if sets == 1:  # one product suffices, because all N sets of points share samples
                 value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
             else:
@@ -249,20 +261,28 @@ class Forecast:
             value = (own[..., mine] * value.view(T, N, q, 4, -1)).sum(-2)
             value = torch.where((lengthscale == n)[..., mine], value, 0.0)
             total = total.index_add(-1, mine.nonzero().squeeze(-1), value)
-        residual = torch.stack([missing for _, missing in features], -1)
-        variance = residual.gather(-1, lengthscale.expand(T, N, q, M)) * scale
-        return total, variance + noise * self.prior.noise[member].view(T, sets, 1, M) * scale
+        variance = noise * self.prior.noise[member].view(T, sets, 1, M) * scale
+        return total, variance.expand_as(total)
 
-    def _root(self, place: int, trial: int, member: int) -> Tensor:
-        """The Cholesky factor L of P_θθ - v vᵀ / s² for a member."""
+    def _root(self, place: int, trial: int, member: int) -> tuple[Tensor, Tensor, Tensor]:
+        """For a member, √P_mm; coordinates of v / s; and a root of those of g_1 at columns."""
         key = place, trial, member
-        if key not in self._roots:
-            P = self.running.covariance[place][trial, member]
-            edge = P[:-1, -1] / P[-1, -1].clamp_min(JITTER).sqrt()
-            rest = P[:-1, :-1] - edge.unsqueeze(-1) * edge
-            rest = rest + JITTER * torch.eye(len(rest), dtype=rest.dtype, device=rest.device)
-            self._roots[key] = torch.linalg.cholesky(rest)
-        return self._roots[key]
+        if key not in self._drawn:
+            at = torch.tensor([[trial], [member]], device=self.weight.device)
+            M = self.running.matrix(place, *at)
+            spread = (1 - M[0, 0, 0]).clamp_min(SMALLEST).sqrt()
+            v = -M[0, 1:, 0] / spread
+            M[0, 1:, 1:] += v.unsqueeze(-1) * v
+            M[0, 0], M[0, :, 0] = 0.0, 0.0
+            columns = self.running.now.columns[place]
+            own = Columns(*(part[trial : trial + 1] for part in columns))
+            self._drawn[key] = spread, v, own.root(M)[0, 1:, 1:]
+        return self._drawn[key]
+
+
+def _padded(rows: Tensor, size: int) -> Tensor:
+    """Rows with zeros appended, `* x n -> * x size`."""
+    return torch.nn.functional.pad(rows, (0, size - rows.shape[-1]))
 
 
 def _wide(tensor: Tensor) -> Tensor:

@@ -1,16 +1,16 @@
 """The posterior of a mixture of candidate processes at any point, on grids and boxes.
 
-Members with the same lengthscale share their features, so one mean and one covariance represent
+Members with the same lengthscale share their measured points, so one mean and one matrix represent
 their mixture, and the cost of a point does not depend on the number of members. Lengthscale l has
-features φ_l, weight w_l, mean m_l and covariance C_l (with the constant). The features capture a
-part ‖φ_l‖² of the prior variance, which is 1; the remaining part is multiplied by s_l². Then
+weight w_l, coordinates a_l of its mean, a matrix M_l, a mean scale s_l² and the covariances c_l of
+a point with the constant, which come first, and with the measured points. Then
 
-    mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
-    variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²).
+    mean = Σ w_l mean_l,   mean_l = a_lᵀ c_l,
+    variance = Σ w_l (2 s_l² - c_lᵀ M_l c_l + (mean_l - mean)²).
 
-The derivatives with respect to φ_l are w_l m_l for the mean and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l
-- mean) m_l) for the variance. The derivative of the standard deviation is the derivative of the
-variance divided by twice the standard deviation. Derivatives are explicit because a search of a box
+The derivatives with respect to c_l are w_l a_l for the mean and 2 w_l (-M_l c_l + (mean_l - mean)
+a_l) for the variance. The derivative of the standard deviation is the derivative of the variance
+divided by twice the standard deviation. Derivatives are explicit because a search of a box
 evaluates few points many times, and automatic differentiation would dominate the time.
 """
 
@@ -26,15 +26,16 @@ from torch import Size, Tensor
 
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.gp.data import Change, Data, Present, Prior
-from botorch_tv.gp.mixture.bank import BankPrior, checks_clock, units_now
-from botorch_tv.gp.mixture.features import WELL_APPROXIMATED, StackedInducing, StackedProducts
+from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits, checks_clock, units_now
+from botorch_tv.gp.mixture.columns import FREQUENCIES, GROWTH, gaussian, waves
 from botorch_tv.gp.mixture.filter import (
     RunningMixture,
     advanced,
+    blocks,
     mixture_prior,
     passages,
     restarted,
-    with_constants,
+    with_constant,
 )
 from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull, beside
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
@@ -43,9 +44,9 @@ NEWEST = 128
 """Largest number of measurements from which a search starts. Only the newest are used, so the cost
 per round is constant."""
 AT_ONCE = 2**20
-"""Number of entries in a block of the products of features and covariances."""
+"""Number of entries in a block of products with matrices."""
 PASSES = 5
-"""Number of copies of a covariance in memory during a step."""
+"""Number of copies of a matrix in memory during a step."""
 
 
 class Moments(NamedTuple):
@@ -54,27 +55,27 @@ class Moments(NamedTuple):
     weight: Tensor
     """Total weight of the members of each lengthscale, `T x L`."""
     mean: tuple[Tensor, ...]
-    """Mean per lengthscale, `T x (r + 1)`."""
-    covariance: tuple[Tensor, ...]
-    """Covariance per lengthscale, `T x (r + 1) x (r + 1)`."""
-    residual: Tensor
-    """Factor s² on the prior variance that the features do not represent, `T x L`."""
+    """Coordinates of the mean, the constant first, per lengthscale `T x (n + 1)`."""
+    reduction: tuple[Tensor, ...]
+    """Matrix M of the prior covariance minus the covariance, `T x (n + 1) x (n + 1)` per
+    lengthscale."""
+    worth: Tensor
+    """Mean scale s², `T x L`; the prior variance of f is 2 s²."""
 
-    def at(self, features: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    def at(self, rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Mean and variance of the mixture, `T x q`.
 
         Args:
-            features: Two tensors per lengthscale: the features, `T x q x (r + 1)` or `q x (r + 1)`;
-                and the prior variance that these features do not represent, `T x q` or `q`.
+            rows: Covariances with the measured points per lengthscale, `T x n x q`.
         """
         means, variances = [], []
-        every = zip(features, self.mean, self.covariance, self.residual.unbind(-1))
-        for (phi, missing), mean, covariance, residual in every:
-            means.append((phi @ mean.unsqueeze(-1)).squeeze(-1))
-            together = max(1, AT_ONCE // phi.numel()) if phi.dim() == 2 else len(mean)
-            blocks = torch.split(covariance, together)
-            variance = torch.cat([((phi @ block) * phi).sum(-1) for block in blocks])
-            variances.append(variance + residual.unsqueeze(-1) * missing)
+        for k, mean, M, worth in zip(rows, self.mean, self.reduction, self.worth.unbind(-1)):
+            means.append(mean[:, :1] + (mean[:, None, 1:] @ k).squeeze(-2))
+            edge, block, parts = 2 * M[:, 1:, :1], M[:, 1:, 1:], []
+            for some in torch.split(k, max(1, AT_ONCE // max(1, k[..., 0].numel())), -1):
+                parts.append((torch.baddbmm(edge, block, some) * some).sum(-2))
+            prior = (2 * worth - M[:, 0, 0]).unsqueeze(-1)
+            variances.append(prior - torch.cat(parts, -1))
         share, mean = self.weight.unsqueeze(-1), torch.stack(means, 1)
         total = (share * mean).sum(1)
         apart = (mean - total.unsqueeze(1)).square()
@@ -87,107 +88,169 @@ def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) 
     Args:
         running: The posterior after the newest observation.
         passages: Pairs (attenuation, log-probability of no jump) for the time since the newest
-            observation, `T x K` each. Each covariance is read only once, whatever the number of
-            pairs.
+            observation, `T x K` each. Each matrix is read only once, whatever the number of pairs.
     """
-    total = running.log_weight.logsumexp(-1).softmax(-1)
-    share, s2 = running.log_weight.softmax(-1), running.variances
-    every = zip(running.mean, running.covariance, share.unbind(1), s2.unbind(1))
-    parts = [_of_lengthscale(*part, passages) for part in every]
-    worth = (share * s2).sum(-1)
+    log_weight = running.now.log_weight
+    total, share = log_weight.logsumexp(-1).softmax(-1), log_weight.softmax(-1)
+    worth = share * running.variances
+    parts = [
+        _of_lengthscale(running, number, *part, passages)
+        for number, part in enumerate(zip(share.unbind(1), worth.unbind(1)))
+    ]
     found = []
     for own in zip(*parts):
-        means, covariances = zip(*own)
-        found.append(Moments(total, means, covariances, worth))
+        means, reductions = zip(*own)
+        found.append(Moments(total, means, reductions, worth.sum(-1)))
     return found
 
 
 def _of_lengthscale(
-    z: Tensor, P: Tensor, w: Tensor, s2: Tensor, passages: Sequence[tuple[Tensor, Tensor]]
+    running: RunningMixture,
+    number: int,
+    share: Tensor,
+    worth: Tensor,
+    passages: Sequence[tuple[Tensor, Tensor]],
 ) -> list[tuple[Tensor, Tensor]]:
-    """Mean and covariance of the members of a lengthscale with weights w and scales s², `T x K`."""
-    worth, share, found = w * s2, w.unsqueeze(-1), []
+    """Mean and matrix M of the members of a lengthscale.
+
+    Args:
+        running: The posterior.
+        number: Index of the lengthscale.
+        share: Weights w of the histories, which sum to 1, `T x K`.
+        worth: Weights times mean scales, w s², `T x K`.
+        passages: As for :func:`moments`.
+    """
+    z, found = running.now.mean[number], []
     passages = [(a, log_stays.exp()) for a, log_stays in passages]
-    squares = torch.stack([worth * stays * a.square() for a, stays in passages], -2)
-    blocks = (squares @ P.flatten(-2)).view(*squares.shape[:-1], *P.shape[-2:])
-    along = torch.stack([worth * stays * a for a, stays in passages], -2)
-    edges = along @ P[..., -1]
-    edges[..., -1] = (worth * P[..., -1, -1]).sum(-1, keepdim=True)
-    for passage, block, edge in zip(passages, blocks.unbind(1), edges.unbind(1)):
-        lasting, stays = (with_constants(part, z) for part in passage)
-        before = lasting * z
-        now = stays * before
-        mean = (share * now).sum(-2)
-        # Means differ before and after a possible jump, and between members, which adds variance.
-        jumped = (share * stays * (1 - stays)).sqrt() * before
-        rows = torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
-        covariance = block.contiguous()
-        covariance[:, -1], covariance[..., -1] = edge, edge
-        fresh = (worth.unsqueeze(-1) * (1 - stays * lasting.square())).sum(-2)
-        covariance.diagonal(dim1=-2, dim2=-1).add_(fresh)
-        found.append((mean, covariance.baddbmm_(rows.mT, rows)))
+    points = torch.stack([worth * stays * a.square() for a, stays in passages], -2)
+    edges = torch.stack([worth * stays * a for a, stays in passages], -2)
+    total = running.total(number, (points, edges, worth.unsqueeze(-2).expand_as(points)))
+    share = share.unsqueeze(-1)
+    for (a, stays), M in zip(passages, total.unbind(1)):
+        mean, rows = _after(z, a, stays, share)
+        found.append((mean, M - rows.mT @ rows))
     return found
 
 
-class StackedMoments:
-    """Moments and their derivatives for T trials and L lengthscales with r features in total."""
+def _after(z: Tensor, a: Tensor, stays: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """The common mean of histories after a gap, and rows whose outer products add to covariances.
 
-    def __init__(self, parts: Moments) -> None:
+    Args:
+        z: Coordinates of the means, `T x K x (n + 1)`.
+        a: Attenuation, `T x K`.
+        stays: Probability that no jump has occurred, `T x K`.
+        share: Weights, `T x K x 1`.
+    """
+    lasting, stays = (
+        with_constant(part.unsqueeze(-1).expand(*part.shape, z.shape[-1] - 1))
+        for part in (a, stays)
+    )
+    before = lasting * z
+    now = stays * before
+    mean = (share * now).sum(-2)
+    # Means differ before and after a possible jump, and between members, which adds variance.
+    jumped = (share * stays * (1 - stays)).sqrt() * before
+    return mean, torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
+
+
+class StackedMoments:
+    """Moments and their derivatives for T trials and L lengthscales with R points in total.
+
+    Args:
+        parts: The moments.
+        points: Measured points in the unit cube per lengthscale, `T x n x d`.
+        lengthscales: The lengthscales.
+    """
+
+    def __init__(
+        self, parts: Moments, points: Sequence[Tensor], lengthscales: Sequence[float]
+    ) -> None:
+        sizes = [part.shape[-2] for part in points]
+        self._points = torch.cat([*points], -2)
+        precision = [
+            part.new_full((size,), at**-2) for part, size, at in zip(points, sizes, lengthscales)
+        ]
+        self._precision = torch.cat(precision)
+        self._weighed = self._points * self._precision.unsqueeze(-1)
+        self._square = (self._weighed * self._points).sum(-1).unsqueeze(-2)
         weight = parts.weight.unsqueeze(-2)
-        by_weight = zip(parts.covariance, parts.weight.unbind(-1))
-        shared = [part * share[:, None, None] for part, share in by_weight]
-        owners = [part.new_ones(part.shape[-1] - 1, 1) for part in parts.mean]
-        # Membership of features in lengthscales, 1 or 0, `r x L`.
-        self._owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
-        own = torch.cat([part[:, :-1] for part in parts.mean], -1).unsqueeze(-1) * self._owner
-        levels = torch.stack([part[:, -1:] for part in parts.mean], -1)
+        by_weight = zip(parts.reduction, parts.weight.unbind(-1))
+        shared = [part * -share[:, None, None] for part, share in by_weight]
+        # Membership of points in lengthscales, 1 or 0, `R x L`.
+        owners = [part.new_ones(size, 1) for part, size in zip(points, sizes)]
+        owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
+        own = torch.cat([part[:, 1:] for part in parts.mean], -1).unsqueeze(-1) * owner
+        levels = torch.stack([part[:, :1] for part in parts.mean], -1)
         mean, level = ((weight * part).sum(-1, keepdim=True) for part in (own, levels))
-        corner = torch.stack([part[:, -1:, -1:] for part in shared]).sum(0)
-        # w_l, and w_l s_l², `T x 1 x L`.
+        prior = 2 * (weight * parts.worth.unsqueeze(-2)).sum(-1, keepdim=True)
+        corner = prior + torch.stack([part[:, :1, :1] for part in shared]).sum(0)
         self._weight = weight
-        self._worth = weight * parts.residual.unsqueeze(-2)
-        # w_l C_l among the features of each lengthscale, and between features and the constant.
-        self._blocks = tuple(part[:, :-1, :-1].contiguous() for part in shared)
-        self._edges = tuple(part[:, -1:, :-1] for part in shared)
-        # ``_line`` contains coefficients of quantities that are linear in the features,
-        # `T x r x (L + 2)`: the mean; the mean of each lengthscale minus the mean; and the
-        # covariances with the constant, Σ w_l C_l. ``_level`` contains the values of these
-        # quantities at zero features, `T x 1 x (L + 2)`.
+        # -w_l M_l among the points of each lengthscale, and between points and the constant.
+        self._blocks = tuple(part[:, 1:, 1:].contiguous() for part in shared)
+        self._edges = tuple(part[:, :1, 1:] for part in shared)
+        # ``_line`` contains coefficients of quantities that are linear in the covariances,
+        # `T x R x (L + 2)`: the mean; the mean of each lengthscale minus the mean; and -Σ w_l M_l
+        # between points and the constant. ``_level`` contains the values of these quantities at
+        # covariances of 0, `T x 1 x (L + 2)`.
         self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
         self._level = torch.cat([level, levels - level, corner], -1)
 
-    def slopes(
-        self, U: Tensor, features: StackedProducts | StackedInducing
-    ) -> tuple[Tensor, Tensor, Pull]:
+    def slopes(self, U: Tensor) -> tuple[Tensor, Tensor, Pull]:
         """Three results: the mean, the standard deviation, and a ``Pull`` for their derivatives.
 
         The points ``U`` are `T x q x d`; the mean and the standard deviation are `T x q`.
         """
-        phi, pull_features = features.at(U)
-        own = torch.split(phi, [block.shape[-1] for block in self._blocks], -1)
+        square = U.square().sum(-1, keepdim=True) * self._precision + self._square
+        square = torch.baddbmm(square, U, self._weighed.mT, alpha=-2).clamp_min_(0)
+        k = square.mul_(-0.5).exp_()
+        own = torch.split(k, [block.shape[-1] for block in self._blocks], -1)
         covered = zip(self._edges, own, self._blocks)
         slope = torch.cat([torch.baddbmm(*part) for part in covered], -1)
-        linear = torch.baddbmm(self._level, phi, self._line)
+        linear = torch.baddbmm(self._level, k, self._line)
         mean, apart, beyond = linear[..., 0], linear[..., 1:-1], linear[..., -1]
-        tilt, missing_share = self._weight * apart, 1 - phi.square() @ self._owner
-        between = torch.addcmul(self._worth * missing_share.clamp_min(0), tilt, apart)
-        variance = (slope * phi).sum(-1) + between.sum(-1) + beyond
+        tilt = self._weight * apart
+        variance = (slope * k).sum(-1) + (tilt * apart).sum(-1) + beyond
         sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
 
         def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
             half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(-1)
-            missing = (self._worth * (missing_share > 0)) @ self._owner.T
             curved = torch.baddbmm(slope, tilt, self._line[..., 1:-1].mT)
-            curved = curved.addcmul_(phi, missing, value=-1)
             straight = beside(by_mean) * self._line[..., 0].unsqueeze(-2)
-            return pull_features(torch.addcmul(straight, half, curved))
+            by = torch.addcmul(straight, half, curved).mul_(k)
+            return by @ self._weighed - (by @ self._precision).unsqueeze(-1) * U
 
         return mean, sd, pull
 
 
+class SampledPath(NamedTuple):
+    """A function per trial, drawn from the posterior, in standardised units.
+
+    A prior function, a sum of random Fourier features, is corrected so that its values at the
+    measured points have the posterior distribution (Matheron's rule; Wilson et al., ICML 2020).
+    """
+
+    lengthscale: Tensor
+    """Lengthscale of the drawn member, `T`."""
+    constant: Tensor
+    """The constant m, `T`."""
+    weights: Tensor
+    """Weights of the random Fourier features, `T x 2 F`."""
+    points: Tensor
+    """Measured points in the unit cube, `T x n x d`."""
+    coordinates: Tensor
+    """Weights of the kernel columns of the measured points, `T x n`."""
+
+    def at(self, U: Tensor) -> Tensor:
+        """Values at points of the unit cube, `T x q x d -> T x q`."""
+        lengthscale = self.lengthscale[:, None, None]
+        value = waves(U, lengthscale) @ self.weights.unsqueeze(-1)
+        columns = gaussian(U, self.points, lengthscale) @ self.coordinates.unsqueeze(-1)
+        return (value + columns).squeeze(-1) + self.constant.unsqueeze(-1)
+
+
 def drawn(
-    running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
-) -> tuple[Tensor, ...]:
+    prior: BankPrior, running: RunningMixture, passage: tuple[Tensor, Tensor], normal: Tensor
+) -> SampledPath:
     """A sample per trial: first a member is drawn, then a function of this member.
 
     The scale s² of the drawn member is replaced by its mean.
@@ -197,34 +260,46 @@ def drawn(
     and no jump.
 
     Args:
+        prior: The prior of the candidate processes.
         running: The posterior of T trials after the newest observation.
         passage: Two tensors for the time since the newest observation, `T x K` each: the
             attenuation, and the log-probability that no jump has occurred.
-        normal: Standard normal variates, `T x (1 + r + 1)`.
-
-    Returns:
-        Weights of features per lengthscale, `T x (r + 1)`; zero except for the lengthscale of the
-        drawn member.
+        normal: Standard normal variates, `T x normals`, see :attr:`BankPrior.normals`.
     """
-    cumulative, members = running.weights.flatten(-2).cumsum(-1), running.scale.shape[-1]
+    cumulative, members = running.weights.flatten(-2).cumsum(-1), running.now.scale.shape[-1]
     uniform = torch.special.ndtr(normal[:, :1]) * cumulative[:, -1:]
     member = (cumulative < uniform).sum(-1).clamp_max(cumulative.shape[-1] - 1)
     trial = torch.arange(len(normal), device=normal.device)
-    own, parts = (trial, member % members), []
-    a, log_stays = (part.expand(len(trial), members)[own].unsqueeze(1) for part in passage)
-    every = zip(running.mean, running.covariance, running.variances.unbind(1))
-    for number, (mean, covariance, s2) in enumerate(every):
-        z, P, scale = (part[own].unsqueeze(1) for part in (mean, covariance, s2))
-        ((centre, C),) = _of_lengthscale(z, P, torch.ones_like(scale), scale, [(a, log_stays)])
-        C = C / scale.unsqueeze(-1)
-        # Raise the diagonal: many measurements make the covariance singular up to rounding.
-        C.diagonal(dim1=-2, dim2=-1).add_(1e-10)
-        root = torch.linalg.cholesky_ex(C).L
-        noise = (root @ normal[:, 1 : 1 + C.shape[-1]].unsqueeze(-1)).squeeze(-1)
-        value = centre + scale.sqrt() * noise
-        is_drawn = (member // members == number).unsqueeze(-1)
-        parts.append(torch.where(is_drawn, value, 0.0))
-    return tuple(parts)
+    own, found = (trial, member % members), []
+    a, stays = (part.expand(len(trial), members)[own].unsqueeze(1) for part in passage)
+    stays, weights = stays.exp(), normal[:, 1 : 1 + 2 * FREQUENCIES]
+    most = max(M.shape[-1] for M in running.matrices) - 1
+    for number, lengthscale in enumerate(prior.lengthscales):
+        columns, s = running.now.columns[number], running.variances[:, number][own].sqrt()
+        z = running.now.mean[number][own].unsqueeze(1)
+        mean, rows = _after(z, a, stays, torch.ones_like(z[..., :1]))
+        lasts = with_constant(a.expand(len(trial), z.shape[-1] - 1))
+        M = running.matrix(number, *own) * lasts.unsqueeze(-1) * lasts.unsqueeze(-2)
+        M[:, 1:] *= stays.unsqueeze(-1)
+        M[:, 0, 1:] *= stays
+        rows = rows / s[:, None, None]
+        root = columns.root(M - rows.mT @ rows)
+        size = root.shape[-1]
+        noise = (root @ normal[:, -size:].unsqueeze(-1)).squeeze(-1)
+        before = waves(columns.points, lengthscale) @ weights.unsqueeze(-1)
+        noise[:, 1:] -= (columns.inverse @ before).squeeze(-1)
+        value, more = mean + s.unsqueeze(-1) * noise, most + 1 - size
+        found.append(
+            (
+                torch.full_like(s, lengthscale),
+                value[:, 0],
+                s.unsqueeze(-1) * weights,
+                torch.nn.functional.pad(columns.points, (0, 0, 0, more)),
+                torch.nn.functional.pad(value[:, 1:], (0, more)),
+            )
+        )
+    place = member // members
+    return SampledPath(*(torch.stack(parts, 1)[trial, place] for parts in zip(*found)))
 
 
 @dataclass(frozen=True)
@@ -232,15 +307,16 @@ class MixturePosterior(PointPosterior):
     """Posteriors of some trials at any points of a box, in standardised units.
 
     Attributes:
-        prior: The prior, with features.
+        prior: The prior.
         parts: Moments from which choices are computed.
         expected: Moments from which predictions are computed.
+        points: Measured points in the unit cube per lengthscale, `T x n x (d + c)`.
         X: The newest points measured, `T x n x (d + c)`.
         live: Whether each measurement succeeded, `T x n`.
         offset: Mean of the first measurements, `T`.
-        context: Centre and spread of the context, `T x c` each.
+        units: The units of the trials.
         information_gain: Information gain of the measurements, `T`.
-        path: A sample, if requested: weights of features per lengthscale.
+        path: A sample, if requested.
     """
 
     shared = ("prior",)
@@ -248,47 +324,43 @@ class MixturePosterior(PointPosterior):
     prior: BankPrior
     parts: Moments
     expected: Moments
+    points: tuple[Tensor, ...]
     X: Tensor
     live: Tensor
     offset: Tensor
-    context: tuple[Tensor, Tensor]
+    units: MixtureUnits
     information_gain: Tensor
-    path: tuple[Tensor, ...] | None = None
+    path: SampledPath | None = None
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        # Features of points that all trials share are computed once.
-        same = X.stride(0) == 0 and not self.prior.context_dim
-        return self._at(X[0] if same else X, self.parts)
+        return self._at(X, self.parts)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         # Derivatives are with respect to the chosen coordinates only. The context comes last and is
         # not chosen.
-        dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
-        mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
+        dim = len(self.prior.lower)
+        mean, sd, pull = self._stacked.slopes(self.prior.at(X, self.units))
         return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         return self._at(X, self.expected)
 
     def mean_at(self, X: Tensor) -> Tensor:
-        return (self.parts.weight.mT.unsqueeze(-1) * self._linear(X, self.parts.mean)).sum(0)
+        return self._at(X, self.parts)[0]
 
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
-        return self._linear(X, self.path).sum(0) - self.mean_at(X)
+        return self.path.at(self.prior.at(X, self.units)) - self.mean_at(X)
 
     def _at(self, X: Tensor, parts: Moments) -> tuple[Tensor, Tensor]:
-        mean, variance = parts.at(self.prior.at(X, *self.context))
+        U = self.prior.at(X, self.units)
+        pairs = zip(self.points, self.prior.lengthscales)
+        mean, variance = parts.at([gaussian(points, U, own) for points, own in pairs])
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
-
-    def _linear(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
-        """Features times weights `T x (r + 1)`, per lengthscale, `L x T x q`."""
-        every = zip(weights, self.prior.at(X, *self.context))
-        return torch.stack([(phi @ own.unsqueeze(-1)).squeeze(-1) for own, (phi, _) in every])
 
     @cached_property
     def _stacked(self) -> StackedMoments:
-        return StackedMoments(self.parts)
+        return StackedMoments(self.parts, self.points, self.prior.lengthscales)
 
 
 class MixtureInference(Inference):
@@ -300,10 +372,7 @@ class MixtureInference(Inference):
         starts: Number of measurements that set the units.
         choosing: True for moments from which choices are computed, False for moments from which
             predictions are computed. Moments for choices assume that no jump has occurred since the
-            newest measurement. In more than three coordinates, the features do not represent a
-            large part of the prior variance. If there are more than three coordinates, moments for
-            choices ignore the prior variance that the features do not represent, because no
-            measurement reduces this variance.
+            newest measurement.
     """
 
     def __init__(
@@ -319,21 +388,24 @@ class MixtureInference(Inference):
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         running, rounds, history = running_mixture(before).flat(), after.rounds, after.history
         running, anew = self._in_units(after, running)
-        first = rounds - 1 if anew is None else 0
-        for number in range(first, rounds):
-            choice, y, noise, time = (rows.row(number) for rows in history)
-            ratio = noise.reshape(-1)
-            takes = running.units.ready if anew is None or number == rounds - 1 else anew
+        first, trials = rounds - 1 if anew is None else 0, len(running.time)
+        choice, y, noise, time = (part.tensor(first) for part in history)
+        choice = choice.reshape(trials, *choice.shape[after.time.dim() :])
+        y, ratio, time = (part.reshape(trials, -1) for part in (y, noise, time))
+        good = ratio.isfinite()
+        if anew is None:
+            good = good & running.units.ready.unsqueeze(-1)
+        else:
+            good[:, :-1] &= anew.unsqueeze(-1)
+            good[:, -1] &= running.units.ready
+        for rows in blocks(time):
             running = advanced(
                 bank_prior(after),
                 running,
-                choice.reshape(len(ratio), *choice.shape[after.time.dim() :]),
-                y.reshape(-1),
-                time.reshape(-1),
-                ratio,
-                ratio.isfinite() & takes,
+                *(choice[:, rows], y[:, rows], time[:, rows.start]),
+                *(ratio[:, rows], good[:, rows]),
                 # Intermediate posteriors are not shared, so their memory may be reused.
-                consume=consume or number > first,
+                consume=consume or rows.start > 0,
             )
         return after._replace(running=running.view(after.time.shape))
 
@@ -350,7 +422,7 @@ class MixtureInference(Inference):
         if running.settled and not checks_clock(n):
             return running, None
         y, time, noise = (
-            part.tensor().reshape(len(running.shape), n) for part in (log.y, log.time, log.noise)
+            part.tensor().reshape(len(running.time), n) for part in (log.y, log.time, log.noise)
         )
         context = y.new_zeros(*y.shape, prior.context_dim)
         if prior.context_dim:
@@ -363,13 +435,7 @@ class MixtureInference(Inference):
     def moments(self, data: Data, now: Tensor) -> Moments:
         """Moments at time ``now``, `batch_shape`, with trials flattened to one dimension."""
         running, passage = running_mixture(data).flat(), self._assumed_passage(data, now)
-        return self._for_choosing(moments(running, [passage])[0], bank_prior(data))
-
-    def _for_choosing(self, parts: Moments, prior: BankPrior) -> Moments:
-        """The moments, without missing variance if they are for choices in many coordinates."""
-        if not self.choosing or len(prior.lower) + prior.context_dim <= WELL_APPROXIMATED:
-            return parts
-        return parts._replace(residual=torch.zeros_like(parts.residual))
+        return moments(running, [passage])[0]
 
     def unit(self, data: Data) -> Tensor:
         return running_mixture(data).units.spread
@@ -385,24 +451,24 @@ class MixtureInference(Inference):
         return noise * own.view_as(noise)
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        return running_mixture(data).information_gain
+        return running_mixture(data).now.information_gain
 
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
-        running, shape = running_mixture(data).flat(), data.time.shape
-        units, trials = running.units, len(running.shape)
+        running, shape, prior = running_mixture(data).flat(), data.time.shape, bank_prior(data)
+        units, trials = running.units, len(running.time)
         groups, q, *columns = choice.shape[len(shape) :]
         with torch.no_grad():
             parts = self.moments(data, present.now)
+        U = prior.at(choice.reshape(trials, groups * q, *columns), units)
+        each = U.view(trials, groups, q, -1)
         means, covariances = [], []
-        every = bank_prior(data).at(
-            choice.reshape(trials, groups * q, *columns), units.context_centre, units.context_spread
-        )
-        for n, (phi, missing) in enumerate(every):
-            each = phi.view(trials, groups, q, -1)
-            means.append((each @ parts.mean[n][:, None, :, None]).squeeze(-1))
-            rest = parts.residual[:, n, None, None] * missing.view(trials, groups, q)
-            within = each @ parts.covariance[n].unsqueeze(1) @ each.mT
-            covariances.append(within + torch.diag_embed(rest))
+        for n, lengthscale in enumerate(prior.lengthscales):
+            k = gaussian(U, running.now.columns[n].points, lengthscale)
+            c = with_constant(k).view(trials, groups, q, -1)
+            means.append((c @ parts.mean[n][:, None, :, None]).squeeze(-1))
+            spatial = gaussian(each, each, lengthscale) + 1
+            known = c @ parts.reduction[n].unsqueeze(1) @ c.mT
+            covariances.append(parts.worth[:, n, None, None, None] * spatial - known)
         weight = parts.weight.mT.view(-1, trials, 1, 1)
         mean = (weight * torch.stack(means)).sum(0)
         apart = torch.stack(means) - mean
@@ -412,7 +478,7 @@ class MixtureInference(Inference):
         return (
             (mean * unit + centre).view(*shape, groups, q),
             (covariance * unit.unsqueeze(-1).square()).view(*shape, groups, q, q),
-            running_mixture(data).information_gain,
+            running_mixture(data).now.information_gain,
         )
 
     def _assumed_passage(self, data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
@@ -422,30 +488,30 @@ class MixtureInference(Inference):
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         prior = bank_prior(data)
-        squares = len(prior.rate) * sum(size**2 for size in prior.sizes)
-        arms = 8 * prior.arms + (-(-AT_ONCE // trials) if prior.tables is not None else 0)
-        return PASSES * squares + arms + log_numbers(horizon) + search
+        L, K, arms = len(prior.lengthscales), len(prior.rate), prior.arms
+        size = min(horizon, prior.bank.points) + 2 * GROWTH
+        return L * size * (PASSES * K * size + 2 * arms) + log_numbers(horizon) + search
 
 
 class ArmMixture(MixtureInference, ArmInference):
     """The mixture on the arms of a grid."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
-        running, tables = running_mixture(data), bank_prior(data).tables
-        assert tables is not None
-        mean, variance = self.moments(data, present.now).at(tables)
+        running, prior = running_mixture(data), bank_prior(data)
+        flat = running.flat()
+        mean, variance = self.moments(data, present.now).at(flat.rows)
         shape = (*data.time.shape, mean.shape[-1])
 
         def draw(normal: Tensor) -> Tensor:
             passage = self._assumed_passage(data, present.now)
-            every = zip(drawn(running.flat(), passage, normal.reshape(len(mean), -1)), tables)
-            values = [(table @ own.unsqueeze(-1)).squeeze(-1) for own, (table, _) in every]
-            return (torch.stack(values).sum(0) - mean).view(shape)
+            path = drawn(prior, flat, passage, normal.reshape(len(mean), -1))
+            assert prior.points is not None
+            return (path.at(prior.points.expand(len(mean), -1, -1)) - mean).view(shape)
 
         return ArmPosterior(
             mean=mean.view(shape),
             sd=variance.clamp_min(0).sqrt().view(shape),
-            information_gain=running.information_gain,
+            information_gain=running.now.information_gain,
             offset=running.units.centre,
             draw=draw,
         )
@@ -459,8 +525,7 @@ class PointMixture(MixtureInference):
     ) -> MixturePosterior:
         """The posterior at present in standardised units, with trials flattened to one dimension.
 
-        The moments for predictions always include possible jumps, and the prior variance that the
-        features do not represent.
+        The moments for predictions always include possible jumps.
 
         Args:
             data: The observations.
@@ -469,24 +534,25 @@ class PointMixture(MixtureInference):
             most: Not used by this inference.
         """
         prior, running = bank_prior(data), running_mixture(data).flat()
-        trials, first = len(running.shape), max(0, data.rounds - NEWEST)
+        trials, first = len(running.time), max(0, data.rounds - NEWEST)
         rows = data.rounds - first
         X = data.history.choice.tensor(first)
         live = data.history.noise.tensor(first).isfinite()
         path, passage = None, self._assumed_passage(data, present.now)
         if normal is not None:
-            path = drawn(running, passage, normal(prior.normals).reshape(trials, -1))
+            path = drawn(prior, running, passage, normal(prior.normals).reshape(trials, -1))
         ways = [passage, _passage_by(data, present.now)]
         parts, expected = moments(running, ways)
         return MixturePosterior(
             prior=prior,
-            parts=self._for_choosing(parts, prior),
+            parts=parts,
             expected=expected,
+            points=tuple(columns.points for columns in running.now.columns),
             X=X.reshape(trials, rows, X.shape[-1]),
             live=live.reshape(trials, rows),
             offset=running.units.centre,
-            context=(running.units.context_centre, running.units.context_spread),
-            information_gain=running.information_gain,
+            units=running.units,
+            information_gain=running.now.information_gain,
             path=path,
         )
 
