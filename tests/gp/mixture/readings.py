@@ -29,6 +29,16 @@ def bank_of(dim: int, **parts) -> Bank:
     return Bank(**(own | parts))
 
 
+OFFSET = bank_of(
+    2,
+    hazards=(0.0,),
+    lengthscales=(0.1, 0.25),
+    noise_ratios=(0.01, 0.1),
+    outliers=0.0,
+)
+"""A bank without jumps and outliers."""
+
+
 class Readings(NamedTuple):
     X: Array
     y: Array
