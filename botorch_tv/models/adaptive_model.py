@@ -313,7 +313,7 @@ def learned(
         Y: Observations, `batch_shape x n x 1`.
         time_dim: Index of the time column.
     """
-    points, time = split(X.reshape(len(running.time), *X.shape[-2:]), time_dim)
+    points, time = split(X.reshape(len(running.jumped), *X.shape[-2:]), time_dim)
     y, noise = Y.reshape(time.shape), torch.ones_like(time)
     for rows in blocks(time):
         reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
@@ -382,7 +382,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     @property
     def newest(self) -> Tensor:
         """Time of the newest observation, `batch_shape`."""
-        return self.running.time.view(self.batch_shape)
+        return self.running.now.time.view(self.batch_shape)
 
     @property
     def now(self) -> Tensor:
@@ -436,7 +436,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             return by_set.transpose(0, 1)
 
         points, time = split(by_trial(X), self.time_dim)
-        check_points(self.prior, points, time, self.running.time[:, None, None], BEYOND)
+        check_points(self.prior, points, time, self.running.now.time[:, None, None], BEYOND)
         factor, offset, added = 1.0, 0.0, None
         if isinstance(observation_noise, Tensor):
             added = by_trial(observation_noise.expand(*shape, X.shape[-2], 1)).squeeze(-1)
@@ -478,7 +478,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         )
         points, time = split(X, self.time_dim)
         check_points(self.prior, points, time, self.newest.unsqueeze(-1))
-        running = self.running.view(self.batch_shape).expanded(shape).flat()
+        trials = torch.arange(self.batch_shape.numel(), device=time.device)
+        running = self.running.repeated(trials.view(self.batch_shape).expand(shape).flatten())
         running = learned(self.prior, running, X, Y, self.time_dim)
         old, targets = self.train_inputs[0], self.train_targets.unsqueeze(-1)
         now = None if self._now is None else torch.maximum(self._now, time.amax(-1))
@@ -605,10 +606,10 @@ def adaptive_model(
             f"train_Y has {y.shape[-1]} observations without spread, so the unit of y is "
             "undefined; add observations that differ."
         )
-    running = mixture_prior(prior, shape).flat()._replace(units=units, settled=True)
+    running = mixture_prior(prior, shape.numel())._replace(units=units, settled=True)
     running = learned(prior, running, X, Y, time_dim)
     if now is not None:
         now = like(now, train_X)
-        check_now(now, running.time.view(shape))
+        check_now(now, running.now.time.view(shape))
         now = now.expand(shape)
     return AdaptiveModel(prior, running, X, Y, time_dim, now)

@@ -207,7 +207,7 @@ class Adaptive(ProcessStrategy):
         favour points with a high mean.
         """
         running = running_mixture(decision.state.data)
-        acts = running.units.ready
+        acts = running.units.ready.view(decision.present.now.shape)
         # Before the units are set, there is no posterior to search. A randomised strategy draws its
         # random numbers nevertheless, because the numbers of a trial must not depend on the other
         # trials.
@@ -296,8 +296,10 @@ class Adaptive(ProcessStrategy):
         Args:
             state: A state of one trial.
         """
-        running = running_mixture(state.data).flat()
-        return float(running.units.spread) ** 2 * float((running.weights * running.variances).sum())
+        running = running_mixture(state.data)
+        return float(running.units.spread) ** 2 * float(
+            (running.now.weights * running.now.variances).sum()
+        )
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units of the data are set, `batch_shape`, bool; predictions need units.
@@ -313,8 +315,8 @@ class Adaptive(ProcessStrategy):
         Args:
             state: The current state.
         """
-        running = running_mixture(state.data).flat()
-        return running.jump_chance(running.time).view(state.time.shape)
+        running = running_mixture(state.data)
+        return running.jump_chance(running.now.time).view(state.time.shape)
 
     def describe(
         self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
@@ -344,7 +346,7 @@ class Adaptive(ProcessStrategy):
                 f"the state has {state.time.numel()} trials, but describe() takes one; "
                 "weights(state) returns the posterior of all trials."
             )
-        running = running_mixture(state.data).flat()
+        running = running_mixture(state.data)
         if not bool(running.units.ready):
             log = state.history
             good = log.noise.tensor().isfinite().flatten()
@@ -445,7 +447,7 @@ class Adaptive(ProcessStrategy):
         Args:
             state: The current state.
         """
-        running, bank = running_mixture(state.data).flat(), self.bank
+        running, bank = running_mixture(state.data), self.bank
         share = running.member_weights(bank_prior(state.data))
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         return share.view(*state.time.shape, share.shape[-2], *(len(part) for part in parts))

@@ -143,7 +143,7 @@ class BankPrior:
         points: All arms in the unit cube, `M x d`; None on a box.
 
     Attributes:
-        lengthscales: Lengthscales as fractions of the ranges.
+        lengthscales: Lengthscales as fractions of the ranges, `L x 1 x 1`.
         rate: Rate of change ε of each history, `K`.
         hazard: Probability h of a jump for each history, `K`.
         noise: Noise ratio ρ of each history, `K`.
@@ -166,8 +166,9 @@ class BankPrior:
     ) -> None:
         self.bank, self.lower, self.upper, self.points = bank, lower, upper, points
         self.starts, self.variance, self.context_dim = starts, variance, context_dim
-        self.lengthscales = bank.lengthscales_of(len(lower) + context_dim)
         self.scratch = Scratch()
+        lengthscales = bank.lengthscales_of(len(lower) + context_dim)
+        self.lengthscales = variance.new_tensor(lengthscales)[:, None, None]
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         axes = [torch.tensor(part, dtype=variance.dtype, device=variance.device) for part in parts]
         rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))

@@ -22,14 +22,20 @@ FREQUENCIES = 512
 
 
 def gaussian(U: Tensor, Z: Tensor, lengthscale: float | Tensor) -> Tensor:
-    """Squared exponential covariances of points `T x q x d` and `T x n x d`, `T x q x n`."""
-    inner = U @ Z.mT
-    square = U.square().sum(-1, keepdim=True) + Z.square().sum(-1).unsqueeze(-2) - 2 * inner
-    return profile(square.clamp_min(0) / lengthscale**2, math.inf)
+    """Squared exponential covariances of points `* x q x d` and `* x n x d`, `* x q x n`.
+
+    Args:
+        U: Points.
+        Z: Other points.
+        lengthscale: A number, or a tensor of shape `* x 1 x 1`.
+    """
+    square = U.square().sum(-1, keepdim=True) + Z.square().sum(-1).unsqueeze(-2)
+    square = square.sub(U @ Z.mT, alpha=2).clamp_min_(0)
+    return profile(square / lengthscale**2, math.inf)
 
 
 def waves(U: Tensor, lengthscale: float | Tensor) -> Tensor:
-    """Random Fourier features of the squared exponential kernel, `T x q x d -> T x q x 2 F`.
+    """Random Fourier features of the squared exponential kernel, `* x q x d -> * x q x 2 F`.
 
     The F frequencies fill their distribution evenly; they are the same for all trials.
     """
@@ -44,16 +50,16 @@ def _frequencies(dim: int) -> DeviceCopies:
 
 
 class Columns(NamedTuple):
-    """Points of T trials in n slots; slots without a point are free."""
+    """Points of T trials and L lengthscales in n slots; slots without a point are free."""
 
     points: Tensor
-    """Points of the unit cube, `T x n x d`."""
+    """Points of the unit cube, `T x L x n x d`."""
     inverse: Tensor
-    """Q = K⁻¹ of the points, with rows and columns 0 in free slots, `T x n x n`."""
+    """Q = K⁻¹ of the points, with rows and columns 0 in free slots, `T x L x n x n`."""
 
     @property
     def used(self) -> Tensor:
-        """Which slots have a point, `T x n`, bool."""
+        """Which slots have a point, `T x L x n`, bool."""
         return self.inverse.diagonal(dim1=-2, dim2=-1) > 0
 
     def enlarged(self, more: int) -> Columns:
@@ -64,63 +70,66 @@ class Columns(NamedTuple):
         )
 
     def added(
-        self, u: Tensor, lengthscale: float, tolerance: float, learns: Tensor
+        self, u: Tensor, lengthscale: Tensor, tolerance: float, learns: Tensor
     ) -> tuple[Columns, Tensor, Tensor, Tensor]:
         """The columns after a measurement, with its coordinates.
 
         Args:
-            u: The measured point, `T x 1 x d`.
-            lengthscale: Lengthscale of the kernel.
+            u: The measured point, `T x d`.
+            lengthscale: Lengthscales, `L x 1 x 1`.
             tolerance: Prior variance given the other points up to which they represent a point.
             learns: Which trials learn from the measurement, `T`, bool.
 
         Returns:
-            Four results: the columns; the coordinates of the point, `T x n`; the slot that a new
-            point takes, `T`, int64; and which trials have a new point, `T`, bool.
+            Four results: the columns; the coordinates of the point, `T x L x n`; the slot that a
+            new point takes, `T x L`, int64; and whether the point is new, `T x L`, bool.
         """
-        k = gaussian(u, self.points, lengthscale)
+        each = u[:, None, None]
+        k = gaussian(each, self.points, lengthscale)
         own = (k @ self.inverse).squeeze(-2)
         rest = 1 - (k.squeeze(-2) * own).sum(-1)
-        new = learns & (rest > tolerance)
-        slot = (~self.used).view(torch.uint8).argmax(-1)
+        new = learns.unsqueeze(-1) & (rest > tolerance)
+        slot = self.used.view(torch.uint8).argmin(-1)
         at = slot.unsqueeze(-1)
         # With w = 1_slot - own, the inverse of the enlarged matrix is Q + w wᵀ / rest.
-        w = torch.zeros_like(own).scatter_(-1, at, 1.0) - own
+        w = (-own).scatter_(-1, at, 1.0)
         scaled = w * torch.where(new, 1 / rest, 0.0).unsqueeze(-1)
         inverse = torch.addcmul(self.inverse, scaled.unsqueeze(-1), w.unsqueeze(-2))
-        place = at.unsqueeze(-1).expand(-1, -1, u.shape[-1])
-        point = torch.where(new[:, None, None], u, self.points.gather(-2, place))
+        place = at.unsqueeze(-1).expand(-1, -1, -1, u.shape[-1])
+        point = torch.where(new[..., None, None], each, self.points.gather(-2, place))
         own = torch.where(new.unsqueeze(-1), w + own, own)
         return Columns(self.points.scatter(-2, place, point), inverse), own, slot, new
 
     def removed(self, slot: Tensor, where: Tensor) -> tuple[Columns, Tensor]:
-        """The columns without the points in some slots, [CO02].
+        """The columns without the points in some slots (Csató and Opper, 2002).
 
         Column i is replaced by its projection on the others, Σ_j p_j times column j, with p_j =
         -Q_ji / Q_ii.
 
         Args:
-            slot: The slots, `T`, int64.
-            where: In which trials a point is removed, `T`, bool.
+            slot: The slots, `T x L`, int64.
+            where: Where a point is removed, `T x L`, bool.
 
         Returns:
-            Two results: the columns; and p, with -1 in the slot itself and 0 in trials without a
-            removal, `T x n`.
+            Two results: the columns; and p, with -1 in the slot itself and 0 without a removal,
+            `T x L x n`.
         """
         at = slot.unsqueeze(-1)
         row = self.inverse.take_along_dim(at.unsqueeze(-1), -2).squeeze(-2)
-        moved = torch.where(where.unsqueeze(-1), -row / row.gather(-1, at), 0.0)
+        own = torch.where(where.unsqueeze(-1), row.gather(-1, at), torch.inf)
+        moved = -row / own
         inverse = torch.addcmul(self.inverse, row.unsqueeze(-1), moved.unsqueeze(-2))
-        is_left = (moved == -1) & torch.zeros_like(moved, dtype=torch.bool).scatter_(-1, at, True)
-        gone = is_left.unsqueeze(-1) | is_left.unsqueeze(-2)
-        return Columns(self.points, inverse.masked_fill(gone, 0.0)), moved
+        left = torch.zeros_like(self.used).scatter_(-1, at, where.unsqueeze(-1))
+        return Columns(
+            self.points, inverse.masked_fill(left.unsqueeze(-1) | left.unsqueeze(-2), 0.0)
+        ), moved
 
     def root(self, M: Tensor) -> Tensor:
         """A root R of the covariance R Rᵀ = diag(1, Q) - M of the coordinates.
 
         Args:
             M: Matrix M of a history, whose first index is the constant,
-                `T x (n + 1) x (n + 1)`.
+                `* x (n + 1) x (n + 1)`; ``self`` has the same leading dimensions.
         """
         prior = torch.nn.functional.pad(self.inverse, (1, 0, 1, 0))
         prior[..., 0, 0] = 1.0

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 
 from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
@@ -56,220 +56,172 @@ SMALLEST_FACTOR = 1e-3
 class Summary(NamedTuple):
     """The posterior of K histories for each of L lengthscales, apart from the matrices M."""
 
-    columns: tuple[Columns, ...]
-    """Measured points per lengthscale, in n slots."""
-    mean: tuple[Tensor, ...]
-    """Coordinates a of the means, per lengthscale `batch_shape x K x (n + 1)`; the constant comes
-    first."""
-    factor: tuple[Tensor, ...]
-    """Factor q by which entries of a stored matrix are multiplied for each index other than 0, per
-    lengthscale `batch_shape x K`."""
+    columns: Columns
+    """Measured points, in n slots."""
+    mean: Tensor
+    """Coordinates a of the means, the constant first, `T x L x K x (n + 1)`."""
+    factor: Tensor
+    """Factor by which entries of a stored matrix are multiplied for each index other than 0,
+    `T x L x K`."""
     scale: Tensor
-    """Parameter B of the inverse gamma distribution of s², `batch_shape x L x K`."""
+    """Parameter B of the inverse gamma distribution of s², `T x L x K`."""
     log_weight: Tensor
-    """Logarithm of the marginal likelihood times the prior weight, `batch_shape x L x K`."""
+    """Logarithm of the marginal likelihood times the prior weight, `T x L x K`."""
     since: Tensor
-    """Time of the first observation after the newest jump, -infinity without a jump,
-    `batch_shape x L x K`, float64."""
+    """Time of the first observation after the newest jump, -infinity without a jump, `T x L x K`,
+    float64."""
     shape: Tensor
-    """Parameter A of the inverse gamma distribution of s², `batch_shape`."""
+    """Parameter A of the inverse gamma distribution of s², `T`."""
     time: Tensor
-    """The time of the newest measurement used, `batch_shape`, float64."""
+    """The time of the newest measurement used, `T`, float64."""
     information_gain: Tensor
-    """Information gain of the measurements in nats, `batch_shape`."""
+    """Information gain of the measurements in nats, `T`."""
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights of all histories, `T x L x K`."""
+        return self.log_weight.flatten(-2).softmax(-1).view_as(self.log_weight)
+
+    @property
+    def variances(self) -> Tensor:
+        """Mean of s² per history, B / (A - 1), `T x L x K`; A always exceeds 1."""
+        return self.scale / (self.shape[:, None, None] - 1)
 
 
 class Block(NamedTuple):
     """Measurements at the newest time, and what they add to the matrices of the histories."""
 
     points: Tensor
-    """Measured points of the unit cube, `batch_shape x q x d`."""
+    """Measured points of the unit cube, `T x q x d`."""
     y: Tensor
-    """Measurements in standardised units, `batch_shape x q`."""
+    """Measurements in standardised units, `T x q`."""
     ratio: Tensor
-    """Noise variances relative to the default, `batch_shape x q`."""
+    """Noise variances relative to the default, `T x q`."""
     good: Tensor
-    """Which of the measurements a trial has and learns from, `batch_shape x q`, bool."""
-    steps: tuple[Tensor, ...]
-    """Vectors u, per lengthscale `batch_shape x K x (n + 1) x q`."""
+    """Which of the measurements a trial has and learns from, `T x q`, bool."""
+    steps: Tensor
+    """Vectors u, `T x L x K x (n + 1) x q`."""
     weights: Tensor
-    """W, so that the block adds u W uᵀ to a matrix M, `batch_shape x L x K x q x q`."""
-    coordinates: tuple[Tensor, ...]
-    """Coordinates of the constant and of the measured points, per lengthscale
-    `batch_shape x (n + 1) x (q + 1)`."""
+    """W, so that the block adds u W uᵀ to a matrix M, `T x L x K x q x q`."""
+    coordinates: Tensor
+    """Coordinates of the constant and of the measured points, `T x L x (n + 1) x (q + 1)`."""
     jumped: Tensor
     """Matrix of the history with a jump just before the block, in ``coordinates``, for each of J
-    members that jump, `batch_shape x L x J x (q + 1) x (q + 1)`."""
+    members that jump, `T x L x J x (q + 1) x (q + 1)`."""
     place: Tensor
-    """Index of the history that this history replaces, `batch_shape x L x J`, int64."""
+    """Index of the history that this history replaces, `T x L x J`, int64."""
     replaces: Tensor
-    """Whether it does: not without a possible jump, `batch_shape x L x J`, bool."""
+    """Whether it does: not without a possible jump, `T x L x J`, bool."""
 
 
 class RunningMixture(NamedTuple):
-    """The posterior of all members: K histories for each of L lengthscales."""
+    """The posterior of all members in T trials: K histories for each of L lengthscales."""
 
     now: Summary
     """The posterior, apart from the matrices."""
     before: Summary
     """The posterior before the newest block; its time is that of the block before."""
-    matrices: tuple[Tensor, ...]
-    """Matrices M before the newest block, divided by the factors in ``before``, per lengthscale
-    `batch_shape x K x (n + 1) x (n + 1)`."""
-    rows: tuple[Tensor, ...]
-    """On a grid of M arms, the covariances of the measured points with all arms, per lengthscale
-    `batch_shape x n x M`; empty on a box."""
+    matrices: Tensor
+    """Matrices M before the newest block, divided by the factors in ``before``,
+    `T x L x K x (n + 1) x (n + 1)`."""
+    rows: Tensor
+    """Covariances of the measured points with the M arms of a grid, `T x L x n x M`; 0 arms on a
+    box."""
     block: Block
     units: MixtureUnits
     jumped: Tensor
     """Time of the first measurement after the newest jump with probability above ½ given a later
-    measurement; NaN for none, `batch_shape`, float64."""
+    measurement; NaN for none, `T`, float64."""
     jumped_with: Tensor
     """Probability that the newest jump came just before ``jumped``, when it last exceeded ½,
-    `batch_shape`."""
+    `T`."""
     settled: bool
     """Whether the units of all trials are final."""
-    used: tuple[int, ...]
-    """Upper bounds of the numbers of slots in use before the block, one per lengthscale."""
-
-    @property
-    def time(self) -> Tensor:
-        """The time of the newest measurement used, `batch_shape`, float64."""
-        return self.now.time
-
-    @property
-    def weights(self) -> Tensor:
-        """The weights of all members, `batch_shape x L x K`."""
-        return weights_of(self.now)
-
-    @property
-    def variances(self) -> Tensor:
-        """Mean of s² per member, B / (A - 1), `batch_shape x L x K`; A always exceeds 1."""
-        return self.now.scale / (self.now.shape[..., None, None] - 1)
+    used: int
+    """Upper bound of the numbers of slots in use before the block."""
 
     def member_weights(self, prior: BankPrior) -> Tensor:
-        """The weight of every member, `batch_shape x L x C`.
+        """The weight of every member, `T x L x C`.
 
         The last dimension has an entry for each combination of rate, hazard and noise ratio.
         """
-        share = self.weights
+        share = self.now.weights
         total = share.new_zeros(*share.shape[:-1], int(prior.member.max()) + 1)
         return total.index_add(-1, prior.member, share)
 
     def jump_chance(self, time: Tensor) -> Tensor:
-        """Probability that the newest jump came just before ``time``, `batch_shape`."""
-        return (self.weights * (self.now.since == time[..., None, None])).sum((-2, -1))
+        """Probability that the newest jump came just before ``time``, `T`."""
+        return (self.now.weights * (self.now.since == time[:, None, None])).sum((-2, -1))
 
     def newest_jump(self) -> tuple[Tensor, Tensor]:
         """Most probable time of the newest jump, and the probability of this time.
 
         The time of a jump is the time of the first measurement after the jump. If it is most
-        probable that no jump has occurred, the returned time is -infinity. Both results are
-        `batch_shape`.
+        probable that no jump has occurred, the returned time is -infinity. Both results are `T`.
         """
-        since, share = self.now.since.flatten(-2), self.weights.flatten(-2)
-        chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
+        since, share = self.now.since.flatten(-2), self.now.weights.flatten(-2)
+        same = since.unsqueeze(-1) == since.unsqueeze(-2)
+        chance = (same.to(share) @ share.unsqueeze(-1)).squeeze(-1)
         likeliest = chance.argmax(-1, keepdim=True)
         return since.gather(-1, likeliest).squeeze(-1), chance.gather(-1, likeliest).squeeze(-1)
 
-    def _each(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
-        return _mapped(function, self)
-
-    def flat(self) -> RunningMixture:
-        """The posterior with the batch shape flattened to one dimension of trials."""
-        dims, trials = self.time.dim(), self.time.numel()
-        return self._each(lambda part: part.reshape((trials, *part.shape[dims:])))
-
-    def view(self, shape: Size) -> RunningMixture:
-        """The posterior with the batch shape restored."""
-        return self._each(lambda part: part.reshape((*shape, *part.shape[1:])))
-
-    def expanded(self, shape: Size) -> RunningMixture:
-        """The posterior broadcast to a batch shape."""
-        dims = self.time.dim()
-        return self._each(lambda part: part.expand(Size((*shape, *part.shape[dims:]))))
+    def repeated(self, trials: Tensor) -> RunningMixture:
+        """The posteriors of some trials, which may repeat, given their indices."""
+        return _mapped(lambda part: part[trials], self)
 
     # ------------------------------------------------------------- the matrices after the block
 
-    def replaced(self) -> Tensor:
-        """Which histories the history with the newest jump replaces, `T x L x K`, bool."""
-        place, replaces = self.block.place, self.block.replaces
-        return torch.zeros_like(self.now.scale, dtype=torch.bool).scatter_(-1, place, replaces)
-
-    def total(self, number: int, weights: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        """Weighted sums of the matrices M of a lengthscale, `T x P x (n + 1) x (n + 1)`.
+    def total(self, points: Tensor, edges: Tensor, corner: Tensor) -> Tensor:
+        """Weighted sums of the matrices M per lengthscale, `T x L x P x (n + 1) x (n + 1)`.
 
         Args:
-            number: Index of the lengthscale.
-            weights: P weights of every history, `T x P x K` each: for entries between points,
-                between points and the constant, and of the constant.
+            points: P weights of every history, `T x L x P x K`, for entries between points.
+            edges: Weights for entries between points and the constant.
+            corner: Weights for the entry of the constant.
         """
-        M, q, block = self.matrices[number], self.now.factor[number].unsqueeze(1), self.block
-        replaced = self.replaced()[:, number].unsqueeze(1)
-        points, edges, corner = (part.masked_fill(replaced, 0.0) for part in weights)
-        total = ((points * q.square()) @ M.flatten(-2)).view(*points.shape[:2], *M.shape[-2:])
-        edge = (edges * q) @ M[..., 0, :]
-        edge[..., 0] = (corner @ M[..., 0, 0].unsqueeze(-1)).squeeze(-1)
-        u = block.steps[number]
-        weighed = u @ block.weights[:, number]
-        rows, others = (part.movedim(2, 1).flatten(-2) for part in (weighed, u))
-        each = points.repeat_interleave(u.shape[-1], -1).unsqueeze(-2)
-        total = total + (rows.unsqueeze(1) * each) @ others.unsqueeze(1).mT
-        first = (weighed[..., :1, :] * u).sum(-1)
-        edge = edge + edges @ first
-        edge[..., 0] += ((corner - edges) @ first[..., 0].unsqueeze(-1)).squeeze(-1)
+        M, block, each = self.matrices, self.block, self.now.factor.unsqueeze(-2)
+        weights = torch.stack([points, edges, corner])
+        replaced = torch.zeros_like(self.now.scale, dtype=torch.bool)
+        replaced.scatter_(-1, block.place, block.replaces)
+        points, edges, corner = weights.masked_fill(replaced.unsqueeze(-2), 0.0)
+        total = (points * each.square()) @ M.flatten(-2)
+        total = total.view(*total.shape[:-1], *M.shape[-2:])
+        edge = (edges * each) @ M[..., 0, :]
+        last = corner @ M[..., 0, :1]
+        u, weighed = block.steps, block.steps @ block.weights
+        left, right = (part.movedim(-3, -2).flatten(-2) for part in (weighed, u))
+        repeats = points.repeat_interleave(u.shape[-1], -1).unsqueeze(-2)
+        total = total + (left.unsqueeze(-3) * repeats) @ right.unsqueeze(-3).mT
+        first = (u @ weighed[..., :1, :].mT).squeeze(-1)
+        edge, last = edge + edges @ first, last + corner @ first[..., :1]
         total[..., 0, :], total[..., 0] = edge, edge
-        place, small = block.place[:, number], block.jumped[:, number].flatten(-2)
-        if place.shape[-1]:
-            at = place.unsqueeze(1).expand(-1, points.shape[1], -1)
-            zero = ~block.replaces[:, number].unsqueeze(1)
-            own = [part.gather(-1, at).masked_fill(zero, 0.0) for part in weights]
-            inner = block.jumped.shape[-1]
-            points, edges, corner = (
-                (part @ small).view(*part.shape[:2], inner, inner) for part in own
-            )
-            points[..., 0, :], points[..., 0] = edges[..., 0, :], edges[..., 0]
-            points[..., 0, 0] = corner[..., 0, 0]
-            outer = block.coordinates[number].unsqueeze(1)
-            total = total + outer @ points @ outer.mT
+        total[..., :1, 0] = last
+        if block.place.shape[-1]:
+            at = block.place.unsqueeze(-2).expand(*points.shape[:-1], -1)
+            own = weights.gather(-1, at.expand(3, *at.shape))
+            own = own.masked_fill(~block.replaces.unsqueeze(-2), 0.0) @ block.jumped.flatten(-2)
+            small, edge, last = own.view(*own.shape[:-1], *block.jumped.shape[-2:])
+            small[..., 0, :], small[..., 0] = edge[..., 0, :], edge[..., 0, :]
+            small[..., 0, 0] = last[..., 0, 0]
+            outer = block.coordinates.unsqueeze(-3)
+            total = total + outer @ small @ outer.mT
         return total
 
-    def matrix(self, number: int, trial: Tensor, member: Tensor) -> Tensor:
-        """Matrices M of single histories of a lengthscale, `m x (n + 1) x (n + 1)`.
-
-        Args:
-            number: Index of the lengthscale.
-            trial: Indices of trials, `m`, int64.
-            member: Indices of histories, `m`, int64.
-        """
-        at, block = (trial, member), self.block
-        M = _multiplied(self.matrices[number][at], self.now.factor[number][at])
-        u = block.steps[number][at]
-        M = M + u @ block.weights[:, number][at] @ u.mT
+    def matrix(self, trial: Tensor, lengthscale: Tensor, member: Tensor) -> Tensor:
+        """Matrices M of single histories, `m x (n + 1) x (n + 1)`, given three indices, `m`."""
+        at, block = (trial, lengthscale, member), self.block
+        M, factor = self.matrices[at].clone(), self.now.factor[at][:, None, None]
+        M[:, 1:] *= factor
+        M[:, :, 1:] *= factor
+        u = block.steps[at]
+        M = M + u @ block.weights[at] @ u.mT
         if block.place.shape[-1]:
-            same = (block.place[:, number][trial] == member.unsqueeze(-1)) & block.replaces[
-                :, number
-            ][trial]
-            small = block.jumped[:, number][trial, same.view(torch.uint8).argmax(-1)]
-            outer = block.coordinates[number][trial]
+            place, replaces = (part[trial, lengthscale] for part in (block.place, block.replaces))
+            same = (place == member.unsqueeze(-1)) & replaces
+            small = block.jumped[trial, lengthscale, same.view(torch.uint8).argmax(-1)]
+            outer = block.coordinates[trial, lengthscale]
             M = torch.where(same.any(-1)[:, None, None], outer @ small @ outer.mT, M)
         return M
-
-
-def weights_of(summary: Summary) -> Tensor:
-    """The weights of all histories, `batch_shape x L x K`."""
-    return summary.log_weight.flatten(-2).softmax(-1).view_as(summary.log_weight)
-
-
-def _multiplied(M: Tensor, factor: Tensor) -> Tensor:
-    """Matrices, `* x (n + 1) x (n + 1)`, multiplied by a factor, `*`, for each index except 0."""
-    each = with_constant(factor.unsqueeze(-1).expand(*factor.shape, M.shape[-1] - 1))
-    return M * each.unsqueeze(-1) * each.unsqueeze(-2)
-
-
-def with_constant(rest: Tensor) -> Tensor:
-    """A first entry 1 before the entries `* x n`."""
-    return torch.nn.functional.pad(rest, (1, 0), value=1.0)
 
 
 def _mapped(function: Callable[..., Tensor], *parts: Any) -> Any:
@@ -278,25 +230,31 @@ def _mapped(function: Callable[..., Tensor], *parts: Any) -> Any:
         return function(*parts)
     if not isinstance(parts[0], tuple):
         return parts[0]
-    inside = [_mapped(function, *some) for some in zip(*parts)]
-    return type(parts[0])(*inside) if hasattr(parts[0], "_fields") else tuple(inside)
+    return type(parts[0])(*(_mapped(function, *some) for some in zip(*parts)))
 
 
-def mixture_prior(prior: BankPrior, batch_shape: Size, q: int = 1) -> RunningMixture:
-    """The posterior before any data, with a block of q measurements that no trial has."""
-    like, T, L = prior.variance, batch_shape.numel(), len(prior.lengthscales)
-    K, d = len(prior.rate), len(prior.lower) + prior.context_dim
-    number = torch.arange(K, device=like.device) - prior.never_jumping
+def mixture_prior(prior: BankPrior, trials: int, q: int = 1, slots: int = 1) -> RunningMixture:
+    """The posterior before any data, with a block of q measurements that no trial has.
+
+    Args:
+        prior: The prior of the candidate processes.
+        trials: Number T of trials.
+        q: Size of the block, at least 1.
+        slots: Number of slots for measured points, at least q.
+    """
+    T, L, K = trials, len(prior.lengthscales), len(prior.rate)
+    d, H = len(prior.lower) + prior.context_dim, prior.bank.histories
+    zeros = prior.variance.new_zeros
+    number = torch.arange(K, device=prior.variance.device) - prior.never_jumping
     # Before any jump a member has one history; its other histories have weight 0.
-    waiting = (number > 0) & (number % prior.bank.histories > 0)
-    J = (K - prior.never_jumping) // prior.bank.histories
-    slots, zero, context = q, like.new_zeros(T), like.new_zeros(T, prior.context_dim)
-    flat, time = like.new_zeros(T, L, K), like.new_zeros(T).double()
-    columns = Columns(like.new_zeros(T, slots, d), like.new_zeros(T, slots, slots))
+    waiting = (number > 0) & (number % H > 0)
+    J = (K - prior.never_jumping) // H
+    zero, context, flat = zeros(T), zeros(T, prior.context_dim), zeros(T, L, K)
+    time = zero.double()
     nothing = Summary(
-        columns=(columns,) * L,
-        mean=(like.new_zeros(T, K, slots + 1),) * L,
-        factor=(like.new_ones(T, K),) * L,
+        columns=Columns(zeros(T, L, slots, d), zeros(T, L, slots, slots)),
+        mean=zeros(T, L, K, slots + 1),
+        factor=flat + 1,
         scale=flat + SHAPE,
         log_weight=flat.masked_fill(waiting, -torch.inf),
         since=flat.double() - torch.inf,
@@ -305,30 +263,29 @@ def mixture_prior(prior: BankPrior, batch_shape: Size, q: int = 1) -> RunningMix
         information_gain=zero,
     )
     block = Block(
-        points=like.new_zeros(T, q, d),
-        y=like.new_zeros(T, q),
-        ratio=like.new_ones(T, q),
-        good=like.new_zeros(T, q, dtype=torch.bool),
-        steps=(like.new_zeros(T, K, slots + 1, q),) * L,
-        weights=like.new_zeros(T, L, K, q, q),
-        coordinates=(like.new_zeros(T, slots + 1, q + 1),) * L,
-        jumped=like.new_zeros(T, L, J, q + 1, q + 1),
-        place=torch.zeros(T, L, J, dtype=torch.int64, device=like.device),
-        replaces=like.new_zeros(T, L, J, dtype=torch.bool),
+        points=zeros(T, q, d),
+        y=zeros(T, q),
+        ratio=zeros(T, q) + 1,
+        good=zeros(T, q, dtype=torch.bool),
+        steps=zeros(T, L, K, slots + 1, q),
+        weights=zeros(T, L, K, q, q),
+        coordinates=zeros(T, L, slots + 1, q + 1),
+        jumped=zeros(T, L, J, q + 1, q + 1),
+        place=zeros(T, L, J, dtype=torch.int64),
+        replaces=zeros(T, L, J, dtype=torch.bool),
     )
-    on_grid = prior.points is not None
     return RunningMixture(
         now=nothing,
         before=nothing,
-        matrices=tuple(like.new_zeros(T, K, slots + 1, slots + 1) for _ in range(L)),
-        rows=tuple(like.new_zeros(T, slots, prior.arms) for _ in range(L * on_grid)),
+        matrices=zeros(T, L, K, slots + 1, slots + 1),
+        rows=zeros(T, L, slots, 0 if prior.points is None else prior.arms),
         block=block,
         units=MixtureUnits(zero, zero + 1, time + 1, context, context + 1, zero.bool()),
         jumped=time + torch.nan,
         jumped_with=zero,
         settled=False,
-        used=(0,) * L,
-    ).view(batch_shape)
+        used=0,
+    )
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
@@ -347,16 +304,16 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
     """Reset the trials that the mask ``where``, `T`, selects; their units do not change."""
-    fresh = mixture_prior(prior, where.shape, running.block.y.shape[-1])
-    for number, M in enumerate(running.matrices):
-        fresh = _enlarged(fresh, number, M.shape[-1] - fresh.matrices[number].shape[-1])
-    return _chosen(where, fresh._replace(units=running.units, settled=running.settled), running)
+    fresh = mixture_prior(
+        prior, len(where), running.block.y.shape[-1], running.matrices.shape[-1] - 1
+    )
+    return _chosen(where, fresh._replace(units=running.units), running)
 
 
 def _chosen(where: Tensor, first: Any, second: Any) -> Any:
     """The values of ``first`` in trials that a mask, `T`, selects, otherwise of ``second``."""
     return _mapped(
-        lambda one, other: torch.where(leading(where, one.dim()), one, other), first, second
+        lambda other, one: torch.where(leading(where, one.dim()), one, other), second, first
     )
 
 
@@ -458,111 +415,96 @@ def _absorbed(
         q: Number of further measurements, for which slots must be free.
         consume: Whether the memory of the matrices may be reused.
     """
-    block, looks = running.block, running.time.device.type == "cpu"
-    before = running.now if where is None else _chosen(where, running.now, running.before)
-    trial = torch.arange(len(running.time), device=running.time.device).unsqueeze(-1)
-    matrices, factors = [], []
-    for number, M in enumerate(running.matrices):
-        M, factor = M if consume else M.clone(), before.factor[number]
-        small = factor < SMALLEST_FACTOR
-        if not looks or bool(small.any()):
-            M = _multiplied(M, torch.where(small, factor, 1.0))
-            factor = torch.where(small, 1.0, factor)
-        W, replaces = block.weights[:, number], block.replaces[:, number]
-        if where is not None:
-            W, replaces = W * leading(where, 4), replaces & where.unsqueeze(-1)
-        size = M.shape[-1]
-        u = block.steps[number] / with_constant(
-            factor.unsqueeze(-1).expand(*factor.shape, size - 1)
-        ).unsqueeze(-1)
-        flat = u.reshape(-1, size, u.shape[-1])
-        M.view(-1, size, size).baddbmm_(flat @ W.flatten(0, 1), flat.mT)
-        if replaces.shape[-1] and not (looks and not bool(replaces.any())):
-            place, outer = block.place[:, number], block.coordinates[number].unsqueeze(1)
-            new = outer @ block.jumped[:, number] @ outer.mT
-            every = looks and bool(replaces.all())
-            M[trial, place] = (
-                new if every else torch.where(replaces[..., None, None], new, M[trial, place])
-            )
-            own = torch.where(replaces, 1.0, factor.gather(-1, place))
-            factor = factor.scatter(-1, place, own)
-        matrices.append(M)
-        factors.append(factor)
-    before = before._replace(factor=tuple(factors))
-    rows = running.rows if consume else tuple(part.clone() for part in running.rows)
-    running = running._replace(before=before, matrices=tuple(matrices), rows=rows)
-    return _with_room(prior, running, q if where is None else q + block.y.shape[-1])
+    block, looks = running.block, running.jumped.device.type == "cpu"
+    before, M = running.now, running.matrices if consume else running.matrices.clone()
+    W, replaces = block.weights, block.replaces
+    if where is not None:
+        before = _chosen(where, before, running.before)
+        W, replaces = W * leading(where, W.dim()), replaces & leading(where, replaces.dim())
+    factor = before.factor
+    small = factor < SMALLEST_FACTOR
+    if not looks or bool(small.any()):
+        by = torch.where(small, factor, 1.0)[..., None, None]
+        M[..., 1:] *= by
+        M[..., 1:, :] *= by
+        factor = torch.where(small, 1.0, factor)
+    u, size = block.steps.clone(), M.shape[-1]
+    u[..., 1:, :] /= factor[..., None, None]
+    flat = u.view(-1, size, u.shape[-1])
+    M.view(-1, size, size).baddbmm_(flat @ W.flatten(0, 2), flat.mT)
+    if replaces.shape[-1] and not (looks and not bool(replaces.any())):
+        outer = block.coordinates.unsqueeze(-3)
+        new, at = outer @ block.jumped @ outer.mT, (*_grid(block.place), block.place)
+        M[at] = (
+            new
+            if looks and bool(replaces.all())
+            else torch.where(replaces[..., None, None], new, M[at])
+        )
+        own = torch.where(replaces, 1.0, factor.gather(-1, block.place))
+        factor = factor.scatter(-1, block.place, own)
+    rows = running.rows if consume else running.rows.clone()
+    running = running._replace(before=before._replace(factor=factor), matrices=M, rows=rows)
+    most, count = prior.bank.points, running.used + block.y.shape[-1]
+    if looks:
+        count = int(before.columns.used.sum(-1).max())
+    for _ in range(count - most):
+        running = _without_a_point(prior, running)
+    count = min(count, most)
+    room = q if where is None else q + block.y.shape[-1]
+    missing = count + room - size + 1
+    if missing > 0:
+        running = _enlarged(running, max(missing, GROWTH))
+    return running._replace(used=count)
 
 
-def _with_room(prior: BankPrior, running: RunningMixture, room: int) -> RunningMixture:
-    """The posterior with at most ``points`` points before the block, and some free slots."""
-    most, looks, used = prior.bank.points, running.time.device.type == "cpu", []
-    for number, before in enumerate(running.used):
-        count = before + running.block.y.shape[-1]
-        if looks:
-            count = int(running.before.columns[number].used.sum(-1).max())
-        for _ in range(count - most):
-            running = _without_a_point(prior, running, number)
-        used.append(min(count, most))
-        missing = used[-1] + room - (running.matrices[number].shape[-1] - 1)
-        if missing > 0:
-            running = _enlarged(running, number, max(missing, GROWTH))
-    return running._replace(used=tuple(used))
+def _grid(place: Tensor) -> tuple[Tensor, Tensor]:
+    """Indices of the first two dimensions of a tensor, for indexing its last by ``place``."""
+    T, L, _ = place.shape
+    trial, lengthscale = (torch.arange(n, device=place.device) for n in (T, L))
+    return trial[:, None, None], lengthscale[None, :, None]
 
 
-def _without_a_point(prior: BankPrior, running: RunningMixture, number: int) -> RunningMixture:
-    """Remove the point whose removal changes the mixture least, in trials with too many points.
+def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixture:
+    """Remove the point whose removal changes the mixture least, where there are too many points.
 
     The removal of column i loses the part of the posterior along its residual, whose prior variance
     is 1 / Q_ii: the square a_i² / Q_ii of the mean, and the share M_ii / Q_ii of the variance.
     """
-    before, M = running.before, running.matrices[number]
-    columns, mean, factor = before.columns[number], before.mean[number], before.factor[number]
-    used, worth = columns.used, before.scale[:, number] / before.shape.unsqueeze(-1)
-    share = weights_of(before)[:, number].unsqueeze(-1)
-    learned = M.diagonal(dim1=-2, dim2=-1)[..., 1:] * factor.square().unsqueeze(-1)
-    lost = (share * (mean[..., 1:].square() + worth.unsqueeze(-1) * learned)).sum(-2)
+    before, M = running.before, running.matrices
+    columns, mean, used = before.columns, before.mean, before.columns.used
+    learned = M.diagonal(dim1=-2, dim2=-1)[..., 1:] * before.factor.square().unsqueeze(-1)
+    lost = mean[..., 1:].square() + before.variances.unsqueeze(-1) * learned
+    lost = (before.weights.unsqueeze(-2) @ lost).squeeze(-2)
     lost = lost / columns.inverse.diagonal(dim1=-2, dim2=-1)
     slot = torch.where(used, lost, torch.inf).argmin(-1)
     columns, moved = columns.removed(slot, used.sum(-1) > prior.bank.points)
-    moved = torch.nn.functional.pad(moved, (1, 0)).unsqueeze(-2)  # T x 1 x (n + 1)
-    at = (slot + 1)[:, None, None]
-    row = M.take_along_dim(at.unsqueeze(-1), -2).squeeze(-2)  # T x K x (n + 1)
-    both = row + row.take_along_dim(at, -1) * moved
-    every = moved.expand_as(row)
+    moved = torch.nn.functional.pad(moved, (1, 0)).unsqueeze(-2)  # T x L x 1 x (n + 1)
+    at = (slot + 1)[..., None, None]
+    row = M.take_along_dim(at.unsqueeze(-1), -2).squeeze(-2)  # T x L x K x (n + 1)
+    both, every = row + row.take_along_dim(at, -1) * moved, moved.expand_as(row)
     left, right = torch.stack([every, both], -1), torch.stack([row, every], -2)
     size = M.shape[-1]
-    M.view(-1, size, size).baddbmm_(left.flatten(0, 1), right.flatten(0, 1))
+    M.view(-1, size, size).baddbmm_(left.flatten(0, 2), right.flatten(0, 2))
     mean = mean + mean.take_along_dim(at, -1) * moved
-
-    def put(parts: tuple[Any, ...], part: Any) -> tuple[Any, ...]:
-        return (*parts[:number], part, *parts[number + 1 :])
-
-    return running._replace(
-        before=before._replace(columns=put(before.columns, columns), mean=put(before.mean, mean))
-    )
+    return running._replace(before=before._replace(columns=columns, mean=mean))
 
 
-def _enlarged(running: RunningMixture, number: int, more: int) -> RunningMixture:
-    """The posterior with further free slots for a lengthscale."""
-
-    def longer(parts: tuple[Any, ...], *pads: int) -> tuple[Any, ...]:
-        part = parts[number]
-        new = part.enlarged(more) if not pads else torch.nn.functional.pad(part, pads)
-        return (*parts[:number], new, *parts[number + 1 :])
+def _enlarged(running: RunningMixture, more: int) -> RunningMixture:
+    """The posterior with further free slots."""
+    pad, block = torch.nn.functional.pad, running.block
 
     def larger(summary: Summary) -> Summary:
-        return summary._replace(columns=longer(summary.columns), mean=longer(summary.mean, 0, more))
+        columns, mean = summary.columns.enlarged(more), pad(summary.mean, (0, more))
+        return summary._replace(columns=columns, mean=mean)
 
-    block, rows = running.block, running.rows
     return running._replace(
         now=larger(running.now),
         before=larger(running.before),
-        matrices=longer(running.matrices, 0, more, 0, more),
-        rows=longer(rows, 0, 0, 0, more) if rows else rows,
+        matrices=pad(running.matrices, (0, more, 0, more)),
+        rows=pad(running.rows, (0, 0, 0, more)),
         block=block._replace(
-            steps=longer(block.steps, 0, 0, 0, more),
-            coordinates=longer(block.coordinates, 0, 0, 0, more),
+            steps=pad(block.steps, (0, 0, 0, more)),
+            coordinates=pad(block.coordinates, (0, 0, 0, more)),
         ),
     )
 
@@ -596,175 +538,150 @@ def _with_block(
         ratio: Noise variances relative to the default, `T x q`.
         good: Which measurements a trial has and learns from, `T x q`, bool.
     """
-    before, q = running.before, y.shape[-1]
+    before, M, q = running.before, running.matrices, y.shape[-1]
     gap = (time - before.time) / running.units.clock
     started = (before.shape > SHAPE) & good.any(-1)
     attenuation, log_stays = passages(prior, torch.where(started, gap.clamp_min(0), 0.0))
-    mask = good.to(y)
-    noise = torch.where(good, ratio, 1.0).unsqueeze(1) * prior.noise.unsqueeze(-1)
-    columns, means, factors, steps, coordinates, covariances, S, e = [], [], [], [], [], [], [], []
-    for number, lengthscale in enumerate(prior.lengthscales):
-        own_columns, owns, M = before.columns[number], [], running.matrices[number]
-        for i in range(q):
-            u = points[:, i : i + 1]
-            own_columns, own, slot, new = own_columns.added(
-                u, lengthscale, prior.bank.tolerance, good[:, i]
-            )
-            owns.append(own)
-            if running.rows:
-                assert prior.points is not None
-                _note(running.rows[number], gaussian(u, prior.points[None], lengthscale), slot, new)
-        c = with_constant(gaussian(points, own_columns.points, lengthscale)).mT
-        own = torch.nn.functional.pad(torch.stack(owns, -1), (0, 0, 1, 0))
-        factor = before.factor[number] * attenuation
-        mean = before.mean[number] * with_constant(
-            attenuation.unsqueeze(-1).expand(*attenuation.shape, c.shape[-2] - 1)
+    attenuation, log_stays = attenuation.unsqueeze(1), log_stays.unsqueeze(1)  # T x 1 x K
+    A, B, number = before.shape[:, None, None], before.scale, good.sum(-1)[:, None, None].to(y)
+    mask = good.to(y)[:, None, None]  # T x 1 x 1 x q
+    noise = torch.where(good, ratio, 1.0)[:, None, None] * prior.noise.unsqueeze(-1)
+
+    columns, owns = before.columns, []
+    for i in range(q):
+        columns, own, slot, new = columns.added(
+            points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
         )
-        # The product with M, which is stored without the factor, takes two steps.
-        T, K, size, _ = M.shape
-        inner = torch.nn.functional.pad(c[:, 1:], (0, 0, 1, 0))
-        g = (M.view(T, K * size, size) @ inner).view(T, K, size, q)
-        each = factor[..., None, None]
-        g = torch.addcmul(M[..., :1], g, each)
-        g[..., 1:, :] *= each
-        covariance = gaussian(points, points, lengthscale) + 1
-        S.append(covariance.unsqueeze(1) - c.mT.unsqueeze(1) @ g)
-        e.append(y.unsqueeze(1) - mean @ c)
-        own[:, 0] = 1
-        steps.append(own.unsqueeze(1) - g)
-        own = own * mask.unsqueeze(1)
-        own[:, 0] = 0
-        first = torch.zeros_like(own[..., :1])
-        first[:, 0] = 1
-        coordinates.append(torch.cat([first, own], -1))
-        columns.append(own_columns)
-        means.append(mean)
-        factors.append(factor)
-        covariances.append(covariance)
-    A, B = before.shape[:, None, None], before.scale
-    number_of, several = mask.sum(-1)[:, None, None], q > 1
-    both = (mask.unsqueeze(-1) * mask.unsqueeze(-2))[:, None, None]
-    every = torch.stack(S, 1) + torch.diag_embed(noise).unsqueeze(1)
-    every = every * both + torch.diag_embed(1 - mask)[:, None, None]
-    errors, mask = torch.stack(e, 1) * mask[:, None, None], mask[:, None, None]
-    V = every.diagonal(dim1=-2, dim2=-1)
+        owns.append(own)
+        if prior.points is not None:
+            row = gaussian(points[:, None, i : i + 1], prior.points, prior.lengthscales)
+            _note(running.rows, row, slot, new)
+    each = points.unsqueeze(1)
+    spatial = gaussian(each, each, prior.lengthscales)
+    k = gaussian(columns.points, each, prior.lengthscales)  # T x L x n x q
+    factor, mean = before.factor * attenuation, before.mean.clone()
+    mean[..., 1:] *= attenuation.unsqueeze(-1)
+    # The product of M, which is stored without the factor, with the covariances of the points.
+    T, L, K, size, _ = M.shape
+    inner = torch.nn.functional.pad(k, (0, 0, 1, 0))
+    g = (M.view(T, L, K * size, size) @ inner).view(T, L, K, size, q)
+    g = torch.addcmul(M[..., :1], g, factor[..., None, None])
+    g[..., 1:, :] *= factor[..., None, None]
+    c = inner
+    c[..., 0, :] = 1
+    own = torch.nn.functional.pad(torch.stack(owns, -1), (0, 0, 1, 0), value=1.0)
+    u, e = own.unsqueeze(2) - g, (y[:, None, None] - mean @ c) * mask
+    S = (spatial + 1).unsqueeze(2) - c.mT.unsqueeze(2) @ g
+
+    S = _masked(S + torch.diag_embed(noise), mask)
+    V = S.diagonal(dim1=-2, dim2=-1)
     log_wrong = _log_wrong(prior, running, y)[:, None, None]
-    either = torch.logaddexp(
-        log_student(errors.square() / V, V.log(), 1.0, A.unsqueeze(-1), B.unsqueeze(-1)), log_wrong
-    )
+    logs = log_student(e.square() / V, V.log(), 1.0, A.unsqueeze(-1), B.unsqueeze(-1))
+    either = torch.logaddexp(logs, log_wrong)
     # r is the probability of an outlier, which leaves a history unchanged.
     r = (log_wrong - either).exp() * mask
     root = (1 - r).sqrt() * mask
-    coupled = every
-    if several:
-        coupled = every * root.unsqueeze(-1) * root.unsqueeze(-2)
-        coupled = coupled - torch.diag_embed(coupled.diagonal(dim1=-2, dim2=-1) - V)
-    inverse, logdet = inverted(coupled)
-    weighed = root * errors
+    weighed, nats = root * e, (1 - r) * (V / noise).log() * mask
+    total, nats = (either * mask).sum(-1), 0.5 * nats.sum(-1)
+    if q > 1:
+        S = S * root.unsqueeze(-1) * root.unsqueeze(-2)
+        S = S - torch.diag_embed(S.diagonal(dim1=-2, dim2=-1) - V)
+    inverse, logdet = inverted(S)
     solved = (inverse @ weighed.unsqueeze(-1)).squeeze(-1)
     square = (weighed * solved).sum(-1)
-    total = (either * mask).sum(-1)
-    if several:
+    if q > 1:  # the density of all measurements is not the product of their densities
         alone = log_student(weighed.square() / V, V.log(), 1.0, A.unsqueeze(-1), B.unsqueeze(-1))
-        total = total + log_student(square, logdet, number_of, A, B) - (alone * mask).sum(-1)
-    shape = A + 0.5 * number_of
-    scale = B + 0.5 * (square + r.sum(-1) * B / A)
+        total = total + log_student(square, logdet, number, A, B) - (alone * mask).sum(-1)
+        nats = nats + 0.5 * (logdet - (V.log() * mask).sum(-1))
+    shape, scale = A + 0.5 * number, B + 0.5 * (square + r.sum(-1) * B / A)
     W = inverse * root.unsqueeze(-1) * root.unsqueeze(-2)
     W = W - torch.diag_embed(r * solved.square() * (shape / scale).unsqueeze(-1))
-    drift, gains = log_stays.unsqueeze(1) + total, (root * solved).unsqueeze(-1)
-    means = [
-        mean + (step @ gain).squeeze(-1) for mean, step, gain in zip(means, steps, gains.unbind(1))
-    ]
-    nats = 0.5 * ((1 - r) * (V.log() - noise.unsqueeze(1).log()) * mask).sum(-1)
-    if several:
-        nats = nats + 0.5 * (logdet - (V.log() * mask).sum(-1))
-    share = weights_of(before)
     now = Summary(
-        columns=tuple(columns),
-        mean=tuple(means),
-        factor=tuple(factors),
+        columns=columns,
+        mean=mean + (u @ (root * solved).unsqueeze(-1)).squeeze(-1),
+        factor=factor,
         scale=scale,
-        log_weight=before.log_weight + drift,
+        log_weight=before.log_weight + log_stays + total,
         since=before.since,
-        shape=before.shape + 0.5 * number_of[:, 0, 0],
+        shape=shape[:, 0, 0],
         time=time,
-        information_gain=before.information_gain + (share * nats).sum((-2, -1)),
+        information_gain=before.information_gain + (before.weights * nats).sum((-2, -1)),
     )
-    running = running._replace(
-        now=now,
-        block=running.block._replace(
-            points=points,
-            y=y,
-            ratio=ratio,
-            good=good,
-            steps=tuple(steps),
-            weights=W,
-            coordinates=tuple(coordinates),
-        ),
+    # The coordinates of the constant, and those of the points without the constant.
+    coordinates = torch.nn.functional.pad(own * mask, (1, 0))
+    coordinates[..., 0, :] = 0
+    coordinates[..., 0, 0] = 1
+    block = running.block._replace(
+        points=points, y=y, ratio=ratio, good=good, steps=u, weights=W, coordinates=coordinates
     )
-    if log_stays.shape[-1] > prior.never_jumping:
-        H, spatial = -torch.expm1(log_stays), torch.stack(covariances, 1) - 1
-        running = _with_jumps(prior, running, H, spatial, noise)
-    return running
+    running = running._replace(now=now, block=block)
+    if log_stays.shape[-1] == prior.never_jumping:
+        return running
+    return _with_jumps(prior, running, log_stays, spatial, noise)
+
+
+def _masked(S: Tensor, mask: Tensor) -> Tensor:
+    """Covariances `* x q x q`, replaced by 1 or 0 for measurements that a trial does not have."""
+    if mask.shape[-1] == 1:
+        return torch.where(mask.unsqueeze(-1) > 0, S, 1.0)
+    return S * mask.unsqueeze(-1) * mask.unsqueeze(-2) + torch.diag_embed(1 - mask)
 
 
 def _note(rows: Tensor, row: Tensor, slot: Tensor, new: Tensor) -> None:
-    """Store the covariances of a new point with all arms, `T x 1 x M`, in its slot, in place."""
-    at = slot[:, None, None].expand(-1, 1, rows.shape[-1])
-    rows.scatter_(-2, at, torch.where(new[:, None, None], row, rows.gather(-2, at)))
+    """Store the covariances of a new point with all arms, `T x L x 1 x M`, in place."""
+    at = slot[..., None, None].expand(*row.shape)
+    rows.scatter_(-2, at, torch.where(new[..., None, None], row, rows.gather(-2, at)))
 
 
 def _with_jumps(
-    prior: BankPrior, running: RunningMixture, H: Tensor, spatial: Tensor, noise: Tensor
+    prior: BankPrior, running: RunningMixture, log_stays: Tensor, spatial: Tensor, noise: Tensor
 ) -> RunningMixture:
     """Add, for each member that jumps, a history with its newest jump just before the block.
 
     Args:
         prior: The prior of the members; entries for the histories of one member are consecutive.
         running: The posterior after the block without a jump.
-        H: Probabilities of a jump since the last observation, `T x K`.
+        log_stays: Log-probabilities of no jump since the last observation, `T x 1 x K`.
         spatial: Covariances of the block's points, `T x L x q x q`.
-        noise: Noise variances in units of s², `T x K x q`.
+        noise: Noise variances in units of s², `T x 1 x K x q`.
     """
-    some, histories, block = slice(prior.never_jumping, None), prior.bank.histories, running.block
+    some, block = slice(prior.never_jumping, None), running.block
     before, now = running.before, running.now
-    jumps, A = H[:, some].unsqueeze(1) > 0, before.shape[:, None, None]
-    scale = before.scale[..., some]
+    H = -torch.expm1(log_stays[..., some])
+    jumps, A, scale = H > 0, before.shape[:, None, None], before.scale[..., some]
     mask = block.good.to(block.y)[:, None, None]
-    level = torch.stack([part[:, some, 0] for part in before.mean], 1)
-    # What the measurements so far have told of the constant.
-    known = torch.stack([part[:, some, 0, 0] for part in running.matrices], 1)
-    S = spatial.unsqueeze(2) + (1 - known)[..., None, None]
-    S = S + torch.diag_embed(noise[:, some]).unsqueeze(1)
-    S = S * mask.unsqueeze(-1) * mask.unsqueeze(-2) + torch.diag_embed(1 - mask)
+    level, learned = before.mean[..., some, 0], running.matrices[..., some, 0, 0]
+    S = spatial.unsqueeze(2) + (1 - learned)[..., None, None]
+    S = _masked(S + torch.diag_embed(noise[..., some, :]), mask)
     e = (block.y[:, None, None] - level.unsqueeze(-1)) * mask
     inverse, logdet = inverted(S)
     solved = (inverse @ e.unsqueeze(-1)).squeeze(-1)
-    number_of, square = mask.sum(-1), (e * solved).sum(-1)
-    log_weight = before.log_weight[..., some] + torch.where(jumps, H[:, None, some], 1.0).log()
-    log_weight = log_weight + log_student(square, logdet, number_of, A, scale)
+    number, square = mask.sum(-1), (e * solved).sum(-1)
+    log_weight = before.log_weight[..., some] + torch.where(jumps, H, 1.0).log()
+    log_weight = log_weight + log_student(square, logdet, number, A, scale)
 
-    by_member = *log_weight.shape[:2], -1, histories
-    logs = log_weight.reshape(by_member)
-    share, possible = logs.softmax(-1), jumps.reshape(len(H), 1, *by_member[2:]).any(-1)
+    # The histories of a member, in the last dimension, merge into a single history.
+    T, L, _ = log_weight.shape
+    histories = T, L, -1, prior.bank.histories
+    logs = log_weight.view(histories)
+    possible = jumps.view(T, 1, *logs.shape[2:]).any(-1)
+    share = logs.softmax(-1)
     total = torch.where(possible, logs.logsumexp(-1), -torch.inf)
-    shape, merged = A + 0.5 * number_of, (scale + 0.5 * square).reshape(by_member)
-    B = (share * merged).sum(-1)
-    # In coordinates of the constant and of the measured points, first per history, then merged.
-    first = ((1 - known).unsqueeze(-1) * mask).unsqueeze(-2)
+    B = (share * (scale + 0.5 * square).view(histories)).sum(-1)
+    # In coordinates of the constant and of the measured points.
+    first = ((1 - learned).unsqueeze(-1) * mask).unsqueeze(-2)
     u = torch.cat([first, torch.diag_embed(mask).expand_as(S)], -2)
     a = (u @ solved.unsqueeze(-1)).squeeze(-1)
     a[..., 0] += level
     M = u @ inverse @ u.mT
-    M[..., 0, 0] += known
-    a, M = (part.reshape(*by_member[:2], -1, histories, *part.shape[3:]) for part in (a, M))
-    mean = (share.unsqueeze(-1) * a).sum(-2)
+    M[..., 0, 0] += learned
+    a, M = a.view(*histories, *a.shape[3:]), M.view(*histories, *M.shape[3:])
+    mean = (share.unsqueeze(-2) @ a).squeeze(-2)
     apart = a - mean.unsqueeze(-2)
-    between = (share * (shape / B).unsqueeze(-1)).unsqueeze(-1) * apart
+    between = (share * ((A + 0.5 * number) / B).unsqueeze(-1)).unsqueeze(-1) * apart
     M = (share[..., None, None] * M).sum(-3) - between.mT @ apart
 
-    first_place = prior.never_jumping
-    logs, since = (part[..., some].reshape(by_member) for part in (now.log_weight, now.since))
+    logs, since = (part[..., some].reshape(histories) for part in (now.log_weight, now.since))
     newest = since.topk(PROTECTED, -1).values[..., -1:]
     spared = (since >= newest) & (logs > -torch.inf)
     place = logs.masked_fill(spared, torch.inf).argmin(-1)
@@ -774,29 +691,24 @@ def _with_jumps(
     possible = total > -torch.inf
     inherited = torch.where(possible, logs.logsumexp(-1) - retained, 0.0)
     grown = (logs + inherited.unsqueeze(-1)).flatten(-2)
-    grown = torch.cat([now.log_weight[..., :first_place], grown], -1)
-    column = first_place + place
-    column = column + histories * torch.arange(place.shape[-1], device=place.device)
+    grown = torch.cat([now.log_weight[..., : prior.never_jumping], grown], -1)
+    first_of = torch.arange(place.shape[-1], device=place.device) * prior.bank.histories
+    column = prior.never_jumping + first_of + place
 
     def put(old: Tensor, new: Tensor) -> Tensor:
         return old.scatter(-1, column, torch.where(possible, new, old.gather(-1, column)))
 
-    means = []
-    for number, (old, outer) in enumerate(zip(now.mean, block.coordinates)):
-        at = column[:, number].unsqueeze(-1).expand(-1, -1, old.shape[-1])
-        new = mean[:, number] @ outer.mT
-        new = torch.where(possible[:, number].unsqueeze(-1), new, old.gather(1, at))
-        means.append(old.scatter(1, at, new))
-    time = now.time[:, None, None].expand_as(total)
-    return running._replace(
-        now=now._replace(
-            mean=tuple(means),
-            scale=put(now.scale, B),
-            log_weight=put(grown, total),
-            since=put(now.since, time),
-        ),
-        block=block._replace(jumped=M, place=column, replaces=possible),
+    at = column.unsqueeze(-1).expand(*column.shape, now.mean.shape[-1])
+    mean = mean @ block.coordinates.mT
+    mean = torch.where(possible.unsqueeze(-1), mean, now.mean.gather(2, at))
+    summary = now._replace(
+        mean=now.mean.scatter(2, at, mean),
+        scale=put(now.scale, B),
+        log_weight=put(grown, total),
+        since=put(now.since, now.time[:, None, None].expand_as(total)),
     )
+    block = block._replace(jumped=M, place=column, replaces=possible)
+    return running._replace(now=summary, block=block)
 
 
 def inverted(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -841,12 +753,9 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, y: Tensor) -> Tensor:
     outliers, before = prior.bank.outliers, running.before
     if not outliers:
         return torch.full_like(y, -math.inf)
-    share = weights_of(before)
-    levels = torch.stack([part[..., 0] for part in before.mean], 1)
-    known = torch.stack([part[..., 0, 0] for part in running.matrices], 1)
-    level = (share * levels).sum((-2, -1)).unsqueeze(-1)
-    spread = before.scale / (before.shape[:, None, None] - 1)
-    variance = (share * spread * (2 - known + prior.noise)).sum((-2, -1)).unsqueeze(-1)
-    variance, shape = WIDER * variance, torch.full_like(y, SHAPE)
+    share, flat = before.weights, 2 - running.matrices[..., 0, 0] + prior.noise
+    level = (share * before.mean[..., 0]).sum((-2, -1)).unsqueeze(-1)
+    variance = WIDER * (share * before.variances * flat).sum((-2, -1)).unsqueeze(-1)
+    shape = torch.full_like(y, SHAPE)
     density = log_student((y - level).square() / variance, variance.log(), 1.0, shape, shape)
     return math.log(outliers / (1 - outliers)) + density

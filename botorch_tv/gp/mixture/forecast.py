@@ -46,8 +46,8 @@ class Places(NamedTuple):
 
     U: Tensor
     """Points of the unit cube, `T x N x q x d`."""
-    k: list[Tensor]
-    """Covariances with the measured points per lengthscale, `T x N x q x n`."""
+    k: Tensor
+    """Covariances with the measured points, `T x L x N x q x n`."""
     gap: Tensor
     """The time since the newest measurement in units of the clock, at least 0, `T x N x q`."""
 
@@ -63,8 +63,8 @@ class Forecast:
         weight: Weights of the members, `T x L x K`.
         scale: Mean scale E s² of the members, `T x L x K`.
         totals: For each lengthscale and each pair of rate and hazard, the sum of w s² M over the
-            members with this pair, where w is the weight of a member; per lengthscale
-            `T x P x (n + 1) x (n + 1)`, with the constant first.
+            members with this pair, where w is the weight of a member;
+            `T x L x P x (n + 1) x (n + 1)`, with the constant first.
         worth: For each lengthscale and each pair of rate and hazard, the sum of w s² over the
             members with this pair, `T x L x P`, where w is the weight of a member.
         pair: For each member, the index of its pair (rate, hazard), `K`, int64.
@@ -76,21 +76,19 @@ class Forecast:
 
     def __init__(self, prior: BankPrior, running: RunningMixture) -> None:
         self.prior, self.running = prior, running
-        self.weight, self.scale = running.weights, running.variances
+        self.weight, self.scale = running.now.weights, running.now.variances
         both = torch.stack([prior.rate, prior.hazard], -1)
         pairs, self.pair = torch.unique(both, dim=0, return_inverse=True)
         number = torch.arange(len(pairs), device=both.device)
         of_pair = self.pair == number[:, None]
         by_pair = of_pair * (self.weight * self.scale).unsqueeze(-2)  # T x L x P x K
-        self.totals = [
-            running.total(number, (own, own, own)) for number, own in enumerate(by_pair.unbind(1))
-        ]
+        self.totals = running.total(by_pair, by_pair, by_pair)
         self.worth = by_pair.sum(-1)
         lasts, stay = torch.log1p(-pairs).unbind(-1)
         self.first, self.second, self.jumps = -(stay + 0.5 * lasts), -(stay + lasts), -stay
-        self._slots = prior.slots
+        self._slots, self._lengthscales = prior.slots, prior.lengthscales.unsqueeze(1)
         self.normals = COMMON + self._slots + 4 * FREQUENCIES
-        self._drawn: dict[tuple[int, int, int], tuple[Tensor, Tensor, Tensor]] = {}
+        self._drawn: dict[tuple[int, ...], tuple[Tensor, Tensor, Tensor]] = {}
 
     def places(self, X: Tensor, time: Tensor) -> Places:
         """Convert points and times to ``Places``, which the other methods take as ``at``.
@@ -101,11 +99,11 @@ class Forecast:
         """
         T, N, q, _ = X.shape
         units, running = self.running.units, self.running
-        U = self.prior.at(X.reshape(T, N * q, -1), units)
-        pairs = zip(running.now.columns, self.prior.lengthscales)
-        k = [gaussian(U, own.points, at).view(T, N, q, -1) for own, at in pairs]
-        gap = (time - running.time[:, None, None]) / units.clock[:, None, None]
-        return Places(U.view(T, N, q, -1), k, gap)
+        U = self.prior.at(X.reshape(T, N * q, -1), units).view(T, N, q, -1)
+        points = running.now.columns.points.unsqueeze(2)
+        k = gaussian(U.unsqueeze(1), points, self._lengthscales)
+        gap = (time - running.now.time[:, None, None]) / units.clock[:, None, None]
+        return Places(U, k, gap)
 
     def mean(self, at: Places) -> Tensor:
         """The mean, `T x N x q`."""
@@ -149,11 +147,11 @@ class Forecast:
 
         (c, _), means, total = self.remaining(at.gap), self._means(at), torch.zeros_like(earlier)
         mean = self._mixed([own for own, _ in means])
-        for number, (k, lengthscale) in enumerate(zip(at.k, self.prior.lengthscales)):
+        for number, k in enumerate(at.k.unbind(1)):
             own, static = means[number]
             weight = _wide(self.weight[:, number])
-            spatial = gaussian(at.U, at.U, lengthscale) if joint else 1.0
-            for pair, whole in enumerate(self.totals[number].unbind(1)):
+            spatial = gaussian(at.U, at.U, self._lengthscales[number]) if joint else 1.0
+            for pair, whole in enumerate(self.totals[:, number].unbind(1)):
                 lasts = torch.exp(-self.first[pair] * between)
                 b = torch.exp(-self.second[pair] * earlier)
                 block, edge = whole[:, None, 1:, 1:], whole[:, None, 1:, :1]
@@ -186,7 +184,7 @@ class Forecast:
         """
         c, _ = self.remaining(at.gap)
         found = []
-        for mean, k in zip(self.running.now.mean, at.k):
+        for mean, k in zip(self.running.now.mean.unbind(1), at.k.unbind(1)):
             static = k @ mean[..., 1:].mT.unsqueeze(1)
             found.append((c[..., self.pair] * static + _wide(mean[..., 0]), static))
         return found
@@ -204,7 +202,7 @@ class Forecast:
             at: Points and times.
             noise: Whether to add the noise variance of a new observation.
         """
-        T, sets, M, _ = normal.shape
+        (T, sets, M, _), now = normal.shape, self.running.now
         (_, N, q), K = at.gap.shape, self.weight.shape[-1]
         flat = normal.reshape(T, sets * M, -1)
         cumulative = self.weight.flatten(-2).cumsum(-1)
@@ -224,13 +222,12 @@ class Forecast:
             l, k = pick // K, pick % K
             here = ((trial == n) & (number == pick)).nonzero(as_tuple=True)
             u, s = flat[here], self.scale[n, l, k].sqrt()
-            z, (spread, v, root) = self.running.now.mean[l][n, k], self._root(l, n, k)
+            z, (spread, v, root) = now.mean[n, l, k], self._root(n, l, k)
             v, slots = s * v, len(v)
             ends = [COMMON, COMMON + slots, COMMON + size, COMMON + size + F]
             own, first, second = u[:, slice(*ends[:2])], u[:, slice(*ends[2:])], u[:, ends[3] :]
-            columns = self.running.now.columns[l]
-            before = waves(columns.points[n : n + 1], self.prior.lengthscales[l])[0]
-            corrected = own @ root.mT - (first @ before.mT) @ columns.inverse[n]
+            before = waves(now.columns.points[n, l], self._lengthscales[l, 0])
+            corrected = own @ root.mT - (first @ before.mT) @ now.columns.inverse[n, l]
             nothing = u.new_zeros(len(u), F)
             parts = [
                 torch.cat([_padded(z[1:] + u[:, 1:2] * v, size), nothing], -1),
@@ -248,12 +245,12 @@ class Forecast:
         factors = torch.stack([c, _root(b), _root(fresh), _root(self.jumped(at.gap))], -2)
         own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
         total = total.expand(T, N, q, M)
-        for n, k in enumerate(at.k):
+        for n, k in enumerate(at.k.unbind(1)):
             mine = (lengthscale == n).flatten(0, 2).any(0)
             if not bool(mine.any()):
                 continue
-            wave = waves(at.U.flatten(1, 2), self.prior.lengthscales[n]).view(T, N, q, F)
-            phi, some = torch.cat([_padded(k, size), wave], -1), vectors[..., mine, :]
+            wave, some = waves(at.U, self._lengthscales[n]), vectors[..., mine, :]
+            phi = torch.cat([_padded(k, size), wave], -1)
             if sets == 1:  # one product suffices, because all N sets of points share samples
                 value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
             else:
@@ -264,18 +261,20 @@ class Forecast:
         variance = noise * self.prior.noise[member].view(T, sets, 1, M) * scale
         return total, variance.expand_as(total)
 
-    def _root(self, place: int, trial: int, member: int) -> tuple[Tensor, Tensor, Tensor]:
-        """For a member, √P_mm; coordinates of v / s; and a root of those of g_1 at columns."""
-        key = place, trial, member
+    def _root(self, *key: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Three results for a member, given the indices of its trial, lengthscale and history.
+
+        They are √P_mm, the coordinates of v / s, and a root of the covariance of the coordinates of
+        g_1 in the span of the measured points.
+        """
         if key not in self._drawn:
-            at = torch.tensor([[trial], [member]], device=self.weight.device)
-            M = self.running.matrix(place, *at)
+            at = torch.tensor(key, device=self.weight.device).unsqueeze(-1)
+            M = self.running.matrix(*at)
             spread = (1 - M[0, 0, 0]).clamp_min(SMALLEST).sqrt()
             v = -M[0, 1:, 0] / spread
             M[0, 1:, 1:] += v.unsqueeze(-1) * v
             M[0, 0], M[0, :, 0] = 0.0, 0.0
-            columns = self.running.now.columns[place]
-            own = Columns(*(part[trial : trial + 1] for part in columns))
+            own = Columns(*(part[tuple(at[:2])] for part in self.running.now.columns))
             self._drawn[key] = spread, v, own.root(M)[0, 1:, 1:]
         return self._drawn[key]
 

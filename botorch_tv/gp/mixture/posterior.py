@@ -27,7 +27,7 @@ from torch import Size, Tensor
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits, checks_clock, units_now
-from botorch_tv.gp.mixture.columns import FREQUENCIES, GROWTH, gaussian, waves
+from botorch_tv.gp.mixture.columns import FREQUENCIES, GROWTH, Columns, gaussian, waves
 from botorch_tv.gp.mixture.filter import (
     RunningMixture,
     advanced,
@@ -35,9 +35,8 @@ from botorch_tv.gp.mixture.filter import (
     mixture_prior,
     passages,
     restarted,
-    with_constant,
 )
-from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull, beside
+from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
 NEWEST = 128
@@ -54,32 +53,29 @@ class Moments(NamedTuple):
 
     weight: Tensor
     """Total weight of the members of each lengthscale, `T x L`."""
-    mean: tuple[Tensor, ...]
-    """Coordinates of the mean, the constant first, per lengthscale `T x (n + 1)`."""
-    reduction: tuple[Tensor, ...]
-    """Matrix M of the prior covariance minus the covariance, `T x (n + 1) x (n + 1)` per
-    lengthscale."""
+    mean: Tensor
+    """Coordinates of the mean, the constant first, `T x L x (n + 1)`."""
+    reduction: Tensor
+    """Matrix M of the prior covariance minus the covariance, `T x L x (n + 1) x (n + 1)`."""
     worth: Tensor
     """Mean scale s², `T x L`; the prior variance of f is 2 s²."""
 
-    def at(self, rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def at(self, k: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the mixture, `T x q`.
 
         Args:
-            rows: Covariances with the measured points per lengthscale, `T x n x q`.
+            k: Covariances with the measured points, `T x L x n x q`.
         """
-        means, variances = [], []
-        for k, mean, M, worth in zip(rows, self.mean, self.reduction, self.worth.unbind(-1)):
-            means.append(mean[:, :1] + (mean[:, None, 1:] @ k).squeeze(-2))
-            edge, block, parts = 2 * M[:, 1:, :1], M[:, 1:, 1:], []
-            for some in torch.split(k, max(1, AT_ONCE // max(1, k[..., 0].numel())), -1):
-                parts.append((torch.baddbmm(edge, block, some) * some).sum(-2))
-            prior = (2 * worth - M[:, 0, 0]).unsqueeze(-1)
-            variances.append(prior - torch.cat(parts, -1))
-        share, mean = self.weight.unsqueeze(-1), torch.stack(means, 1)
-        total = (share * mean).sum(1)
-        apart = (mean - total.unsqueeze(1)).square()
-        return total, (share * (torch.stack(variances, 1) + apart)).sum(1)
+        mean, M = self.mean, self.reduction
+        means = mean[..., :1] + (mean[..., None, 1:] @ k).squeeze(-2)
+        edge, block, parts = 2 * M[..., 1:, :1], M[..., 1:, 1:], []
+        for some in torch.split(k, max(1, AT_ONCE // max(1, k[..., 0].numel())), -1):
+            parts.append(((block @ some).add_(edge).mul_(some)).sum(-2))
+        variances = (2 * self.worth - M[..., 0, 0]).unsqueeze(-1) - torch.cat(parts, -1)
+        share = self.weight.unsqueeze(-1)
+        total = (share * means).sum(1)
+        apart = (means - total.unsqueeze(1)).square()
+        return total, (share * (variances + apart)).sum(1)
 
 
 def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) -> list[Moments]:
@@ -88,136 +84,104 @@ def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) 
     Args:
         running: The posterior after the newest observation.
         passages: Pairs (attenuation, log-probability of no jump) for the time since the newest
-            observation, `T x K` each. Each matrix is read only once, whatever the number of pairs.
+            observation, `T x K` each. The matrices are read only once, whatever the number of
+            pairs.
     """
-    log_weight = running.now.log_weight
-    total, share = log_weight.logsumexp(-1).softmax(-1), log_weight.softmax(-1)
-    worth = share * running.variances
-    parts = [
-        _of_lengthscale(running, number, *part, passages)
-        for number, part in enumerate(zip(share.unbind(1), worth.unbind(1)))
-    ]
-    found = []
-    for own in zip(*parts):
-        means, reductions = zip(*own)
-        found.append(Moments(total, means, reductions, worth.sum(-1)))
-    return found
+    log_weight, z = running.now.log_weight, running.now.mean
+    weight, share = log_weight.logsumexp(-1).softmax(-1), log_weight.softmax(-1)
+    attenuation, log_stays = (torch.stack(part, 1).unsqueeze(1) for part in zip(*passages))
+    each = (share * running.now.variances).unsqueeze(-2)
+    points, edges, stays = moved_weights(each, attenuation, log_stays.exp())
+    total = running.total(points, edges, each.expand_as(points))
+    mean, rows = moved_means(z.unsqueeze(2), attenuation, stays, share.unsqueeze(2))
+    reduction, worth = total - rows.mT @ rows, each.sum((-2, -1))
+    pairs = zip(mean.unbind(2), reduction.unbind(2))
+    return [Moments(weight, *pair, worth) for pair in pairs]
 
 
-def _of_lengthscale(
-    running: RunningMixture,
-    number: int,
-    share: Tensor,
-    worth: Tensor,
-    passages: Sequence[tuple[Tensor, Tensor]],
-) -> list[tuple[Tensor, Tensor]]:
-    """Mean and matrix M of the members of a lengthscale.
+def moved_weights(each: Tensor, a: Tensor, stays: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights of entries of M after a gap: between points, and between points and the constant.
+
+    The third result is ``stays``.
 
     Args:
-        running: The posterior.
-        number: Index of the lengthscale.
-        share: Weights w of the histories, which sum to 1, `T x K`.
-        worth: Weights times mean scales, w s², `T x K`.
-        passages: As for :func:`moments`.
+        each: Weights of histories, `* x K`.
+        a: Attenuation, `* x K`.
+        stays: Probability that no jump has occurred, `* x K`.
     """
-    z, found = running.now.mean[number], []
-    passages = [(a, log_stays.exp()) for a, log_stays in passages]
-    points = torch.stack([worth * stays * a.square() for a, stays in passages], -2)
-    edges = torch.stack([worth * stays * a for a, stays in passages], -2)
-    total = running.total(number, (points, edges, worth.unsqueeze(-2).expand_as(points)))
-    share = share.unsqueeze(-1)
-    for (a, stays), M in zip(passages, total.unbind(1)):
-        mean, rows = _after(z, a, stays, share)
-        found.append((mean, M - rows.mT @ rows))
-    return found
+    edges = each * stays * a
+    return edges * a, edges, stays
 
 
-def _after(z: Tensor, a: Tensor, stays: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+def moved_means(z: Tensor, a: Tensor, stays: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
     """The common mean of histories after a gap, and rows whose outer products add to covariances.
 
     Args:
-        z: Coordinates of the means, `T x K x (n + 1)`.
-        a: Attenuation, `T x K`.
-        stays: Probability that no jump has occurred, `T x K`.
-        share: Weights, `T x K x 1`.
+        z: Coordinates of the means, `* x K x (n + 1)`.
+        a: Attenuation, `* x K`.
+        stays: Probability that no jump has occurred, `* x K`.
+        share: Weights, `* x K`.
     """
-    lasting, stays = (
-        with_constant(part.unsqueeze(-1).expand(*part.shape, z.shape[-1] - 1))
-        for part in (a, stays)
-    )
-    before = lasting * z
-    now = stays * before
+    a, stays, share = (part.unsqueeze(-1) for part in (a, stays, share))
+    before = a * z[..., 1:]
+    now = torch.cat([z[..., :1].expand(*before.shape[:-1], 1), stays * before], -1)
     mean = (share * now).sum(-2)
     # Means differ before and after a possible jump, and between members, which adds variance.
-    jumped = (share * stays * (1 - stays)).sqrt() * before
+    jumped = torch.nn.functional.pad((share * stays * (1 - stays)).sqrt() * before, (1, 0))
     return mean, torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
 
 
-class StackedMoments:
-    """Moments and their derivatives for T trials and L lengthscales with R points in total.
+class Climb:
+    """Moments and their derivatives at points, for T trials and L lengthscales.
 
     Args:
         parts: The moments.
-        points: Measured points in the unit cube per lengthscale, `T x n x d`.
-        lengthscales: The lengthscales.
+        points: Measured points in the unit cube, `T x L x n x d`.
+        lengthscales: The lengthscales, `L x 1 x 1`.
     """
 
-    def __init__(
-        self, parts: Moments, points: Sequence[Tensor], lengthscales: Sequence[float]
-    ) -> None:
-        sizes = [part.shape[-2] for part in points]
-        self._points = torch.cat([*points], -2)
-        precision = [
-            part.new_full((size,), at**-2) for part, size, at in zip(points, sizes, lengthscales)
-        ]
-        self._precision = torch.cat(precision)
-        self._weighed = self._points * self._precision.unsqueeze(-1)
-        self._square = (self._weighed * self._points).sum(-1).unsqueeze(-2)
-        weight = parts.weight.unsqueeze(-2)
-        by_weight = zip(parts.reduction, parts.weight.unbind(-1))
-        shared = [part * -share[:, None, None] for part, share in by_weight]
-        # Membership of points in lengthscales, 1 or 0, `R x L`.
-        owners = [part.new_ones(size, 1) for part, size in zip(points, sizes)]
-        owner = torch.block_diag(*owners)  # type: ignore[no-untyped-call]
-        own = torch.cat([part[:, 1:] for part in parts.mean], -1).unsqueeze(-1) * owner
-        levels = torch.stack([part[:, :1] for part in parts.mean], -1)
-        mean, level = ((weight * part).sum(-1, keepdim=True) for part in (own, levels))
-        prior = 2 * (weight * parts.worth.unsqueeze(-2)).sum(-1, keepdim=True)
-        corner = prior + torch.stack([part[:, :1, :1] for part in shared]).sum(0)
-        self._weight = weight
-        # -w_l M_l among the points of each lengthscale, and between points and the constant.
-        self._blocks = tuple(part[:, 1:, 1:].contiguous() for part in shared)
-        self._edges = tuple(part[:, :1, 1:] for part in shared)
-        # ``_line`` contains coefficients of quantities that are linear in the covariances,
-        # `T x R x (L + 2)`: the mean; the mean of each lengthscale minus the mean; and -Σ w_l M_l
-        # between points and the constant. ``_level`` contains the values of these quantities at
-        # covariances of 0, `T x 1 x (L + 2)`.
-        self._line = torch.cat([mean, own - mean, torch.cat(self._edges, -1).mT], -1)
-        self._level = torch.cat([level, levels - level, corner], -1)
+    def __init__(self, parts: Moments, points: Tensor, lengthscales: Tensor) -> None:
+        self._precision = lengthscales**-2
+        self._weighed = points * self._precision
+        self._square = (self._weighed * points).sum(-1).unsqueeze(-2)
+        share = parts.weight[..., None, None]
+        M = share * parts.reduction
+        # -w_l M_l among the points, and between points and the constant.
+        self._block, self._edge = -M[..., 1:, 1:], -M[..., :1, 1:]
+        self._weight, own = parts.weight.unsqueeze(-1), parts.mean[..., 1:]
+        prior = 2 * (parts.weight * parts.worth).sum(-1)
+        self._corner = (prior - M[..., 0, 0].sum(-1)).unsqueeze(-1)
+        # Columns of `T x L x n x 2`: coordinates of the mean, and of the linear part of the
+        # variance.
+        self._line = torch.stack([own, self._edge.squeeze(-2)], -1)
+        self._level, self._own = parts.mean[..., :1], own.unsqueeze(-2)
 
     def slopes(self, U: Tensor) -> tuple[Tensor, Tensor, Pull]:
         """Three results: the mean, the standard deviation, and a ``Pull`` for their derivatives.
 
         The points ``U`` are `T x q x d`; the mean and the standard deviation are `T x q`.
         """
-        square = U.square().sum(-1, keepdim=True) * self._precision + self._square
-        square = torch.baddbmm(square, U, self._weighed.mT, alpha=-2).clamp_min_(0)
-        k = square.mul_(-0.5).exp_()
-        own = torch.split(k, [block.shape[-1] for block in self._blocks], -1)
-        covered = zip(self._edges, own, self._blocks)
-        slope = torch.cat([torch.baddbmm(*part) for part in covered], -1)
-        linear = torch.baddbmm(self._level, k, self._line)
-        mean, apart, beyond = linear[..., 0], linear[..., 1:-1], linear[..., -1]
+        each = U.unsqueeze(1)
+        square = each.square().sum(-1, keepdim=True) * self._precision + self._square
+        k = square.sub_(each @ self._weighed.mT, alpha=2).clamp_min_(0).mul_(-0.5).exp_()
+        slope = (k @ self._block).add_(self._edge)
+        linear = k @ self._line
+        means = linear[..., 0] + self._level
+        mean = (self._weight * means).sum(1)
+        apart = means - mean.unsqueeze(1)
         tilt = self._weight * apart
-        variance = (slope * k).sum(-1) + (tilt * apart).sum(-1) + beyond
+        own = (slope * k).sum(-1) + torch.addcmul(linear[..., 1], tilt, apart)
+        variance = own.sum(1) + self._corner
         sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
 
         def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
-            half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(-1)
-            curved = torch.baddbmm(slope, tilt, self._line[..., 1:-1].mT)
-            straight = beside(by_mean) * self._line[..., 0].unsqueeze(-2)
-            by = torch.addcmul(straight, half, curved).mul_(k)
-            return by @ self._weighed - (by @ self._precision).unsqueeze(-1) * U
+            half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(1)
+            # With respect to k: by_mean w_l a_l + half (slope_l + w_l (mean_l - mean) a_l).
+            straight = by_mean.unsqueeze(1) if isinstance(by_mean, Tensor) else by_mean
+            along = straight * self._weight + half * tilt
+            by = torch.addcmul(slope * half.unsqueeze(-1), along.unsqueeze(-1), self._own).mul_(k)
+            back = (by.sum(-1, keepdim=True) * self._precision) * each
+            return ((by @ self._weighed) - back).sum(1)
 
         return mean, sd, pull
 
@@ -230,9 +194,9 @@ class SampledPath(NamedTuple):
     """
 
     lengthscale: Tensor
-    """Lengthscale of the drawn member, `T`."""
+    """Lengthscale of the drawn member, `T x 1 x 1`."""
     constant: Tensor
-    """The constant m, `T`."""
+    """The constant m, `T x 1`."""
     weights: Tensor
     """Weights of the random Fourier features, `T x 2 F`."""
     points: Tensor
@@ -242,10 +206,9 @@ class SampledPath(NamedTuple):
 
     def at(self, U: Tensor) -> Tensor:
         """Values at points of the unit cube, `T x q x d -> T x q`."""
-        lengthscale = self.lengthscale[:, None, None]
-        value = waves(U, lengthscale) @ self.weights.unsqueeze(-1)
-        columns = gaussian(U, self.points, lengthscale) @ self.coordinates.unsqueeze(-1)
-        return (value + columns).squeeze(-1) + self.constant.unsqueeze(-1)
+        value = waves(U, self.lengthscale) @ self.weights.unsqueeze(-1)
+        columns = gaussian(U, self.points, self.lengthscale) @ self.coordinates.unsqueeze(-1)
+        return (value + columns).squeeze(-1) + self.constant
 
 
 def drawn(
@@ -266,40 +229,30 @@ def drawn(
             attenuation, and the log-probability that no jump has occurred.
         normal: Standard normal variates, `T x normals`, see :attr:`BankPrior.normals`.
     """
-    cumulative, members = running.weights.flatten(-2).cumsum(-1), running.now.scale.shape[-1]
+    now = running.now
+    cumulative, (L, K) = now.weights.flatten(-2).cumsum(-1), now.scale.shape[1:]
     uniform = torch.special.ndtr(normal[:, :1]) * cumulative[:, -1:]
-    member = (cumulative < uniform).sum(-1).clamp_max(cumulative.shape[-1] - 1)
+    member = (cumulative < uniform).sum(-1).clamp_max(L * K - 1)
     trial = torch.arange(len(normal), device=normal.device)
-    own, found = (trial, member % members), []
-    a, stays = (part.expand(len(trial), members)[own].unsqueeze(1) for part in passage)
-    stays, weights = stays.exp(), normal[:, 1 : 1 + 2 * FREQUENCIES]
-    most = max(M.shape[-1] for M in running.matrices) - 1
-    for number, lengthscale in enumerate(prior.lengthscales):
-        columns, s = running.now.columns[number], running.variances[:, number][own].sqrt()
-        z = running.now.mean[number][own].unsqueeze(1)
-        mean, rows = _after(z, a, stays, torch.ones_like(z[..., :1]))
-        lasts = with_constant(a.expand(len(trial), z.shape[-1] - 1))
-        M = running.matrix(number, *own) * lasts.unsqueeze(-1) * lasts.unsqueeze(-2)
-        M[:, 1:] *= stays.unsqueeze(-1)
-        M[:, 0, 1:] *= stays
-        rows = rows / s[:, None, None]
-        root = columns.root(M - rows.mT @ rows)
-        size = root.shape[-1]
-        noise = (root @ normal[:, -size:].unsqueeze(-1)).squeeze(-1)
-        before = waves(columns.points, lengthscale) @ weights.unsqueeze(-1)
-        noise[:, 1:] -= (columns.inverse @ before).squeeze(-1)
-        value, more = mean + s.unsqueeze(-1) * noise, most + 1 - size
-        found.append(
-            (
-                torch.full_like(s, lengthscale),
-                value[:, 0],
-                s.unsqueeze(-1) * weights,
-                torch.nn.functional.pad(columns.points, (0, 0, 0, more)),
-                torch.nn.functional.pad(value[:, 1:], (0, more)),
-            )
-        )
-    place = member // members
-    return SampledPath(*(torch.stack(parts, 1)[trial, place] for parts in zip(*found)))
+    place, number = member // K, member % K
+    a, stays = (part.expand(len(trial), K)[trial, number].unsqueeze(-1) for part in passage)
+    stays, s = stays.exp(), now.variances[trial, place, number].sqrt().unsqueeze(-1)
+    columns = Columns(*(part[trial, place] for part in now.columns))
+    lengthscale = prior.lengthscales[place]
+    z = now.mean[trial, place, number].unsqueeze(-2)
+    mean, rows = moved_means(z, a, stays, torch.ones_like(a))
+    M = running.matrix(trial, place, number)
+    M[:, 1:] *= (a * stays).unsqueeze(-1)
+    M[:, 1:, 1:] *= a.unsqueeze(-1)
+    M[:, 0, 1:] *= a * stays
+    rows = rows / s.unsqueeze(-1)
+    root = columns.root(M - rows.mT @ rows)
+    weights = normal[:, 1 : 1 + 2 * FREQUENCIES]
+    noise = (root @ normal[:, -root.shape[-1] :].unsqueeze(-1)).squeeze(-1)
+    before = waves(columns.points, lengthscale) @ weights.unsqueeze(-1)
+    noise[:, 1:] -= (columns.inverse @ before).squeeze(-1)
+    value = mean + s * noise
+    return SampledPath(lengthscale, value[:, :1], s * weights, columns.points, value[:, 1:])
 
 
 @dataclass(frozen=True)
@@ -310,7 +263,7 @@ class MixturePosterior(PointPosterior):
         prior: The prior.
         parts: Moments from which choices are computed.
         expected: Moments from which predictions are computed.
-        points: Measured points in the unit cube per lengthscale, `T x n x (d + c)`.
+        points: Measured points in the unit cube, `T x L x n x (d + c)`.
         X: The newest points measured, `T x n x (d + c)`.
         live: Whether each measurement succeeded, `T x n`.
         offset: Mean of the first measurements, `T`.
@@ -324,7 +277,7 @@ class MixturePosterior(PointPosterior):
     prior: BankPrior
     parts: Moments
     expected: Moments
-    points: tuple[Tensor, ...]
+    points: Tensor
     X: Tensor
     live: Tensor
     offset: Tensor
@@ -339,7 +292,7 @@ class MixturePosterior(PointPosterior):
         # Derivatives are with respect to the chosen coordinates only. The context comes last and is
         # not chosen.
         dim = len(self.prior.lower)
-        mean, sd, pull = self._stacked.slopes(self.prior.at(X, self.units))
+        mean, sd, pull = self._climb.slopes(self.prior.at(X, self.units))
         return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -354,13 +307,12 @@ class MixturePosterior(PointPosterior):
 
     def _at(self, X: Tensor, parts: Moments) -> tuple[Tensor, Tensor]:
         U = self.prior.at(X, self.units)
-        pairs = zip(self.points, self.prior.lengthscales)
-        mean, variance = parts.at([gaussian(points, U, own) for points, own in pairs])
+        mean, variance = parts.at(gaussian(self.points, U.unsqueeze(1), self.prior.lengthscales))
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
     @cached_property
-    def _stacked(self) -> StackedMoments:
-        return StackedMoments(self.parts, self.points, self.prior.lengthscales)
+    def _climb(self) -> Climb:
+        return Climb(self.parts, self.points, self.prior.lengthscales)
 
 
 class MixtureInference(Inference):
@@ -383,12 +335,12 @@ class MixtureInference(Inference):
 
     def start(self, prior: Prior, batch_shape: Size) -> RunningMixture:
         assert isinstance(prior, BankPrior)
-        return mixture_prior(prior, batch_shape)
+        return mixture_prior(prior, batch_shape.numel())
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        running, rounds, history = running_mixture(before).flat(), after.rounds, after.history
+        running, rounds, history = running_mixture(before), after.rounds, after.history
         running, anew = self._in_units(after, running)
-        first, trials = rounds - 1 if anew is None else 0, len(running.time)
+        first, trials = rounds - 1 if anew is None else 0, len(running.jumped)
         choice, y, noise, time = (part.tensor(first) for part in history)
         choice = choice.reshape(trials, *choice.shape[after.time.dim() :])
         y, ratio, time = (part.reshape(trials, -1) for part in (y, noise, time))
@@ -407,7 +359,7 @@ class MixtureInference(Inference):
                 # Intermediate posteriors are not shared, so their memory may be reused.
                 consume=consume or rows.start > 0,
             )
-        return after._replace(running=running.view(after.time.shape))
+        return after._replace(running=running)
 
     def _in_units(
         self, data: Data, running: RunningMixture
@@ -422,7 +374,7 @@ class MixtureInference(Inference):
         if running.settled and not checks_clock(n):
             return running, None
         y, time, noise = (
-            part.tensor().reshape(len(running.time), n) for part in (log.y, log.time, log.noise)
+            part.tensor().reshape(len(running.jumped), n) for part in (log.y, log.time, log.noise)
         )
         context = y.new_zeros(*y.shape, prior.context_dim)
         if prior.context_dim:
@@ -434,51 +386,51 @@ class MixtureInference(Inference):
 
     def moments(self, data: Data, now: Tensor) -> Moments:
         """Moments at time ``now``, `batch_shape`, with trials flattened to one dimension."""
-        running, passage = running_mixture(data).flat(), self._assumed_passage(data, now)
+        running, passage = running_mixture(data), self._assumed_passage(data, now)
         return moments(running, [passage])[0]
 
     def unit(self, data: Data) -> Tensor:
-        return running_mixture(data).units.spread
+        return running_mixture(data).units.spread.view(data.time.shape)
 
     def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
         assert estimate is not None
         return estimate
 
     def model_noise(self, data: Data, noise: Tensor) -> Tensor:
-        prior, running = bank_prior(data), running_mixture(data).flat()
-        own = (running.weights * running.variances * prior.noise).sum((-2, -1))
+        prior, running = bank_prior(data), running_mixture(data)
+        own = (running.now.weights * running.now.variances * prior.noise).sum((-2, -1))
         own = own * running.units.spread.square()
         return noise * own.view_as(noise)
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
-        return running_mixture(data).now.information_gain
+        return running_mixture(data).now.information_gain.view(data.time.shape)
 
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
-        running, shape, prior = running_mixture(data).flat(), data.time.shape, bank_prior(data)
-        units, trials = running.units, len(running.time)
+        running, shape, prior = running_mixture(data), data.time.shape, bank_prior(data)
+        units, trials = running.units, len(running.jumped)
         groups, q, *columns = choice.shape[len(shape) :]
         with torch.no_grad():
             parts = self.moments(data, present.now)
         U = prior.at(choice.reshape(trials, groups * q, *columns), units)
-        each = U.view(trials, groups, q, -1)
-        means, covariances = [], []
-        for n, lengthscale in enumerate(prior.lengthscales):
-            k = gaussian(U, running.now.columns[n].points, lengthscale)
-            c = with_constant(k).view(trials, groups, q, -1)
-            means.append((c @ parts.mean[n][:, None, :, None]).squeeze(-1))
-            spatial = gaussian(each, each, lengthscale) + 1
-            known = c @ parts.reduction[n].unsqueeze(1) @ c.mT
-            covariances.append(parts.worth[:, n, None, None, None] * spatial - known)
-        weight = parts.weight.mT.view(-1, trials, 1, 1)
-        mean = (weight * torch.stack(means)).sum(0)
-        apart = torch.stack(means) - mean
+        lengthscales = prior.lengthscales.unsqueeze(1)  # L x 1 x 1 x 1
+        each = U.view(trials, 1, groups, q, -1)
+        points = running.now.columns.points.unsqueeze(2)
+        k = gaussian(each, points, lengthscales)
+        c = torch.nn.functional.pad(k, (1, 0), value=1.0)  # T x L x groups x q x (n + 1)
+        means = (c @ parts.mean[:, :, None, :, None]).squeeze(-1)
+        spatial = gaussian(each, each, lengthscales) + 1
+        known = c @ parts.reduction.unsqueeze(2) @ c.mT
+        covariances = parts.worth[..., None, None, None] * spatial - known
+        weight = parts.weight[..., None, None]
+        mean = (weight * means).sum(1)
+        apart = means - mean.unsqueeze(1)
         outer = apart.unsqueeze(-1) * apart.unsqueeze(-2)
-        covariance = (weight.unsqueeze(-1) * (torch.stack(covariances) + outer)).sum(0)
+        covariance = (weight.unsqueeze(-1) * (covariances + outer)).sum(1)
         unit, centre = units.spread[:, None, None], units.centre[:, None, None]
         return (
             (mean * unit + centre).view(*shape, groups, q),
             (covariance * unit.unsqueeze(-1).square()).view(*shape, groups, q, q),
-            running_mixture(data).now.information_gain,
+            running.now.information_gain.view(shape),
         )
 
     def _assumed_passage(self, data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
@@ -497,22 +449,21 @@ class ArmMixture(MixtureInference, ArmInference):
     """The mixture on the arms of a grid."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
-        running, prior = running_mixture(data), bank_prior(data)
-        flat = running.flat()
-        mean, variance = self.moments(data, present.now).at(flat.rows)
-        shape = (*data.time.shape, mean.shape[-1])
+        running, prior, batch = running_mixture(data), bank_prior(data), data.time.shape
+        mean, variance = self.moments(data, present.now).at(running.rows)
+        shape = (*batch, mean.shape[-1])
 
         def draw(normal: Tensor) -> Tensor:
             passage = self._assumed_passage(data, present.now)
-            path = drawn(prior, flat, passage, normal.reshape(len(mean), -1))
+            path = drawn(prior, running, passage, normal.reshape(len(mean), -1))
             assert prior.points is not None
             return (path.at(prior.points.expand(len(mean), -1, -1)) - mean).view(shape)
 
         return ArmPosterior(
             mean=mean.view(shape),
             sd=variance.clamp_min(0).sqrt().view(shape),
-            information_gain=running.now.information_gain,
-            offset=running.units.centre,
+            information_gain=running.now.information_gain.view(batch),
+            offset=running.units.centre.view(batch),
             draw=draw,
         )
 
@@ -533,8 +484,8 @@ class PointMixture(MixtureInference):
             normal: Random numbers for a sample; None for no sample.
             most: Not used by this inference.
         """
-        prior, running = bank_prior(data), running_mixture(data).flat()
-        trials, first = len(running.time), max(0, data.rounds - NEWEST)
+        prior, running = bank_prior(data), running_mixture(data)
+        trials, first = len(running.jumped), max(0, data.rounds - NEWEST)
         rows = data.rounds - first
         X = data.history.choice.tensor(first)
         live = data.history.noise.tensor(first).isfinite()
@@ -547,7 +498,7 @@ class PointMixture(MixtureInference):
             prior=prior,
             parts=parts,
             expected=expected,
-            points=tuple(columns.points for columns in running.now.columns),
+            points=running.now.columns.points,
             X=X.reshape(trials, rows, X.shape[-1]),
             live=live.reshape(trials, rows),
             offset=running.units.centre,
@@ -571,6 +522,6 @@ def running_mixture(data: Data) -> RunningMixture:
 
 def _passage_by(data: Data, now: Tensor) -> tuple[Tensor, Tensor]:
     """Attenuation and log-probability of no jump from the newest measurement to ``now``."""
-    prior, running = bank_prior(data), running_mixture(data).flat()
-    gap = (now.reshape(-1) - running.time) / running.units.clock
+    prior, running = bank_prior(data), running_mixture(data)
+    gap = (now.reshape(-1) - running.now.time) / running.units.clock
     return passages(prior, torch.where(running.units.ready, gap.clamp_min(0), 0.0))
