@@ -32,7 +32,7 @@ def bank_of(dim: int, **parts) -> Bank:
 OFFSET = bank_of(
     2,
     hazards=(0.0,),
-    lengthscales=(0.1, 0.25),
+    lengthscales=(0.1, 0.2),
     noise_ratios=(0.01, 0.1),
     outliers=0.0,
 )
