@@ -1,8 +1,8 @@
 """The mixture as a BoTorch model: against dense members, the strategy, and as BoTorch asks."""
 
-import copy
 import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,17 +21,15 @@ from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.get_sampler import get_sampler
-from gp.mixture.static_bank import OFFSET, by_the_book
-from oracles import mixture
+from gp.mixture.readings import OFFSET, require_apart
+from oracles.bank import predicted
 
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
 from botorch_tv.gp.mixture.bank import FIRST, Bank
 from botorch_tv.models import adaptive_model
 
 D = torch.float64
-JUMPY = Bank(
-    rates=(0.0, 0.1), hazards=(0.0, 0.2), lengthscales=(0.4,), noise_ratios=(0.02,), features=16
-)
+JUMPY = Bank(rates=(0.0, 0.1), hazards=(0.0, 0.2), lengthscales=(0.4,), noise_ratios=(0.02,))
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
 
 
@@ -43,6 +41,13 @@ def data(n=14, seed=0, *, batch=()):
     error = torch.randn(*batch, n, dtype=D, generator=generator)
     y = 50 + 5 * torch.cos(3 * x.sum(-1) - 0.3 * t) + 0.3 * error
     return torch.cat([x, t.unsqueeze(-1)], -1), y.unsqueeze(-1)
+
+
+def textbook(bank, X, Y, query):
+    """The prediction of the textbook; the last columns of inputs are times."""
+    X, Y, at = X.numpy(), Y[:, 0].numpy(), query.numpy()
+    clock = float(np.median(np.diff(X[:FIRST, -1])))
+    return predicted(bank, X[:, :-1], Y, X[:, -1], at[:, :-1], at[:, -1], clock=clock)
 
 
 def query_of(model, *shape, seed=1, ahead=1.0):
@@ -57,22 +62,22 @@ def test_moments_are_those_of_dense_members_at_any_times(pause):
     X, Y = data(15)
     X[8:, -1] += pause
     X[13:, -1] += pause
+    require_apart(OFFSET, X[:, :2].numpy())
     model = adaptive_model(X, Y, bank=OFFSET)
     query = query_of(model, 6)
     query[:, -1] += torch.tensor([0.0, 3.0, 1.5, 0.0, 7.0, 3.0], dtype=D)
     query[0, -1] = model.newest
-    clock = float(X[:FIRST, -1].diff().median())
-    weight, mean, covariance, noise = by_the_book(model, X, Y, query, clock)
+    book = textbook(OFFSET, X, Y, query)
     posterior = model.posterior(query)
     noisy = model.posterior(query, observation_noise=True)
     own = model.posterior(query, observation_noise=torch.full((6, 1), 0.7, dtype=D))
     for found, wanted in (
-        (model.weights.flatten(), weight),
-        (posterior.mean[:, 0], mean),
-        (posterior.covariance_matrix, covariance),
-        (posterior.variance[:, 0], covariance.diagonal()),
-        (noisy.covariance_matrix, covariance + noise * np.eye(6)),
-        (noisy.variance, posterior.variance + noise),
+        (model.weights, book.weights),
+        (posterior.mean[:, 0], book.mean),
+        (posterior.covariance_matrix, book.covariance),
+        (posterior.variance[:, 0], book.covariance.diagonal()),
+        (noisy.covariance_matrix, book.covariance + book.noise * np.eye(6)),
+        (noisy.variance, posterior.variance + book.noise),
         (own.variance, posterior.variance + 0.7),
     ):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8)
@@ -80,42 +85,15 @@ def test_moments_are_those_of_dense_members_at_any_times(pause):
 
 @pytest.mark.parametrize("pause", [2.0, 3e3, 1e12])
 def test_jumps_ahead_are_enumerated(pause):
-    model = adaptive_model(*data(12), bank=JUMPY)
+    bank = replace(JUMPY, lengthscales=(0.2,), tolerance=1e-7)
+    X, Y = data(12)
+    require_apart(bank, X[:, :2].numpy())
+    model = adaptive_model(X, Y, bank=bank)
     query = query_of(model, 2, ahead=0.5)
     query[1, -1] += pause
-    units, running = model.running.units, model.running
-    gaps = ((query[:, -1] - model.newest) / units.clock).numpy()
-    phi = model.prior.features[0].at(query[:, :2]).numpy()
-    weight, prior, r = running.weights.flatten().numpy(), model.prior, phi.shape[-1]
-    total_mean, second = np.zeros(2), np.zeros((2, 2))
-    for k, (rate, hazard) in enumerate(zip(prior.rate.tolist(), prior.hazard.tolist())):
-        z, P = running.mean[0][0, k].numpy(), running.covariance[0][0, k].numpy()
-        s2 = float(running.scale[0, 0, k] / (running.shape[0] - 1))
-        for jumps in itertools.product([False, True], repeat=2):
-            mean, cov = z.copy(), s2 * P
-            chance, values, across = 1.0, [], None
-            for step, jump in zip([gaps[0], gaps[1] - gaps[0]], jumps):
-                H = 1 - (1 - hazard) ** step
-                chance *= H if jump else 1 - H
-                a = 0.0 if jump else (1 - rate) ** (step / 2)
-                move = np.diag([*[a] * r, 1.0])
-                across = None if across is None else cov @ move
-                mean, cov = move @ mean, move @ cov @ move
-                cov[:r, :r] += s2 * (1 - a**2) * np.eye(r)
-                values.append((mean.copy(), cov.copy()))
-                across = cov if across is None else across
-            ends = np.column_stack([phi, np.ones(2)])
-            f = np.array([ends[i] @ values[i][0] for i in range(2)])
-            C = np.diag([ends[i] @ values[i][1] @ ends[i] for i in range(2)])
-            C[0, 1] = C[1, 0] = ends[0] @ across @ ends[1]
-            C += s2 * np.diag(1 - (phi**2).sum(-1))
-            total_mean += weight[k] * chance * f
-            second += weight[k] * chance * (C + np.outer(f, f))
-    covariance = (second - np.outer(total_mean, total_mean)) * float(units.spread) ** 2
-    posterior = model.posterior(query)
-    wanted = total_mean * float(units.spread) + float(units.centre)
-    np.testing.assert_allclose(posterior.mean[:, 0], wanted, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(posterior.covariance_matrix, covariance, rtol=0, atol=1e-9)
+    book, posterior = textbook(bank, X, Y, query), model.posterior(query)
+    np.testing.assert_allclose(posterior.mean[:, 0], book.mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(posterior.covariance_matrix, book.covariance, rtol=0, atol=1e-8)
     assert model.posterior(query[1:]).rsample(torch.Size([5])).isfinite().all()
 
 
@@ -149,7 +127,7 @@ def test_the_sampler_draws_the_same_functions_at_more_points():
     torch.testing.assert_close(batches[:, 0], many, rtol=0, atol=1e-10)
     by_hand = SobolQMCNormalSampler(torch.Size([32]), seed=0)
     assert by_hand(model.posterior(query)).shape == (32, 5, 1)
-    base = torch.randn(6, 2, model.posterior(query)._width, dtype=D)
+    base = torch.randn(6, 2, model.posterior(query).base_sample_shape[-1], dtype=D)
     both = model.posterior(torch.stack([query, query]))
     twice = both.rsample_from_base_samples(torch.Size([6]), base)
     for place in range(2):
@@ -186,8 +164,8 @@ def test_gradients_of_moments_follow_points_and_times():
 def test_gradients_of_samples_follow_points_and_their_time():
     model = adaptive_model(*data(9), bank=JUMPY)
     single, pair = query_of(model, 2, 1), query_of(model, 3, 2)
-    base = torch.randn(4, 1, model.posterior(single)._width, dtype=D)
-    wide = torch.randn(4, 1, model.posterior(pair)._width, dtype=D)
+    base = torch.randn(4, 1, model.posterior(single).base_sample_shape[-1], dtype=D)
+    wide = torch.randn(4, 1, model.posterior(pair).base_sample_shape[-1], dtype=D)
 
     def drawn(item, base):
         posterior = model.posterior(item, observation_noise=True)
@@ -205,7 +183,9 @@ def test_conditioning_is_making_it_anew():
     X, Y = data(20)
     order = torch.randperm(14, generator=torch.Generator().manual_seed(0))
     model = adaptive_model(X[:14][order], Y[:14][order], bank=JUMPY)
-    retained = copy.deepcopy(model.running)
+    soon = query_of(model, 4)
+    before = model.posterior(soon)
+    before = before.mean.clone(), before.covariance_matrix.clone()
     more = model.condition_on_observations(X[14:].flip(0), Y[14:].flip(0))
     whole = adaptive_model(X, Y, bank=JUMPY)
     query = query_of(whole, 4)
@@ -214,9 +194,9 @@ def test_conditioning_is_making_it_anew():
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
     assert torch.equal(more.train_inputs[0], X)
     assert torch.equal(more.now, X[-1, -1])
-    for name in ("mean", "covariance", "scale", "log_weight", "since"):
-        before, after = getattr(retained, name), getattr(model.running, name)
-        assert all(torch.equal(*pair) for pair in zip(before, after))
+    after = model.posterior(soon)
+    assert torch.equal(after.mean, before[0])
+    assert torch.equal(after.covariance_matrix, before[1])
 
 
 def test_a_batch_is_its_models():
@@ -226,7 +206,7 @@ def test_a_batch_is_its_models():
     assert batch.batch_shape == (3,)
     query = query_of(batch, 2, 3, 4)
     posterior = batch.posterior(query)
-    base = torch.randn(5, 1, 1, posterior._width, dtype=D)
+    base = torch.randn(5, 1, 1, posterior.base_sample_shape[-1], dtype=D)
     drawn = posterior.rsample_from_base_samples(torch.Size([5]), base)
     later = query_of(batch, 3, 1, ahead=2.0)
     value = torch.tensor([[[52.0]], [[6.5]], [[48.0]]], dtype=D)
@@ -323,21 +303,10 @@ def test_beyond_the_bounds_a_process_extrapolates():
         mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
         assert float(variance.diff().min()) > 0
         assert float((variance[:, -1] / variance[:, 0]).min()) > 1.2
-        points = torch.cat([X, query.flatten(0, 1)]).numpy()[:, :2]
-        apart = np.square(points[:, None] - points).sum(-1)
-        value, vectors = np.linalg.eigh(np.exp(-0.5 * apart / 0.3**2))
-        root = vectors * np.sqrt(value.clip(0))
-        _, wanted, covariance, _ = mixture.in_units_of_data(
-            [lambda item, root=root: root[:20] if len(item) == 20 else root[20:]],
-            *(bank.rates, bank.noise_ratios),
-            (X[:, :2].numpy(), Y[:, 0].numpy(), X[:, 2].numpy()),
-            (points[20:], query[..., 2].flatten().numpy()),
-            first=FIRST,
-            clock=float(X[:FIRST, -1].diff().median()),
-        )
+        book = textbook(bank, X, Y, query.flatten(0, 1))
         sd = float(variance.max()) ** 0.5
-        np.testing.assert_allclose(mean.flatten(), wanted, rtol=0, atol=1e-4 * sd)
-        np.testing.assert_allclose(variance.flatten(), covariance.diagonal(), rtol=1e-4)
+        np.testing.assert_allclose(mean.flatten(), book.mean, rtol=0, atol=1e-4 * sd)
+        np.testing.assert_allclose(variance.flatten(), book.covariance.diagonal(), rtol=1e-4)
 
 
 def test_scalarized_transforms():
@@ -407,8 +376,12 @@ def test_few_or_equal_measurements():
     X, Y = data(12)
     Y[:9] = 4.0
     late = adaptive_model(X, Y, bank=OFFSET)
-    spread = torch.cat([Y[:9, 0], Y[9:10, 0]]).std(correction=0)
-    torch.testing.assert_close(late.running.units.spread[0], spread)
+    query = query_of(late, 3)
+    rows, at = X.numpy(), query.numpy()
+    clock = float(np.median(np.diff(rows[:10, 2])))
+    data_of_late = rows[:, :2], Y[:, 0].numpy(), rows[:, 2], at[:, :2], at[:, 2]
+    book = predicted(OFFSET, *data_of_late, clock=clock, starts=10)
+    np.testing.assert_allclose(late.posterior(query).mean[:, 0], book.mean, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms import ChainedInputTransform, Log, Normalize
 from botorch.models.transforms.input import AppendFeatures, InputPerturbation, Log10, Round
-from gp.mixture.static_bank import OFFSET
+from gp.mixture.readings import OFFSET
 from gpytorch.kernels import RBFKernel
 from models.cases import assert_same, build, data, present
 

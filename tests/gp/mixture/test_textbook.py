@@ -15,9 +15,10 @@ from gp.mixture.readings import (
 )
 from oracles.bank import predicted
 
-from botorch_tv import Grid, adaptive_gp_ucb
+from botorch_tv import Box, Choice, Grid, adaptive_gp_ucb
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.models import adaptive_model
+from botorch_tv.strategies.parameters import MixedSearch, Number, Space
 
 D = torch.float64
 BLOCKS = {
@@ -57,7 +58,7 @@ def test_the_joint_posterior_of_a_model_at_several_times():
     bank, data = bank_of(2), readings(2, BLOCKS["many"])
     data = data._replace(good=data.good | True)
     query, now = np.random.default_rng(100).random((4, 2)), float(data.times[-1])
-    when = now + np.array([3.0, 0.0, 0.5, 3.0])
+    when = now + np.array([3.0, 0.0, 0.5, 1e4])
     book = predicted(bank, *data[:3], query, when)
     asked = torch.from_numpy(np.column_stack([query, when]))
     split = int(np.flatnonzero(np.diff(data.times) == 0)[20])  # within the block of forty
@@ -105,6 +106,25 @@ def test_grids_and_boxes_agree_at_the_arms(blocks):
     suggestion = player.ask(states[1], now=now)
     torch.testing.assert_close(suggestion.mean, on_grid.mean[suggestion.index, 0])
     torch.testing.assert_close(suggestion.sd.square(), on_grid.variance[suggestion.index, 0])
+
+
+@pytest.mark.full
+def test_a_box_of_listed_values_has_the_posterior_of_a_grid():
+    space = Space({"n": Number(0, 8, step=1), "c": Choice("a", "b")})
+    X = torch.tensor([space.point({"n": n, "c": c}) for c in "ab" for n in range(9)]).double()
+    player, random = adaptive_gp_ucb(), torch.Generator().manual_seed(0)
+    listed = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double(), search=MixedSearch(space))
+    data = [(X[place], torch.randn((), generator=random)) for place in [3, 17, 9, 4, 4, 0, 12, 7]]
+    found = []
+    for domain in (listed, Grid(X)):
+        state = player.init(domain)
+        for n, (x, y) in enumerate(data):
+            suggestion = player.suggestion_at(state, x, now=n + 1.0)
+            state, _ = player.tell(state, suggestion, float(y))
+        posterior = player.posterior(state, X, now=16.0)
+        found.append((posterior.mean, posterior.variance, player.weights(state)))
+    for first, second in zip(*found):
+        torch.testing.assert_close(first, second, rtol=0, atol=1e-9)
 
 
 def test_trials_of_a_batch_are_lone_trials():
