@@ -265,7 +265,7 @@ def test_no_round_of_other_strategies_waits(name: str) -> None:
 
 def test_an_adaptive_strategy_does_not_wait_once_its_units_are_final() -> None:
     """Measurements at the same time may change the units until the next round."""
-    small = Bank(lengthscales=(0.4,), noise_ratios=(0.02,), features=16)
+    small = Bank(lengthscales=(0.4,), noise_ratios=(0.02,))
     strategy = adaptive_gp_ucb(bank=small)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for t in range(5):

@@ -40,7 +40,7 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 
 NOISE = 0.01
-BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,), features=24)
+BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,))
 QUICK = MultiStart(raw_samples=16, restarts=1, evaluations=6)
 GRID = Grid.regular(6, 2)
 BOX = Box(torch.tensor([[0.0, -1.0], [1.0, 1.0]], dtype=torch.float64), search=QUICK)

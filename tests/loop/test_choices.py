@@ -20,7 +20,7 @@ BOX = {
     "n": Integer(1, 5),
     "on": Choice(True, False),
 }
-BANK = Bank(rates=(0.0, 0.03), noise_ratios=(0.01,), features=60)
+BANK = Bank(rates=(0.0, 0.03), noise_ratios=(0.01,))
 ADAPTIVE = adaptive_gp_ucb(bank=BANK)
 
 

@@ -18,7 +18,7 @@ from botorch_tv.loop.file import ENDING, EVERY, LATE
 from botorch_tv.strategies import Float, Integer, Strategy, adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
 
-BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,), features=12)
+BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,))
 STRATEGY = adaptive_gp_ucb(bank=BANK)
 BOX = {"x": (0, 1), "rate": Float(1e-4, 1.0, log=True), "layers": Integer(1, 6)}
 COUNT = EVERY + LATE + 3

@@ -24,7 +24,6 @@ SMALL = Bank(
     hazards=(0.0, 0.05),
     lengthscales=(0.2, 0.5),
     noise_ratios=(0.01,),
-    features=48,
 )
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
@@ -374,7 +373,7 @@ def test_refusals(call, match):
 @pytest.mark.parametrize("dim", [1, 20])
 def test_other_dimensions_are_served(dim):
     corners = torch.stack([torch.zeros(dim), torch.ones(dim)]).double()
-    player = adaptive_gp_ucb(bank=replace(SMALL, lengthscales=None, features=64))
+    player = adaptive_gp_ucb(bank=replace(SMALL, lengthscales=None))
     state = player.init(Box(corners, search=QUICK))
     best = []
     for _ in range(18):
@@ -545,7 +544,7 @@ def test_a_prior_probability_below_one_percent():
 @pytest.mark.full
 def test_a_loop_prints_dates_and_predicts_nothing_before_its_units_are_set():
     start = datetime(2026, 3, 1, 22, tzinfo=UTC)
-    loop = Loop(adaptive_gp_ucb(bank=Bank(features=64)), {"temperature": (20.0, 80.0)}, pending=2)
+    loop = Loop(adaptive_gp_ucb(), {"temperature": (20.0, 80.0)}, pending=2)
     for hour in range(30):
         now = start + timedelta(hours=hour)
         if hour < FIRST:

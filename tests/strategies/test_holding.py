@@ -15,7 +15,7 @@ from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.outcomes import elsewhere, recommended, success
 from botorch_tv.strategies.parameters import Number, Space
 
-BANK = Bank(features=16, lengthscales=(0.4,), rates=(0.0, 0.03))
+BANK = Bank(lengthscales=(0.4,), rates=(0.0, 0.03))
 KERNEL = RBFKernel().double()
 USUAL = {"kernel": KERNEL, "noise": 0.05}
 STRATEGIES = {

@@ -115,7 +115,7 @@ def test_outcomes_at_a_single_time_may_have_any_unit_of_time():
 
 KERNEL = unit_kernel("se", 0.2)
 GIVEN = {"kernel": KERNEL, "noise": 0.01}
-SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
+SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,))
 QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
 STRATEGIES = {
     "adaptive": adaptive_gp_ucb(bank=SMALL),
@@ -218,7 +218,7 @@ def test_a_recommendation_that_no_measurement_supports_says_so():
 
 
 def history(values: list[float]) -> MeasurementLog:
-    player = adaptive_gp_ucb(bank=Bank(features=24), starts=3)
+    player = adaptive_gp_ucb(starts=3)
     space = Space({"x": Number(0.0, 1.0)})
     rows = [trial_answer(float(n), n, (0.3 * n,), y) for n, y in enumerate(values)]
     return trial_log(player, space).changed(rows, OLDEST)

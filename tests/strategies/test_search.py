@@ -160,7 +160,7 @@ def test_bounds_of_a_regression_and_in_features(kernel):
         compared(strategy_of(KERNELS[kernel](2), inference="features"), 2)
 
 
-BANK = Bank(rates=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,), features=48)
+BANK = Bank(rates=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,))
 
 
 def test_bounds_of_the_adaptive_strategy():

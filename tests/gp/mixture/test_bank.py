@@ -1,24 +1,23 @@
 """A bank's units of time and value, and its outliers."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
-from gp.mixture.static_bank import OFFSET, by_the_book
+from gp.mixture.readings import OFFSET, require_apart
 from numpy.testing import assert_allclose
-from oracles import mixture
-from scipy.stats import t as student_t
+from oracles.bank import predicted
 from torch.testing import assert_close
 
 from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.acquisition import IGPUCB
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.gp.mixture.bank import FIRST, TOGETHER, Bank, checks_clock
+from botorch_tv.gp.mixture.bank import FIRST, checks_clock
 from botorch_tv.models import adaptive_model
 
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+QUERY = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]])
 
 
 def data(gaps):
@@ -54,18 +53,17 @@ def observed(player, X, t, y, shape=()):
 def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     X, t, y = data(gaps)
     clock = float(t[:counted].diff().median())
+    require_apart(OFFSET, X.numpy())
     player = adaptive_gp_ucb(bank=OFFSET)
     state = observed(player, X, t, y)
     assert float(player.step(state)) == pytest.approx(clock, rel=1e-12)
-    rows = torch.cat([X, t.unsqueeze(-1)], -1)
-    model = adaptive_model(rows, y.unsqueeze(-1), bank=OFFSET)
-    query, now = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]]), float(t[-1]) + 0.5
-    there = torch.cat([query, torch.full((3, 1), now, dtype=torch.float64)], -1)
-    _, mean, covariance, _ = by_the_book(model, rows, y.unsqueeze(-1), there, clock)
-    posterior = player.posterior(state, query, now=now)
-    assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
-    assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
-    assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
+    now = float(t[-1]) + 0.5
+    rows = X.numpy(), y.numpy(), t.numpy()
+    book = predicted(OFFSET, *rows, QUERY.numpy(), now, clock=clock)
+    posterior = player.posterior(state, QUERY, now=now)
+    assert_allclose(posterior.mean[:, 0], book.mean, rtol=0, atol=1e-8)
+    assert_allclose(posterior.variance[:, 0], book.covariance.diagonal(), rtol=0, atol=1e-8)
+    assert_allclose(by_model(X, t, y, ahead=0.5).mean[:, 0], book.mean, rtol=0, atol=1e-8)
 
 
 @pytest.mark.few(1)
@@ -76,25 +74,10 @@ def test_information_counts_by_the_corrected_clock(n):
     player = adaptive_gp_ucb(bank=OFFSET, width=width)
     state = observed(player, X, t, y)
     gain = float(player.suggestion_at(state, X[0]).sqrt_beta) ** 2 / 2 - 2
-    phis = [entry.at(X).numpy() for entry in state.data.prior.features]
-    times, unit = t.numpy() / float(t[:8].diff().median()), y[:FIRST]
-    values = ((y - unit.mean()) / unit.std(correction=0)).numpy()
-    wanted = 0.0
-    for row in range(n):
-        members = []
-        for phi, rate, noise in itertools.product(phis, OFFSET.rates, OFFSET.noise_ratios):
-            before = phi[:row], values[:row], times[:row]
-            there = phi[row : row + 1], times[row : row + 1]
-            members.append(
-                mixture.member(*before, *there, rate=rate, noise=noise)
-                if row
-                else mixture.Member(0.0, np.zeros(1), np.full((1, 1), 2.0), noise)
-            )
-        weight = mixture.mixture(members)[0]
-        wanted += weight @ [
-            0.5 * math.log1p(entry.covariance.item() / entry.noise) for entry in members
-        ]
-    assert gain == pytest.approx(wanted, abs=1e-8)
+    clock = float(t[:8].diff().median())
+    rows = X.numpy(), y.numpy(), t.numpy()
+    book = predicted(OFFSET, *rows, QUERY.numpy(), t[-1], clock=clock)
+    assert gain == pytest.approx(book.information_gain, abs=1e-8)
 
 
 def test_the_clock_is_checked_whenever_the_data_have_doubled():
@@ -104,7 +87,6 @@ def test_the_clock_is_checked_whenever_the_data_have_doubled():
 
 SIX = [0.0] * 6 + [2.0, 1.0, 1.0, 2.0]
 TWO_AND_FOUR = [0.0] * 2 + [1.0] + [0.0] * 3 + [2.0, 1.0, 1.0, 2.0]
-QUERY = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]])
 
 
 def orders(gaps):
@@ -117,15 +99,15 @@ def orders(gaps):
     yield (len(gaps) - 1 - torch.arange(len(gaps)))[t.flip(0).argsort(stable=True)]
 
 
-def by_strategy(X, t, y, *, bank=OFFSET):
-    player = adaptive_gp_ucb(bank=bank)
+def by_strategy(X, t, y):
+    player = adaptive_gp_ucb(bank=OFFSET)
     return player.posterior(observed(player, X, t, y), QUERY, now=float(t[-1]) + 1)
 
 
-def by_model(X, t, y):
+def by_model(X, t, y, ahead=1.0):
     rows = torch.cat([X, t.unsqueeze(-1)], -1)
     model = adaptive_model(rows, y.unsqueeze(-1), bank=OFFSET)
-    return model.posterior(torch.cat([QUERY, (t[-1] + 1).expand(3, 1)], -1))
+    return model.posterior(torch.cat([QUERY, (t[-1] + ahead).expand(3, 1)], -1))
 
 
 @pytest.mark.few("by_model-six")
@@ -147,72 +129,16 @@ def test_simultaneous_measurements_have_no_order(way, gaps):
         (TWO_AND_FOUR, 6),
         ([1.0] * 9, FIRST),
         ([1.0] * 3 + [0.0] + [1.0] * 5, FIRST),
-        ([0.0] * (TOGETHER + 3) + [1.0], TOGETHER),
+        ([0.0] * 35 + [1.0], 35),
     ],
 )
 def test_units_are_those_of_all_measurements_up_to_the_time_that_completed_them(gaps, counted):
     X, t, y = data(gaps)
-    model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=OFFSET)
-    units = model.running.units
-    assert_allclose(units.centre, [y[:counted].numpy().mean()], rtol=1e-12)
-    assert_allclose(units.spread, [y[:counted].numpy().std()], rtol=1e-12)
-    assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
-
-
-NOISE, ODDS = 0.05, 0.1 / 0.9
-ONE = Bank(rates=(0.0,), hazards=(0.0,), lengthscales=(0.4,), noise_ratios=(NOISE,), outliers=0.1)
-
-
-def with_outliers(phi, y):
-    """Mean and covariance of f at all rows of ``phi``, the first of which give the values ``y``.
-
-    And the information gain, which counts a reading by the probability that it is right.
-
-    A reading is right, or an outlier from Student's t with 4 degrees of freedom about the constant,
-    with twice the prior variance of a reading; a Gaussian with the moments of both cases replaces
-    them. The last entry is the constant.
-    """
-    n, total = len(y), len(phi) + 1
-    rows = np.vstack([phi, np.zeros(phi.shape[1])])
-    C, m, A, B, gain_in_nats = rows @ rows.T + 1, np.zeros(total), 2.0, 2.0, 0.0
-    rest = 1 - (phi**2).sum(-1)
-    for i in range(n):
-        S, e = C[i, i] + rest[i] + NOISE, y[i] - m[i]
-        right = student_t(2 * A, scale=math.sqrt(B / A * S)).pdf(e)
-        variance = B / (A - 1) * (1 + NOISE + C[-1, -1])
-        wrong = student_t(4, loc=m[-1], scale=math.sqrt(2 * variance)).pdf(y[i])
-        r = ODDS * wrong / (right + ODDS * wrong)
-        gain_in_nats += 0.5 * (1 - r) * math.log(S / NOISE)
-        A, B = A + 0.5, B + 0.5 * ((1 - r) * e**2 / S + r * B / A)
-        gain = C[:, i] / S
-        m = m + (1 - r) * gain * e
-        between = r * (1 - r) * e**2 * np.outer(gain, gain) / (B / A)
-        C = C - (1 - r) * S * np.outer(gain, gain) + between
-    return m[:-1], B / (A - 1) * C[:-1, :-1], gain_in_nats
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("wrong", [0.0, 2.0, -9.0])
-def test_the_posterior_is_that_of_the_textbook(wrong):
-    random = np.random.default_rng(3)
-    X = torch.from_numpy(random.random((12, 2)))
-    y = torch.sin(4 * X.sum(-1)) + 0.1 * torch.from_numpy(random.standard_normal(12))
-    y[8] += wrong
-    query = torch.from_numpy(random.random((5, 2)))
-    player = adaptive_gp_ucb(bank=ONE)
-    state = player.init(Box([(0.0, 1.0), (0.0, 1.0)]))
-    for item, value in zip(X, y):
-        state, _ = player.tell(state, player.suggestion_at(state, item), value)
-    posterior = player.posterior(state, query)
-    phi = state.data.prior.features[0].at(torch.cat([X, query])).numpy()
-    centre, spread = y[:FIRST].mean(), y[:FIRST].std(correction=0)
-    mean, covariance, gain = with_outliers(phi, ((y - centre) / spread).numpy())
-    assert float(state.data.running.information_gain) == pytest.approx(gain, rel=1e-9)
-    np.testing.assert_allclose(posterior.mean[:, 0], centre + spread * mean[12:], rtol=0, atol=1e-9)
-    ours = posterior.distribution.covariance_matrix.numpy()
-    wanted = float(spread) ** 2 * covariance[12:, 12:]
-    off = ~np.eye(5, dtype=bool)  # features leave out some of the variances
-    np.testing.assert_allclose(ours[off], wanted[off], rtol=0, atol=1e-9)
+    require_apart(OFFSET, X.numpy())
+    rows = X.numpy(), y.numpy(), t.numpy()
+    book = predicted(OFFSET, *rows, QUERY.numpy(), t[-1] + 1, starts=counted)
+    for way in (by_strategy, by_model):
+        assert_allclose(way(X, t, y).mean[:, 0], book.mean, rtol=0, atol=1e-8)
 
 
 @pytest.mark.full
@@ -236,7 +162,7 @@ def test_a_suspect_reading_is_named_and_is_no_change_point():
 @pytest.mark.filterwarnings("ignore:No measurement supports")
 @pytest.mark.parametrize("sign", [1, -1])
 def test_no_setting_is_recommended_for_one_lucky_reading(sign):
-    loop = Loop(adaptive_gp_ucb(bank=Bank(features=24), maximize=sign > 0), [(0.0, 1.0)])
+    loop = Loop(adaptive_gp_ucb(maximize=sign > 0), [(0.0, 1.0)])
     for x in np.linspace(0, 1, 7):
         y = 50 + 10 * math.exp(-(((x - 0.75) / 0.2) ** 2)) + 0.3 * math.sin(99 * x)
         loop.observe([x], sign * y)

@@ -1,0 +1,202 @@
+"""The posterior of a bank against the dense textbook, through strategies and models."""
+
+import numpy as np
+import pytest
+import torch
+from gp.mixture.readings import (
+    SHARES,
+    Readings,
+    assert_textbook,
+    bank_of,
+    cube,
+    readings,
+    require_apart,
+    told,
+)
+from oracles.bank import predicted
+
+from botorch_tv import Grid, adaptive_gp_ucb
+from botorch_tv.gp.mixture.bank import Bank
+from botorch_tv.models import adaptive_model
+
+D = torch.float64
+BLOCKS = {
+    "single": (1,) * 18,
+    "few": (1, 1, 1, 1, 2, 5, 1, 2, 1),
+    "many": (1, 1, 1, 1, 2, 5, 1, 40, 1, 2, 1),
+    "many at first": (40, 1, 1, 1, 1, 1, 5),
+}
+
+
+@pytest.mark.few("single-2", "few-10")
+@pytest.mark.parametrize("dim", [1, 2, 6, 10])
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_the_posterior_of_a_strategy(dim, blocks):
+    """With a jump, an outlier, repeated points, failures and a pause of 1e12 gaps."""
+    bank = bank_of(dim)
+    player, data = adaptive_gp_ucb(bank=bank), readings(dim, BLOCKS[blocks])
+    require_apart(bank, data.X)
+    query = np.random.default_rng(100).random((4, dim))
+    state = told(player, cube(dim), data)
+    for now in data.times[-1] + np.array([0.0, 2.5]):
+        book = predicted(bank, *data[:3], query, now, good=data.good)
+        assert_textbook(player, state, book, query, float(now), 1e-7)
+
+
+def by_model(bank: Bank, data: Readings, query: torch.Tensor, first: int | None = None):
+    """The posterior of a model of all readings; of the rows from ``first`` on it learns later."""
+    rows = torch.from_numpy(np.column_stack([data.X, data.times]))
+    y = torch.from_numpy(data.y).unsqueeze(-1)
+    model = adaptive_model(rows[:first], y[:first], bank=bank)
+    if first is not None:
+        model = model.condition_on_observations(rows[first:], y[first:])
+    return model.posterior(query)
+
+
+def test_the_joint_posterior_of_a_model_at_several_times():
+    bank, data = bank_of(2), readings(2, BLOCKS["many"])
+    data = data._replace(good=data.good | True)
+    query, now = np.random.default_rng(100).random((4, 2)), float(data.times[-1])
+    when = now + np.array([3.0, 0.0, 0.5, 3.0])
+    book = predicted(bank, *data[:3], query, when)
+    asked = torch.from_numpy(np.column_stack([query, when]))
+    split = int(np.flatnonzero(np.diff(data.times) == 0)[20])  # within the block of forty
+    for first in (None, split):
+        posterior = by_model(bank, data, asked, first)
+        np.testing.assert_allclose(posterior.mean[:, 0], book.mean, rtol=0, atol=1e-7)
+        found = posterior.covariance_matrix
+        np.testing.assert_allclose(found, book.covariance, rtol=0, atol=1e-7)
+
+
+@pytest.mark.few("few-6")
+@pytest.mark.parametrize("dim", [1, 6])
+@pytest.mark.parametrize("blocks", ["few", "many", "many at first"])
+def test_readings_of_one_time_have_no_order(dim, blocks):
+    """Whether they arrive one by one, or in one call."""
+    bank, data = bank_of(dim, lengthscales=SHARES[dim][1:]), readings(dim, BLOCKS[blocks])
+    data = data._replace(good=data.good | True)
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    query = torch.rand(5, dim, dtype=D, generator=torch.Generator().manual_seed(0))
+    asked = torch.cat([query, torch.full((5, 1), now, dtype=D)], -1)
+    random, found = np.random.default_rng(0), []
+    for _ in range(2):
+        mixed = data.ordered(np.lexsort([random.random(len(data.y)), data.times]))
+        state = told(player, cube(dim), mixed)
+        found += [player.posterior(state, query, now=now), by_model(bank, mixed, asked)]
+    sd = found[0].variance.sqrt()
+    for other in found[1:]:
+        assert float(((other.mean - found[0].mean) / sd).abs().max()) < 1e-6
+        assert float((other.variance.sqrt() / sd - 1).abs().max()) < 1e-6
+
+
+@pytest.mark.few("single", "few")
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_grids_and_boxes_agree_at_the_arms(blocks):
+    bank, data = bank_of(1, lengthscales=(0.2,)), readings(1, BLOCKS[blocks])
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    arms = torch.linspace(0, 1, 9, dtype=D).unsqueeze(-1)
+    states = [told(player, domain, data) for domain in (cube(1), Grid(arms))]
+    on_box, on_grid = (player.posterior(state, arms, now=now) for state in states)
+    torch.testing.assert_close(on_grid.mean, on_box.mean, rtol=0, atol=1e-8)
+    covariances = (item.mvn.covariance_matrix for item in (on_grid, on_box))
+    torch.testing.assert_close(*covariances, rtol=0, atol=1e-8)
+    weights = (player.weights(state) for state in states)
+    torch.testing.assert_close(*weights, rtol=0, atol=1e-8)
+    suggestion = player.ask(states[1], now=now)
+    torch.testing.assert_close(suggestion.mean, on_grid.mean[suggestion.index, 0])
+    torch.testing.assert_close(suggestion.sd.square(), on_grid.variance[suggestion.index, 0])
+
+
+def test_trials_of_a_batch_are_lone_trials():
+    """Each measures at times of its own, some at one time while others go on."""
+    bank, trials = bank_of(2, lengthscales=(0.15,)), 3
+    player, box = adaptive_gp_ucb(bank=bank), cube(2)
+    generator = torch.Generator().manual_seed(1)
+    X = torch.rand(16, trials, 2, dtype=D, generator=generator)
+    gaps = torch.randint(0, 3, (16, trials), generator=generator).double()
+    gaps[9, 1] = 1e12
+    times, ok = gaps.cumsum(0), torch.rand(16, trials, generator=generator) < 0.85
+    y = torch.sin(5 * X.sum(-1)) + (times > 9) * X[..., 0]
+    y[13, 2] += 20.0
+
+    def posterior_of(some):
+        state = player.init(box, batch_shape=(len(some),))
+        for row in range(16):
+            suggestion = player.suggestion_at(state, X[row, some], now=times[row, some])
+            state, _ = player.tell(state, suggestion, y[row, some], ok=ok[row, some])
+        query = X[:5, 0].expand(len(some), -1, -1)
+        posterior = player.posterior(state, query, now=state.time + 1.5)
+        return posterior.mean, posterior.variance, player.weights(state)
+
+    together = posterior_of([0, 1, 2])
+    for trial in range(trials):
+        for found, alone in zip(together, posterior_of([trial])):
+            torch.testing.assert_close(found[trial], alone[0], rtol=0, atol=1e-9)
+
+
+def test_a_limit_of_points_that_is_not_reached_changes_nothing():
+    data = readings(1, BLOCKS["single"])  # nine points
+    found = []
+    for points in (9, 128):
+        player = adaptive_gp_ucb(bank=bank_of(1, lengthscales=(0.2,), points=points))
+        state = told(player, cube(1), data)
+        query = torch.linspace(0, 1, 7, dtype=D).unsqueeze(-1)
+        posterior = player.posterior(state, query, now=float(data.times[-1]) + 1)
+        found.append((posterior.mean, posterior.variance, player.weights(state)))
+    for few, many in zip(*found):
+        torch.testing.assert_close(few, many, rtol=0, atol=1e-10)
+
+
+def drifting(n: int, seed: int) -> Readings:
+    """A peak on a circle, one turn in a hundred rounds, measured anywhere."""
+    random = np.random.default_rng(seed)
+    X, t = random.random((n, 2)), np.arange(float(n))
+    angle = 2 * np.pi * t / 100
+    apart = X - 0.5 - 0.3 * np.column_stack([np.cos(angle), np.sin(angle)])
+    y = 5 * np.exp(-(apart**2).sum(-1) / 0.08) + 0.3 * random.standard_normal(n)
+    return Readings(X, y, t, np.ones(n, bool))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_limit_that_is_reached_changes_little(seed):
+    """The root mean square change is below .02 posterior standard deviations."""
+    data, found = drifting(40, seed), []
+    query = torch.rand(200, 2, dtype=D, generator=torch.Generator().manual_seed(seed))
+    for points in (24, 128):
+        bank = bank_of(2, rates=(0.01, 0.1), points=points, lengthscales=(0.3,))
+        player = adaptive_gp_ucb(bank=bank)
+        state = told(player, cube(2), data)
+        found.append(player.posterior(state, query, now=40.0))
+    few, many = found
+    apart = (few.mean - many.mean) / many.variance.sqrt()
+    assert 1e-6 < float(apart.square().mean().sqrt()) < 0.02
+
+
+@pytest.mark.parametrize("rounds", [30, pytest.param(3000, marks=pytest.mark.slow)])
+def test_many_rounds_on_few_points_are_the_textbook(rounds):
+    random = np.random.default_rng(0)
+    arms = random.random((12, 2))
+    X, t = arms[random.integers(12, size=rounds)], np.arange(float(rounds))
+    y = np.sin(5 * X[:, 0] + t / 300) + X[:, 1] * (t > rounds / 2)
+    y += 0.1 * random.standard_normal(rounds)
+    data = Readings(X, y, t, np.ones(rounds, bool))
+    bank = bank_of(2, lengthscales=(0.15,), points=16)
+    player, query = adaptive_gp_ucb(bank=bank), random.random((3, 2))
+    state = told(player, cube(2), data)
+    book = predicted(bank, *data[:3], query, float(rounds))
+    assert_textbook(player, state, book, query, float(rounds), 1e-7)
+
+
+@pytest.mark.parametrize("rounds", [40, pytest.param(3000, marks=pytest.mark.slow)])
+def test_with_few_of_many_points_all_stays_finite(rounds):
+    data, bank = drifting(rounds, 0), bank_of(2, lengthscales=(0.3,), points=16)
+    player = adaptive_gp_ucb(bank=bank)
+    state = told(player, cube(2), data)
+    query = torch.rand(50, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    posterior = player.posterior(state, query)
+    assert bool(posterior.mean.isfinite().all())
+    assert float(posterior.mean.abs().max()) < 10
+    assert float(posterior.variance.min()) > 0
+    assert float(torch.linalg.eigvalsh(posterior.mvn.covariance_matrix).min()) > -1e-9
+    assert float(player.weights(state).sum()) == pytest.approx(1.0)
