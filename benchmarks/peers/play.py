@@ -11,6 +11,7 @@ import resource
 import sys
 import time
 import warnings
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 
@@ -22,7 +23,13 @@ from benchmarks.peers.worlds import WORLDS
 
 
 def play(
-    peer: Peer, world: str, seed: int, unit: float | None = None, charged: float | None = None
+    peer: Peer,
+    world: str,
+    seed: int,
+    unit: float | None = None,
+    charged: float | None = None,
+    *,
+    most: int | None = None,
 ) -> dict[str, object]:
     """A run with a measurement per unit of time, or as fast as the peer if computing time counts.
 
@@ -35,8 +42,11 @@ def play(
         seed: Seed of world and noise.
         unit: Seconds of a processor per unit of the world's time; None if computing time is free.
         charged: Seconds that a query costs in place of the measured seconds; None for those.
+        most: Number of rounds, if fewer than the world's.
     """
     played = WORLDS[world](seed)
+    if most is not None:
+        played = replace(played, rounds=min(most, played.rounds))
     noise = np.random.default_rng([seed, 7]).normal(0, played.noise, played.rounds + 1)
     queries, held, seconds, processor = [], 0.0, [], []
     now = 1.0
@@ -60,6 +70,7 @@ def play(
         "seconds_charged": charged,
         "regret_per_query": float(np.mean(queries)),
         "regret_per_unit_of_time": held / played.rounds,
+        "regret_of_each_query": [round(float(each), 5) for each in queries],
         "queries": len(queries),
         "seconds_per_round": float(np.mean(seconds)),
         "processor_seconds_per_round": float(np.mean(processor)),

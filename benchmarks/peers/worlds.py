@@ -98,17 +98,34 @@ def wandering(seed: int) -> World:
     return World(3, 80, 0.5, values, best)
 
 
-def gmpb(seed: int, **settings: Any) -> World:
+def drifting(seed: int, dim: int) -> World:
+    """Three peaks, each coordinate of which swings with a period of 200 to 600 rounds.
+
+    In every dimension peaks are as wide, and move as far, as a share of the cube's diagonal.
+    """
+    generator = np.random.default_rng([5, dim, seed])
+    phase, heights = generator.random((3, dim)), generator.uniform(4, 10, 3)
+    turns = 1 / generator.uniform(200, 600, (3, dim))  # per round
+    values, best = _of_peaks(
+        lambda now: 0.5 + 0.3 * np.sin(2 * math.pi * (phase + now * turns)),
+        lambda now: heights,
+        np.full(3, 2 * 0.15**2 * dim),
+    )
+    return World(dim, 120, 0.5, values, best)
+
+
+def gmpb(seed: int, rounds: int = 100, **settings: Any) -> World:
     """The Generalized Moving Peaks Benchmark of the package ``gmpb``, noiseless as it is.
 
     Args:
         seed: Seed of its landscape.
+        rounds: Number of rounds.
         settings: Its configuration; ``change_frequency`` in rounds.
     """
     from gmpb import GMPB, GMPBConfig
 
     config = GMPBConfig(auto_step=False, **settings)
-    rounds, past = 100, []
+    past = []
     problem = GMPB(config, seed)
     for _ in range(rounds // config.change_frequency + 1):
         past.append(problem.get_state())
@@ -162,6 +179,8 @@ GMPB_SETTINGS: dict[str, dict[str, Any]] = {
     "f8": {"d": 5, "m": 10, "change_frequency": 5},
     "f9": {"d": 10, "m": 10},
     "f10": {"d": 20, "m": 10},
+    # Twenty environments.
+    "f2-100": {"d": 5, "m": 10, "change_frequency": 100, "rounds": 2000},
 }
 WORLDS: dict[str, Callable[[int], World]] = {
     "turning": turning,
@@ -173,4 +192,5 @@ WORLDS: dict[str, Callable[[int], World]] = {
         for name, settings in GMPB_SETTINGS.items()
     },
     **{f"slice-{name}": partial(sliced, name=name) for name in SLICES},
+    **{f"drifting-{dim}": partial(drifting, dim=dim) for dim in (4, 6, 8, 10)},
 }

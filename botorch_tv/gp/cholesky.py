@@ -130,10 +130,9 @@ class Factor(OfTrials):
 
     def whitened(self, columns: Tensor) -> Tensor:
         """L⁻¹ times vectors; the vectors and the result are rows, `trials x q x n`."""
+        beyond = columns @ self.rows.mT
         parts = [columns[..., :b] @ self.base[:, a:b, :b].mT for a, b in self._strips()]
-        if self.rows.shape[-2] or not parts:
-            parts.append(columns @ self.rows.mT)
-        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+        return torch.cat([*parts, beyond], -1) if parts else beyond
 
     def returned(self, columns: Tensor) -> Tensor:
         """L⁻ᵀ times vectors; the vectors and the result are rows, `trials x q x n`."""

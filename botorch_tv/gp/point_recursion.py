@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -12,16 +11,10 @@ from torch import Tensor
 from botorch_tv.gp.arms import REFRESH_ROUNDS, Recursion, log_numbers, running_of
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior, PointBasis, point_basis
-from botorch_tv.gp.cholesky import GrowingFactor
+from botorch_tv.gp.cholesky import Factor, GrowingFactor
 from botorch_tv.gp.data import Change, Data, Present
 from botorch_tv.gp.feature_filter import Filter
-from botorch_tv.gp.point_kernel import Covariance
-from botorch_tv.gp.points import (
-    SMALLEST_VARIANCE,
-    STARTING_POINTS,
-    GaussianPosterior,
-    PointInference,
-)
+from botorch_tv.gp.points import STARTING_POINTS, GaussianPosterior, PointInference
 from botorch_tv.gp.process import Normal, Process, SearchSizes
 from botorch_tv.gp.regression import numbers_of_regression
 from botorch_tv.validation import settle_number
@@ -132,26 +125,30 @@ class PointRecursion(Recursion, PointInference):
 
     def predict(
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
-    ) -> FeaturePosterior:
+    ) -> GaussianPosterior:
         running, basis, trials = running_of(data), point_basis_of(data), data.time.numel()
         mean, square, prior, _, offset = self._moved_to(data, present.now)
         lost = running.matrix(basis)
         if square is not None:
             lost = lost.mul_(square[..., None, None])
         root = basis.root(lost, prior).view(trials, basis.size, basis.size)
-        function = None
+        path = None
         if normal is not None:
             function = root @ normal(basis.size).reshape(trials, basis.size, 1)
+            path = (-(basis.inverse.mT @ function).squeeze(-1),)
+        rows = (basis.inverse.mT @ root).mT
         log = data.history.choice.tensor(data.dropped)
-        return FeaturePosterior(
-            basis=basis,
+        return GaussianPosterior(
+            kernel=basis.points,
             X=log.reshape(trials, *log.shape[-2:]),
             live=data.good.reshape(trials, -1),
             weights=mean.reshape(trials, basis.size) @ basis.inverse,
-            root=basis.inverse.mT @ root,
-            path=None if function is None else basis.inverse.mT @ function,
+            factor=Factor(rows[:, :0, :0], rows, rows.diagonal(dim1=-2, dim2=-1)),
             offset=None if offset is None else offset.reshape(trials),
             information_gain=running.information_gain.reshape(trials),
+            nodes=basis.X.expand(trials, -1, -1),
+            largest=basis.scale**2,
+            path=path,
         )
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
@@ -175,63 +172,6 @@ class PointRecursion(Recursion, PointInference):
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
         assert isinstance(basis, PointBasis)
         return basis.at(choice)
-
-
-@dataclass(frozen=True)
-class FeaturePosterior(GaussianPosterior):
-    """Posteriors in terms of few basis functions φ: mean φᵀz and covariance φᵀ R Rᵀ φ.
-
-    Attributes:
-        basis: The basis functions φ = L⁻¹ k(Z, x).
-        X: Points measured, `trials x n x d`.
-        live: Whether each observation is in use, `trials x n`.
-        weights: L⁻ᵀ z, the weights of k(Z, x) in the mean, `trials x r`.
-        root: The matrix L⁻ᵀ R, `trials x r x r`; the posterior variance at x is ‖k(x, Z) L⁻ᵀ R‖².
-        path: L⁻ᵀ w, the weights of k(Z, x) in a sample minus the mean, `trials x r x 1`; None if no
-            sample was requested.
-        offset: The estimated prior mean, `trials`; None if it was given.
-        information_gain: Information gain of the observations in use, `trials`.
-    """
-
-    shared = ("basis",)
-
-    basis: PointBasis
-    X: Tensor
-    live: Tensor
-    weights: Tensor
-    root: Tensor
-    path: Tensor | None
-    offset: Tensor | None
-    information_gain: Tensor
-
-    @property
-    def compared(self) -> int:
-        return self.basis.size
-
-    def starting_points(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
-        return self.X[..., -STARTING_POINTS:, :], self.live[..., -STARTING_POINTS:]
-
-    @cached_property
-    def _cross(self) -> Covariance:
-        return self.basis.points.against(self.basis.X.expand(len(self.root), -1, -1))
-
-    def _rows(self, cross: Tensor) -> Tensor:
-        return cross @ self.root
-
-    def _by_cross(self, by: Tensor) -> Tensor:
-        return by @ self.root.mT
-
-    def _variance(self, X: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | float]:
-        return rows.square().sum(-1), SMALLEST_VARIANCE * self.basis.scale**2
-
-    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        cross = self._cross(X.flatten(1, 2))
-        rows = (cross @ self.root).view(*X.shape[:-1], self.basis.size)
-        return (cross @ self.weights.unsqueeze(-1)).view(X.shape[:-1]), rows @ rows.mT
-
-    def sample_at(self, X: Tensor) -> Tensor:
-        assert self.path is not None
-        return (self._cross(X) @ self.path).squeeze(-1)
 
 
 def point_basis_of(data: Data) -> PointBasis:

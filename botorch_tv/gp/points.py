@@ -145,111 +145,58 @@ class PointPosterior(OfTrials, ABC):
         """At points, the drawn sample minus the mean, `trials x q x d -> trials x q`."""
 
 
-class GaussianPosterior(PointPosterior):
-    """Posteriors computed from the prior covariances of a point with n other points.
-
-    The posterior mean is a weighted sum of the n prior covariances.
-
-    Attributes:
-        weights: Weights of the n prior covariances in the posterior mean, `trials x n`.
-    """
-
-    weights: Tensor
-
-    @property
-    @abstractmethod
-    def _cross(self) -> Covariance:
-        """Maps points to their prior covariances with the n other points."""
-
-    @abstractmethod
-    def _rows(self, cross: Tensor) -> Tensor:
-        """Map covariances to vectors, `trials x q x m`, whose inner products give variances."""
-
-    @abstractmethod
-    def _by_cross(self, by: Tensor) -> Tensor:
-        """Derivatives of half the variance with respect to the covariances.
-
-        Args:
-            by: The vectors of :meth:`_rows`, each times a number.
-        """
-
-    @abstractmethod
-    def _variance(self, X: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | float]:
-        """Variances, `trials x q`, and their lower bound."""
-
-    @abstractmethod
-    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and covariance within each of e groups of q points per trial.
-
-        Args:
-            X: The points, `trials x e x q x d`.
-
-        Returns:
-            The mean, `trials x e x q`, and the covariance within each group,
-            `trials x e x q x q`.
-        """
-
-    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        cross = self._cross(X)
-        variance, least = self._variance(X, self._rows(cross))
-        return _times(cross, self.weights), variance.clamp_min(least).sqrt()
-
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        if not isinstance(self._cross, CrossCovariance):
-            return super().slopes(X)
-        cross, pull_cross = self._cross.slopes(X)
-        rows = self._rows(cross)
-        variance, least = self._variance(X, rows)
-        sd = variance.clamp_min(least).sqrt()
-
-        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
-            changes = (by_sd / sd * (variance >= least)).unsqueeze(-1)
-            by = beside(by_mean) * self.weights.unsqueeze(-2)
-            return pull_cross(by + self._by_cross(rows * changes))
-
-        return _times(cross, self.weights), sd, pull
-
-    def mean_at(self, X: Tensor) -> Tensor:
-        return _times(self._cross(X), self.weights)
-
-
 @dataclass(frozen=True)
-class RegressionPosterior(GaussianPosterior):
-    """Posteriors of one regression per trial, each on n observations.
+class GaussianPosterior(PointPosterior):
+    """Posteriors computed from the prior covariances of a point with n other points, the nodes.
+
+    The nodes are the observations of a regression, or the nodes of a basis. In a regression, the
+    inner products of whitened covariances are the prior minus the posterior covariance. In a basis,
+    they are the posterior covariance itself.
 
     Attributes:
         kernel: The spatial covariance.
-        X: Points measured, `trials x n x d`.
-        live: Whether each observation is in use, `trials x n`.
-        weights: Weights of the spatial covariances in the posterior mean, `trials x n`: the entries
-            of S L⁻ᵀ L⁻¹ S y, each times the temporal factor of its observation.
-        factor: The Cholesky factor L.
-        scale: Factors on the spatial covariances in the posterior variance, `trials x n`. The
-            factor of an observation is the product of its entry of S and its temporal factor.
-        prior_factor: Factor v on the prior variance, `trials`; None means 1.
+        X: Points measured, `trials x m x d`.
+        live: Whether each observation is in use, `trials x m`.
+        weights: Weights of the spatial covariances in the posterior mean, `trials x n`. In a
+            regression, these are the entries of S L⁻ᵀ L⁻¹ S y, each times the temporal factor of
+            its observation.
+        factor: The Cholesky factor L of a regression, or an inverse root for a basis; it whitens
+            covariances.
         offset: The estimated prior mean, `trials`; None if it was given.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
+        scale: Factors on the spatial covariances in the posterior variance of a regression,
+            `trials x n`. The factor of an observation is the product of its entry of S and its
+            temporal factor. None means 1.
+        prior_factor: Factor v on the prior variance, `trials`; None means 1.
+        nodes: The nodes of a basis, `trials x n x d`; None for a regression.
+        largest: Largest prior variance in a basis; None for a regression.
         path: A sample of the posterior, if requested: frequencies of the features of a prior
             sample, `trials x F x d`; weights of these features, `trials x 2F`; and weights of the
-            correction by the data, `trials x n`.
+            correction by the data, `trials x n`. In a basis, only the correction.
     """
+
+    shared = ("largest",)
 
     kernel: PointKernel
     X: Tensor
     live: Tensor
     weights: Tensor
     factor: Factor
-    scale: Tensor
-    prior_factor: Tensor | None
     offset: Tensor | None
     information_gain: Tensor
+    scale: Tensor | None = None
+    prior_factor: Tensor | None = None
+    nodes: Tensor | None = None
+    largest: float | None = None
     path: tuple[Tensor, ...] | None = None
 
-    @cached_property
-    def _cross(self) -> Covariance:
-        return self.kernel.against(self.X)
+    @property
+    def compared(self) -> int:
+        return self.weights.shape[-1]
 
     def starting_points(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        if self.nodes is not None:  # the cost per round must be constant
+            return self.X[..., -STARTING_POINTS:, :], self.live[..., -STARTING_POINTS:]
         if self.X.shape[-2] <= STARTING_POINTS:
             return self.X, self.live
         at = self.in_present_context(context)
@@ -261,35 +208,82 @@ class RegressionPosterior(GaussianPosterior):
         X = self.X.gather(1, best.unsqueeze(-1).expand(-1, -1, self.X.shape[-1]))
         return X, self.live.gather(1, best)
 
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        cross = self._cross(X)
+        variance, least = self._variance(X, self._whitened(cross))
+        return _times(cross, self.weights), variance.clamp_min(least).sqrt()
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        if not isinstance(self._cross, CrossCovariance):
+            return super().slopes(X)
+        cross, pull_cross = self._cross.slopes(X)
+        whitened = self._whitened(cross)
+        variance, least = self._variance(X, whitened)
+        sd = variance.clamp_min(least).sqrt()
+
+        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            changes = (by_sd / sd * (variance >= least)).unsqueeze(-1)
+            by_variance = self.factor.returned(whitened * changes)
+            if self.scale is not None:
+                by_variance = by_variance * -self.scale.unsqueeze(-2)
+            return pull_cross(beside(by_mean) * self.weights.unsqueeze(-2) + by_variance)
+
+        return _times(cross, self.weights), sd, pull
+
+    def mean_at(self, X: Tensor) -> Tensor:
+        return _times(self._cross(X), self.weights)
+
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and covariance within each of e groups of q points per trial.
+
+        Args:
+            X: The points, `trials x e x q x d`.
+
+        Returns:
+            The mean, `trials x e x q`, and the covariance within each group,
+            `trials x e x q x q`.
+        """
         trials, groups, q, _ = X.shape
         cross, flat = self._cross(X.flatten(1, 2)), X.flatten(0, 1)
-        whitened = self._rows(cross).view(trials, groups, q, cross.shape[-1])
+        whitened = self._whitened(cross).view(trials, groups, q, cross.shape[-1])
+        mean = _times(cross, self.weights).view(trials, groups, q)
+        if self.largest is not None:
+            return mean, whitened @ whitened.mT
         number = torch.arange(trials, device=X.device).repeat_interleave(groups)
         prior = self.kernel.select(number).covariance(flat, flat).view(trials, groups, q, q)
         if self.prior_factor is not None:
             prior = prior * self.prior_factor[:, None, None, None]
-        mean = _times(cross, self.weights).view(trials, groups, q)
         return mean, prior - whitened @ whitened.mT
-
-    def _variance(self, X: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | float]:
-        prior = self.kernel.variance(X)
-        if self.prior_factor is not None:
-            prior = prior * self.prior_factor.unsqueeze(-1)
-        return prior - rows.square().sum(-1), SMALLEST_VARIANCE * prior
-
-    def _rows(self, cross: Tensor) -> Tensor:
-        return self.factor.whitened(cross * self.scale.unsqueeze(-2))
-
-    def _by_cross(self, by: Tensor) -> Tensor:
-        return self.factor.returned(by) * -self.scale.unsqueeze(-2)
 
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
+        *waves, correction = self.path
+        change = _times(self._cross(X), correction)
+        if not waves:
+            return -change
         assert isinstance(self.kernel, Stationary)
-        frequency, weight, correction = self.path
-        prior = _times(self.kernel.waves(X, frequency), weight)
-        return prior - _times(self._cross(X), correction)
+        frequency, weight = waves
+        return _times(self.kernel.waves(X, frequency), weight) - change
+
+    @cached_property
+    def _cross(self) -> Covariance:
+        """Maps points to their prior covariances with the n nodes."""
+        return self.kernel.against(self.X if self.nodes is None else self.nodes)
+
+    def _whitened(self, cross: Tensor) -> Tensor:
+        if self.scale is not None:
+            cross = cross * self.scale.unsqueeze(-2)
+        return self.factor.whitened(cross)
+
+    def _variance(self, X: Tensor, whitened: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Variances, `trials x q`, and their lower bound."""
+        squares = whitened.square().sum(-1)
+        if self.largest is not None:
+            return squares, SMALLEST_VARIANCE * self.largest
+        prior = self.kernel.variance(X)
+        if self.prior_factor is not None:
+            prior = prior * self.prior_factor.unsqueeze(-1)
+        return prior - squares, SMALLEST_VARIANCE * prior
 
 
 def beside(value: Tensor | float) -> Tensor | float:
@@ -314,7 +308,7 @@ def point_posterior(
     observations: Observations,
     draw: PathDraw | None = None,
     factor: Factor | None = None,
-) -> RegressionPosterior:
+) -> GaussianPosterior:
     """Regression on points.
 
     Args:
@@ -335,7 +329,7 @@ def point_posterior(
         offset = constant_mean((ones * targets).sum(-1), ones.square().sum(-1))
         targets = targets - offset.unsqueeze(-1) * ones
     present = root if observations.present_decay is None else root * observations.present_decay
-    return RegressionPosterior(
+    return GaussianPosterior(
         kernel=kernel,
         X=X,
         live=root > 0,
@@ -465,7 +459,7 @@ class PointRegression(PointInference):
 
     def predict(
         self, data: Data, present: Present, normal: Normal | None = None, most: int = 0
-    ) -> RegressionPosterior:
+    ) -> GaussianPosterior:
         kernel, moves = _box_prior(data).points, normal is not None and self.process.moves
         observations = self.observations(data, present, pairs=moves)
         draw = None if normal is None else _path_draw(kernel, observations, normal, most)

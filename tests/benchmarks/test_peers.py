@@ -13,7 +13,8 @@ from benchmarks.peers.pooling import pooled
 from benchmarks.peers.protocol import Peer
 from benchmarks.peers.worlds import WORLDS
 
-MOVING = ["turning", "jumping", "wandering", "gmpb-f8", "slice-rastrigin", "slice-eggholder"]
+MOVING = ["turning", "jumping", "wandering", "drifting-10", "gmpb-f8"]
+MOVING += ["slice-rastrigin", "slice-eggholder"]
 
 
 @pytest.mark.few(2)
@@ -54,6 +55,8 @@ def test_computing_time_costs_queries_and_the_last_point_is_held(
     assert found["queries"] == queries
     assert found["regret_per_query"] == pytest.approx(np.mean(regret[:: 60 // queries]))
     assert found["regret_per_unit_of_time"] == pytest.approx(np.mean(regret))
+    fewer = play(Centre(2, 0), "turning", 0, most=7)
+    assert fewer["regret_of_each_query"] == pytest.approx(regret[:7], abs=1e-5)
 
 
 def a_run(peer, seed, regret, **more):

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 pytest.importorskip("optuna")
 from benchmarks.statistics import (
     box_worlds,
     cost_after_pruning,
     delay_of_detection,
+    regret_against_commit,
     regret_of_later_algorithms,
     regret_of_optuna_samplers,
     regret_on_boxes,
@@ -117,6 +119,46 @@ def test_both_samplers_continue_the_same_pruned_studies(tmp_path, monkeypatch):
     assert 0 < tpe["pruned before"]["mean"] < 7
     assert tpe["mean cost"] != drift["mean cost"]
     assert json.loads((tmp_path / "pruned.json").read_text()) == record
+
+
+def test_runs_of_two_commits_are_paired_and_resumed(tmp_path, monkeypatch):
+    random, played = np.random.default_rng(0), []
+
+    def made_up(player, world, seed, rounds):
+        played.append(seed)
+        each = list(random.random(rounds) + (world == "static"))
+        return {"regret": float(np.mean(each)), "each": each, "seconds": 1.0}
+
+    monkeypatch.setattr(regret_against_commit, "loops", made_up)
+    given = ["--runs", str(tmp_path), "--worlds", "static", "gmpb-f2-100", "--out"]
+    given.append(str(tmp_path / "record.json"))
+    regret_against_commit.main([*given, "--label", "before", "--seeds", "3", "--rounds", "250"])
+    regret_against_commit.main([*given, "--seeds", "2", "--rounds", "300"])
+    played.clear()
+    worlds = regret_against_commit.main([*given, "--seeds", "3", "--rounds", "300"])["worlds"]
+    assert played == [102, 102]  # the seed that was missing, on both worlds
+    now, before = (
+        [
+            regret_against_commit.stored(tmp_path, label, "static")[seed]["regret"]
+            for seed in (100, 101, 102)
+        ]
+        for label in ("now", "before")
+    )
+    pair = worlds["static"]["now"]["against before"]
+    assert pair["ratio"] == pytest.approx(sum(now) / sum(before))
+    test = stats.ttest_rel(now, before, alternative="greater")
+    assert pair["p of worse"] == pair["p of worse, Holm"] == pytest.approx(test.pvalue)
+    runs = regret_against_commit.stored(tmp_path, "now", "gmpb-f2-100")
+    offline, last = [], []
+    for run in runs.values():  # whole environments of the shorter runs
+        for start in (0, 100):
+            offline += [min(run["each"][start : stop + 1]) for stop in range(start, start + 100)]
+            last.append(min(run["each"][start : start + 100]))
+    found = {name: rows["now"]["mean"] for name, rows in worlds.items()}
+    assert found["gmpb-f2-100, offline error"] == pytest.approx(np.mean(offline))
+    assert found["gmpb-f2-100, E_bbc"] == pytest.approx(np.mean(last))
+    adjusted = regret_against_commit.holm({"a": 0.04, "b": 0.01, "c": 0.03})
+    assert adjusted == pytest.approx({"a": 0.06, "b": 0.03, "c": 0.06})
 
 
 SMALL = {
