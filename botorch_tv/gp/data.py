@@ -18,7 +18,7 @@ from botorch_tv.gp.tensors import Rows, append_together
 if TYPE_CHECKING:
     from botorch_tv.gp.arm_engine import RunningPosterior
     from botorch_tv.gp.cholesky import GrowingFactor
-    from botorch_tv.gp.mixture.filter import RunningMixture
+    from botorch_tv.gp.mixture.running import RunningMixture
 
 Prior = Basis | BoxPrior | BankPrior
 """The prior on a domain: a kernel factored over arms, a prior on a box, or a bank of candidate

@@ -18,7 +18,7 @@ from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior
 from botorch_tv.gp.cholesky import GrowingFactor
 from botorch_tv.gp.data import Change, Data, Present, Prior
-from botorch_tv.gp.mixture.filter import RunningMixture
+from botorch_tv.gp.mixture.running import RunningMixture
 from botorch_tv.gp.regression import Observations
 
 SCORING = 4

@@ -27,8 +27,9 @@ from botorch_tv.gp.mixture.bank import (
     prior_on_box,
     units_after,
 )
-from botorch_tv.gp.mixture.filter import RunningMixture, advanced, blocks, mixture_prior
+from botorch_tv.gp.mixture.filter import advanced, blocks
 from botorch_tv.gp.mixture.forecast import Forecast
+from botorch_tv.gp.mixture.running import RunningMixture, mixture_prior
 from botorch_tv.kernels.declared import like
 from botorch_tv.models.training_data import (
     check_data,

@@ -33,7 +33,7 @@ from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.columns import FREQUENCIES, Columns, gaussian, waves
-from botorch_tv.gp.mixture.filter import RunningMixture
+from botorch_tv.gp.mixture.running import RunningMixture
 
 COMMON = 4
 """Number of normal variates for the member and for u_0, u_3 and u_4."""

@@ -28,14 +28,8 @@ from botorch_tv.gp.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits, checks_clock, units_now
 from botorch_tv.gp.mixture.columns import FREQUENCIES, GROWTH, Columns, gaussian, waves
-from botorch_tv.gp.mixture.filter import (
-    RunningMixture,
-    advanced,
-    blocks,
-    mixture_prior,
-    passages,
-    restarted,
-)
+from botorch_tv.gp.mixture.filter import advanced, blocks, passages, restarted
+from botorch_tv.gp.mixture.running import RunningMixture, mixture_prior
 from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
