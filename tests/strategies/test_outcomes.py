@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
+from gp.mixture.readings import bank_of
+from oracles.bank import predicted
 from scipy.special import softmax
 from scipy.stats import truncnorm
 
@@ -36,7 +38,7 @@ from botorch_tv.loop.log import (
     trial_log,
 )
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import DiscreteSearch, MultiStart, outcomes
+from botorch_tv.strategies import DiscreteSearch, MultiStart, Strategy, outcomes
 from botorch_tv.strategies.box import holding
 from botorch_tv.strategies.outcomes import (
     SOON,
@@ -49,6 +51,7 @@ from botorch_tv.strategies.outcomes import (
     success,
 )
 from botorch_tv.strategies.parameters import Number, Space
+from botorch_tv.strategies.state import State
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
@@ -217,11 +220,23 @@ def test_a_recommendation_that_no_measurement_supports_says_so():
     assert "No measurement supports this setting" in loop.describe()
 
 
+FEW = bank_of(1)
+
+
 def history(values: list[float]) -> MeasurementLog:
-    player = adaptive_gp_ucb(starts=3)
+    player = adaptive_gp_ucb(bank=FEW, starts=3)
     space = Space({"x": Number(0.0, 1.0)})
     rows = [trial_answer(float(n), n, (0.3 * n,), y) for n, y in enumerate(values)]
     return trial_log(player, space).changed(rows, OLDEST)
+
+
+def assert_learned_from(player: Strategy, state: State, x, y, times) -> None:
+    """The prediction is that of the textbook, whose units are those of the first three values."""
+    query, clock = np.array([[0.1], [0.7]]), float(np.median(np.diff(times)))
+    x, y, times = np.array(x)[:, None], np.array(y), np.array(times)
+    book = predicted(FEW, x, y, times, query, times[-1] + 1, clock=clock, starts=3)
+    posterior = player.posterior(state, torch.from_numpy(query), now=float(times[-1]) + 1)
+    np.testing.assert_allclose(posterior.mean[:, 0], book.mean, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("values", [[], [55.0, 55.5]])
@@ -229,23 +244,23 @@ def test_a_running_trial_sets_no_units(values: list[float]) -> None:
     before = history(values)
     state = before.state
     for place in (0.9, 0.95):
-        state = as_if_measured(before.quiet, state, torch.tensor([place]).double(), 4.0)
+        state = as_if_measured(before.quiet, state, UNIT.new_tensor([place]), 4.0)
     assert not before.quiet.predicts(state)
     assert state.rounds == len(values) + 2
-    units = history([*values, 56.0]).state.data.running.units
     later, _ = before.strategy.tell(
-        state, before.strategy.suggestion_at(state, torch.tensor([0.6]).double(), now=5.0), 56.0
+        state, before.strategy.suggestion_at(state, UNIT.new_tensor([0.6]), now=5.0), 56.0
     )
+    assert bool(before.strategy.predicts(later)) == bool(values)
     if values:
-        torch.testing.assert_close(later.data.running.units.centre, units.centre)
-        torch.testing.assert_close(later.data.running.units.spread, units.spread)
+        assert_learned_from(
+            before.strategy, later, [0.0, 0.3, 0.6], [*values, 56.0], [0.0, 1.0, 5.0]
+        )
 
 
 def test_a_fantasy_is_the_predicted_mean_or_the_limit() -> None:
     first = history([55.0, 55.5])
-    state = as_if_measured(first.quiet, first.state, torch.tensor([0.9]).double(), 4.0, limit=50.0)
-    centre = torch.tensor([55.0, 55.5, 50.0], dtype=torch.float64).mean()
-    torch.testing.assert_close(state.data.running.units.centre, centre)
+    state = as_if_measured(first.quiet, first.state, UNIT.new_tensor([0.9]), 4.0, limit=50.0)
+    assert_learned_from(first.quiet, state, [0.0, 0.3, 0.9], [55.0, 55.5, 50.0], [0.0, 1.0, 4.0])
     before = history([55.0, 55.5, 56.0, 54.0])
     state = as_if_measured(before.quiet, before.state, torch.tensor([0.9]).double(), 4.0)
     mean = before.quiet.suggestion_at(before.state, torch.tensor([0.9]).double(), now=4.0).mean
