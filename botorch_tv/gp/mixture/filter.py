@@ -29,7 +29,6 @@ from torch import Tensor
 
 from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.bank import BankPrior
-from botorch_tv.gp.mixture.columns import GROWTH, gaussian
 from botorch_tv.gp.mixture.running import (
     SHAPE,
     RunningMixture,
@@ -38,6 +37,7 @@ from botorch_tv.gp.mixture.running import (
     enlarged,
     mixture_prior,
 )
+from botorch_tv.gp.mixture.span import GROWTH, gaussian
 
 PROTECTED = 2
 """Number of histories of a member that are never replaced: the histories with the newest jumps."""
@@ -204,7 +204,7 @@ def _absorbed(
     running = running._replace(before=before._replace(factor=factor), matrices=M, rows=rows)
     most, count = prior.bank.points, running.used + block.y.shape[-1]
     if looks:
-        count = int(before.columns.used.sum(-1).max())
+        count = int(before.span.used.sum(-1).max())
     for _ in range(count - most):
         running = _without_a_point(prior, running)
     count = min(count, most)
@@ -225,26 +225,32 @@ def _grid(place: Tensor) -> tuple[Tensor, Tensor]:
 def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixture:
     """Remove the point whose removal changes the mixture least, where there are too many points.
 
-    The removal of column i loses the part of the posterior along its residual, whose prior variance
-    is 1 / Q_ii: the square a_i² / Q_ii of the mean, and the share M_ii / Q_ii of the variance.
+    Let v be the direction that only a measurement at the point shows, a unit vector. Its removal
+    loses the part (vᵀ a)² of the mean, and the part vᵀ M v of the variance (Csató and Opper, 2002).
     """
     before, M = running.before, running.matrices
-    columns, mean, used = before.columns, before.mean, before.columns.used
-    learned = M.diagonal(dim1=-2, dim2=-1)[..., 1:] * before.factor.square().unsqueeze(-1)
-    lost = mean[..., 1:].square() + before.variances.unsqueeze(-1) * learned
-    lost = (before.weights.unsqueeze(-2) @ lost).squeeze(-2)
-    lost = lost / columns.inverse.diagonal(dim1=-2, dim2=-1)
-    slot = torch.where(used, lost, torch.inf).argmin(-1)
-    columns, moved = columns.removed(slot, used.sum(-1) > prior.bank.points)
-    moved = torch.nn.functional.pad(moved, (1, 0)).unsqueeze(-2)  # T x L x 1 x (n + 1)
-    at = (slot + 1)[..., None, None]
-    row = M.take_along_dim(at.unsqueeze(-1), -2).squeeze(-2)  # T x L x K x (n + 1)
-    both, every = row + row.take_along_dim(at, -1) * moved, moved.expand_as(row)
-    left, right = torch.stack([every, both], -1), torch.stack([row, every], -2)
+    mean, share, span = before.mean[..., 1:], before.weights.unsqueeze(-1), before.span
+    worth = share.mT * (before.variances * before.factor.square()).unsqueeze(-2)
+    learned = (worth @ M.flatten(-2)).view(*M.shape[:2], *M.shape[-2:])[..., 1:, 1:]
+    learned = learned + (share * mean).mT @ mean
+    lost = (span.root * (learned @ span.root)).sum(-2) / span.root.square().sum(-2)
+    slot = torch.where(span.used, lost, torch.inf).argmin(-1)
+    span, w = span.without(slot, span.used.sum(-1) > prior.bank.points)
+    rows = running.rows - w.unsqueeze(-1) * (w.unsqueeze(-2) @ running.rows)
+    w = torch.nn.functional.pad(w, (1, 0))[:, :, None, :, None]
+    mean = before.mean.unsqueeze(-1)
+    mean = (mean - w * (w.mT @ mean)).squeeze(-1)
+    across = M @ w  # H M H = M - w (M w)ᵀ - (M w) wᵀ + (wᵀ M w) w wᵀ
+    across = across - 0.5 * w * (w.mT @ across)
+    w = w.expand_as(across)
+    left, right = torch.cat([w, across], -1), torch.cat([across, w], -1)
     size = M.shape[-1]
-    M.view(-1, size, size).baddbmm_(left.flatten(0, 2), right.flatten(0, 2))
-    mean = mean + mean.take_along_dim(at, -1) * moved
-    return running._replace(before=before._replace(columns=columns, mean=mean))
+    flat = left.flatten(0, 2), right.flatten(0, 2).mT
+    M.view(-1, size, size).baddbmm_(*flat, alpha=-1)
+    stays = torch.nn.functional.pad(span.used, (1, 0), value=True).unsqueeze(2)
+    M *= (stays.unsqueeze(-1) & stays.unsqueeze(-2)).to(M)
+    before = before._replace(span=span, mean=mean * stays)
+    return running._replace(before=before, rows=rows)
 
 
 def _with_block(
@@ -285,23 +291,23 @@ def _with_block(
     mask = good.to(y)[:, None, None]  # T x 1 x 1 x q
     noise = torch.where(good, ratio, 1.0)[:, None, None] * prior.noise.unsqueeze(-1)
 
-    columns, owns = before.columns, []
+    span, owns, each = before.span, [], points.unsqueeze(1)
+    arms = running.rows.new_zeros(0, points.shape[-1]) if prior.points is None else prior.points
     for i in range(q):
-        columns, own, slot, new = columns.added(
+        row = gaussian(each[..., i : i + 1, :], arms, prior.lengthscales).squeeze(-2)
+        span, own, across = span.added(
             points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
         )
         owns.append(own)
         if prior.points is not None:
-            row = gaussian(points[:, None, i : i + 1], prior.points, prior.lengthscales)
-            _note(running.rows, row, slot, new)
-    each = points.unsqueeze(1)
+            _note(running.rows, row, own, across)
     spatial = gaussian(each, each, prior.lengthscales)
-    k = gaussian(columns.points, each, prior.lengthscales)  # T x L x n x q
+    phi = span.at(each, prior.lengthscales).mT  # T x L x n x q
     factor, mean = before.factor * attenuation, before.mean.clone()
     mean[..., 1:] *= attenuation.unsqueeze(-1)
     # The product of M, which is stored without the factor, with the covariances of the points.
     T, L, K, size, _ = M.shape
-    inner = torch.nn.functional.pad(k, (0, 0, 1, 0))
+    inner = torch.nn.functional.pad(phi, (0, 0, 1, 0))
     g = (M.view(T, L, K * size, size) @ inner).view(T, L, K, size, q)
     g = torch.addcmul(M[..., :1], g, factor[..., None, None])
     g[..., 1:, :] *= factor[..., None, None]
@@ -335,7 +341,7 @@ def _with_block(
     W = inverse * root.unsqueeze(-1) * root.unsqueeze(-2)
     W = W - torch.diag_embed(r * solved.square() * (shape / scale).unsqueeze(-1))
     now = Summary(
-        columns=columns,
+        span=span,
         mean=mean + (u @ (root * solved).unsqueeze(-1)).squeeze(-1),
         factor=factor,
         scale=scale,
@@ -365,10 +371,23 @@ def _masked(S: Tensor, mask: Tensor) -> Tensor:
     return S * mask.unsqueeze(-1) * mask.unsqueeze(-2) + torch.diag_embed(1 - mask)
 
 
-def _note(rows: Tensor, row: Tensor, slot: Tensor, new: Tensor) -> None:
-    """Store the covariances of a new point with all arms, `T x L x 1 x M`, in place."""
-    at = slot[..., None, None].expand(*row.shape)
-    rows.scatter_(-2, at, torch.where(new[..., None, None], row, rows.gather(-2, at)))
+def _note(rows: Tensor, row: Tensor, own: Tensor, across: Tensor) -> None:
+    """Store the coordinates of all arms for the slot of a new point, in place.
+
+    Args:
+        rows: Coordinates of the arms, `T x L x n x M`.
+        row: Covariances of the point with the arms, `T x L x M`.
+        own: Coordinates of the point, `T x L x n`.
+        across: 1 / the coordinate of a new point in its slot, otherwise 0, `T x L x n`.
+    """
+    new = across > 0
+    slot = new.view(torch.uint8).argmax(-1, keepdim=True)
+    is_new, inverse = new.any(-1, keepdim=True), across.gather(-1, slot)
+    phi = own.masked_fill(new, 0.0)
+    row = (row - (phi.unsqueeze(-2) @ rows).squeeze(-2)) * inverse
+    at = slot.unsqueeze(-1).expand(*slot.shape, rows.shape[-1])
+    row = torch.where(is_new.unsqueeze(-1), row.unsqueeze(-2), rows.gather(-2, at))
+    rows.scatter_(-2, at, row)
 
 
 def _with_jumps(

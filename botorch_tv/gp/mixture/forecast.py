@@ -1,7 +1,7 @@
 """The posterior of the mixture at future points, each with its own time.
 
-Given the data, let the function g of a member have the mean z(x) = k_xᵀ a and the covariance
-s² P(x, x') = s² (k(x, x') - k_xᵀ M k_x'), and let its constant m have the mean z_m, the variance
+Given the data, let the function g of a member have the mean z(x) = φ(x)ᵀ a and the covariance
+s² P(x, x') = s² (k(x, x') - φ(x)ᵀ M φ(x')), and let its constant m have the mean z_m, the variance
 s² P_mm and the covariance s² P_gm(x) with g. For two times τ and τ' >= τ after the newest
 measurement,
 
@@ -32,8 +32,9 @@ import torch
 from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import BankPrior
-from botorch_tv.gp.mixture.columns import FREQUENCIES, Columns, gaussian, waves
+from botorch_tv.gp.mixture.posterior import root_of
 from botorch_tv.gp.mixture.running import RunningMixture
+from botorch_tv.gp.mixture.span import FREQUENCIES, gaussian, waves
 
 COMMON = 4
 """Number of normal variates for the member and for u_0, u_3 and u_4."""
@@ -46,8 +47,8 @@ class Places(NamedTuple):
 
     U: Tensor
     """Points of the unit cube, `T x N x q x d`."""
-    k: Tensor
-    """Covariances with the measured points, `T x L x N x q x n`."""
+    phi: Tensor
+    """Coordinates in the span of the measured points, `T x L x N x q x n`."""
     gap: Tensor
     """The time since the newest measurement in units of the clock, at least 0, `T x N x q`."""
 
@@ -100,10 +101,9 @@ class Forecast:
         T, N, q, _ = X.shape
         units, running = self.running.units, self.running
         U = self.prior.at(X.reshape(T, N * q, -1), units).view(T, N, q, -1)
-        points = running.now.columns.points.unsqueeze(2)
-        k = gaussian(U.unsqueeze(1), points, self._lengthscales)
+        phi = running.now.span.at(U.view(T, 1, N * q, -1), self.prior.lengthscales)
         gap = (time - running.now.time[:, None, None]) / units.clock[:, None, None]
-        return Places(U, k, gap)
+        return Places(U, phi.view(*phi.shape[:2], N, q, -1), gap)
 
     def mean(self, at: Places) -> Tensor:
         """The mean, `T x N x q`."""
@@ -147,7 +147,7 @@ class Forecast:
 
         (c, _), means, total = self.remaining(at.gap), self._means(at), torch.zeros_like(earlier)
         mean = self._mixed([own for own, _ in means])
-        for number, k in enumerate(at.k.unbind(1)):
+        for number, phi in enumerate(at.phi.unbind(1)):
             own, static = means[number]
             weight = _wide(self.weight[:, number])
             spatial = gaussian(at.U, at.U, self._lengthscales[number]) if joint else 1.0
@@ -159,11 +159,11 @@ class Forecast:
                     part.view(-1, *[1] * (earlier.dim() - 1))
                     for part in (whole[:, 0, 0], self.worth[:, number, pair])
                 )
-                beside = c[..., pair] * (k @ edge).squeeze(-1)
+                beside = c[..., pair] * (phi @ edge).squeeze(-1)
                 rows, columns = beside, beside
                 if joint:
                     rows, columns = beside.unsqueeze(-1), beside.unsqueeze(-2)
-                moved = lasts * (worth * spatial - b * inner(k @ block, k))
+                moved = lasts * (worth * spatial - b * inner(phi @ block, phi))
                 jumped = lasts * b * -torch.expm1(-self.jumps[pair] * earlier)
                 these = static * (weight * (self.pair == pair))
                 total = total + moved - rows - columns + worth - corner
@@ -184,8 +184,8 @@ class Forecast:
         """
         c, _ = self.remaining(at.gap)
         found = []
-        for mean, k in zip(self.running.now.mean.unbind(1), at.k.unbind(1)):
-            static = k @ mean[..., 1:].mT.unsqueeze(1)
+        for mean, phi in zip(self.running.now.mean.unbind(1), at.phi.unbind(1)):
+            static = phi @ mean[..., 1:].mT.unsqueeze(1)
             found.append((c[..., self.pair] * static + _wide(mean[..., 0]), static))
         return found
 
@@ -213,7 +213,7 @@ class Forecast:
         place, member = number // K, number % K
         trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
         # In g, the factors c, √b, √(1 - b) and √(b - c²) multiply four functions, whose coordinates
-        # are weights of the kernel columns, padded with zeros, and of random Fourier features.
+        # are those in the span, padded with zeros, and weights of random Fourier features.
         size, F = self._slots, 2 * FREQUENCIES
         vectors = flat.new_zeros(*number.shape, 4, size + F)
         constant = flat.new_zeros(number.shape)
@@ -226,8 +226,8 @@ class Forecast:
             v, slots = s * v, len(v)
             ends = [COMMON, COMMON + slots, COMMON + size, COMMON + size + F]
             own, first, second = u[:, slice(*ends[:2])], u[:, slice(*ends[2:])], u[:, ends[3] :]
-            before = waves(now.columns.points[n, l], self._lengthscales[l, 0])
-            corrected = own @ root.mT - (first @ before.mT) @ now.columns.inverse[n, l]
+            before = waves(now.span.points[n, l], self._lengthscales[l, 0])
+            corrected = own @ root.mT - (first @ before.mT) @ now.span.root[n, l].mT
             nothing = u.new_zeros(len(u), F)
             parts = [
                 torch.cat([_padded(z[1:] + u[:, 1:2] * v, size), nothing], -1),
@@ -245,12 +245,12 @@ class Forecast:
         factors = torch.stack([c, _root(b), _root(fresh), _root(self.jumped(at.gap))], -2)
         own = factors.gather(-1, pair.unsqueeze(-2).expand(T, N, q, 4, M))
         total = total.expand(T, N, q, M)
-        for n, k in enumerate(at.k.unbind(1)):
+        for n, phi in enumerate(at.phi.unbind(1)):
             mine = (lengthscale == n).flatten(0, 2).any(0)
             if not bool(mine.any()):
                 continue
             wave, some = waves(at.U, self._lengthscales[n]), vectors[..., mine, :]
-            phi = torch.cat([_padded(k, size), wave], -1)
+            phi = torch.cat([_padded(phi, size), wave], -1)
             if sets == 1:  # one product suffices, because all N sets of points share samples
                 value = phi.reshape(T, N * q, -1) @ some.flatten(1, 3).mT
             else:
@@ -264,8 +264,7 @@ class Forecast:
     def _root(self, *key: int) -> tuple[Tensor, Tensor, Tensor]:
         """Three results for a member, given the indices of its trial, lengthscale and history.
 
-        They are √P_mm, the coordinates of v / s, and a root of the covariance of the coordinates of
-        g_1 in the span of the measured points.
+        They are √P_mm, the coordinates of v / s, and a root of the covariance of g_1's coordinates.
         """
         if key not in self._drawn:
             at = torch.tensor(key, device=self.weight.device).unsqueeze(-1)
@@ -274,8 +273,7 @@ class Forecast:
             v = -M[0, 1:, 0] / spread
             M[0, 1:, 1:] += v.unsqueeze(-1) * v
             M[0, 0], M[0, :, 0] = 0.0, 0.0
-            own = Columns(*(part[tuple(at[:2])] for part in self.running.now.columns))
-            self._drawn[key] = spread, v, own.root(M)[0, 1:, 1:]
+            self._drawn[key] = spread, v, root_of(M)[0, 1:, 1:]
         return self._drawn[key]
 
 

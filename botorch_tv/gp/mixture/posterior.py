@@ -27,15 +27,17 @@ from torch import Size, Tensor
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits, checks_clock, units_now
-from botorch_tv.gp.mixture.columns import FREQUENCIES, GROWTH, Columns, gaussian, waves
 from botorch_tv.gp.mixture.filter import advanced, blocks, passages, restarted
 from botorch_tv.gp.mixture.running import RunningMixture, mixture_prior
+from botorch_tv.gp.mixture.span import FREQUENCIES, GROWTH, Span, gaussian, waves
 from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
 NEWEST = 128
 """Largest number of measurements from which a search starts. Only the newest are used, so the cost
 per round is constant."""
+JITTER = 1e-10
+"""Number added to the diagonal of a covariance before a factorisation."""
 AT_ONCE = 2**20
 """Number of entries in a block of products with matrices."""
 PASSES = 5
@@ -54,16 +56,16 @@ class Moments(NamedTuple):
     worth: Tensor
     """Mean scale s², `T x L`; the prior variance of f is 2 s²."""
 
-    def at(self, k: Tensor) -> tuple[Tensor, Tensor]:
+    def at(self, phi: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the mixture, `T x q`.
 
         Args:
-            k: Covariances with the measured points, `T x L x n x q`.
+            phi: Coordinates of the points, `T x L x n x q`.
         """
         mean, M = self.mean, self.reduction
-        means = mean[..., :1] + (mean[..., None, 1:] @ k).squeeze(-2)
+        means = mean[..., :1] + (mean[..., None, 1:] @ phi).squeeze(-2)
         edge, block, parts = 2 * M[..., 1:, :1], M[..., 1:, 1:], []
-        for some in torch.split(k, max(1, AT_ONCE // max(1, k[..., 0].numel())), -1):
+        for some in torch.split(phi, max(1, AT_ONCE // max(1, phi[..., 0].numel())), -1):
             parts.append(((block @ some).add_(edge).mul_(some)).sum(-2))
         variances = (2 * self.worth - M[..., 0, 0]).unsqueeze(-1) - torch.cat(parts, -1)
         share = self.weight.unsqueeze(-1)
@@ -130,17 +132,17 @@ class Climb:
 
     Args:
         parts: The moments.
-        points: Measured points in the unit cube, `T x L x n x d`.
+        span: The measured points.
         lengthscales: The lengthscales, `L x 1 x 1`.
     """
 
-    def __init__(self, parts: Moments, points: Tensor, lengthscales: Tensor) -> None:
-        self._precision = lengthscales**-2
-        self._weighed = points * self._precision
-        self._square = (self._weighed * points).sum(-1).unsqueeze(-2)
+    def __init__(self, parts: Moments, span: Span, lengthscales: Tensor) -> None:
+        self._precision, self._root = lengthscales**-2, span.root.mT.contiguous()
+        self._weighed = span.points * self._precision
+        self._square = (self._weighed * span.points).sum(-1).unsqueeze(-2)
         share = parts.weight[..., None, None]
         M = share * parts.reduction
-        # -w_l M_l among the points, and between points and the constant.
+        # -w_l M_l among the coordinates, and between them and the constant.
         self._block, self._edge = -M[..., 1:, 1:], -M[..., :1, 1:]
         self._weight, own = parts.weight.unsqueeze(-1), parts.mean[..., 1:]
         prior = 2 * (parts.weight * parts.worth).sum(-1)
@@ -158,22 +160,24 @@ class Climb:
         each = U.unsqueeze(1)
         square = each.square().sum(-1, keepdim=True) * self._precision + self._square
         k = square.sub_(each @ self._weighed.mT, alpha=2).clamp_min_(0).mul_(-0.5).exp_()
-        slope = (k @ self._block).add_(self._edge)
-        linear = k @ self._line
+        phi = k @ self._root
+        slope = (phi @ self._block).add_(self._edge)
+        linear = phi @ self._line
         means = linear[..., 0] + self._level
         mean = (self._weight * means).sum(1)
         apart = means - mean.unsqueeze(1)
         tilt = self._weight * apart
-        own = (slope * k).sum(-1) + torch.addcmul(linear[..., 1], tilt, apart)
+        own = (slope * phi).sum(-1) + torch.addcmul(linear[..., 1], tilt, apart)
         variance = own.sum(1) + self._corner
         sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
 
         def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
             half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(1)
-            # With respect to k: by_mean w_l a_l + half (slope_l + w_l (mean_l - mean) a_l).
+            # With respect to φ: by_mean w_l a_l + half (slope_l + w_l (mean_l - mean) a_l).
             straight = by_mean.unsqueeze(1) if isinstance(by_mean, Tensor) else by_mean
             along = straight * self._weight + half * tilt
-            by = torch.addcmul(slope * half.unsqueeze(-1), along.unsqueeze(-1), self._own).mul_(k)
+            by = torch.addcmul(slope * half.unsqueeze(-1), along.unsqueeze(-1), self._own)
+            by = (by @ self._root.mT).mul_(k)
             back = (by.sum(-1, keepdim=True) * self._precision) * each
             return ((by @ self._weighed) - back).sum(1)
 
@@ -231,8 +235,10 @@ def drawn(
     place, number = member // K, member % K
     a, stays = (part.expand(len(trial), K)[trial, number].unsqueeze(-1) for part in passage)
     stays, s = stays.exp(), now.variances[trial, place, number].sqrt().unsqueeze(-1)
-    columns = Columns(*(part[trial, place] for part in now.columns))
-    lengthscale = prior.lengthscales[place]
+    span, lengthscale = (
+        Span(*(part[trial, place] for part in now.span)),
+        prior.lengthscales[place],
+    )
     z = now.mean[trial, place, number].unsqueeze(-2)
     mean, rows = moved_means(z, a, stays, torch.ones_like(a))
     M = running.matrix(trial, place, number)
@@ -240,13 +246,22 @@ def drawn(
     M[:, 1:, 1:] *= a.unsqueeze(-1)
     M[:, 0, 1:] *= a * stays
     rows = rows / s.unsqueeze(-1)
-    root = columns.root(M - rows.mT @ rows)
+    root = root_of(M - rows.mT @ rows)
     weights = normal[:, 1 : 1 + 2 * FREQUENCIES]
     noise = (root @ normal[:, -root.shape[-1] :].unsqueeze(-1)).squeeze(-1)
-    before = waves(columns.points, lengthscale) @ weights.unsqueeze(-1)
-    noise[:, 1:] -= (columns.inverse @ before).squeeze(-1)
+    before = waves(span.points, lengthscale) @ weights.unsqueeze(-1)
+    noise[:, 1:] -= (span.root @ before).squeeze(-1)
     value = mean + s * noise
-    return SampledPath(lengthscale, value[:, :1], s * weights, columns.points, value[:, 1:])
+    coordinates = (value[:, None, 1:] @ span.root).squeeze(-2)
+    return SampledPath(lengthscale, value[:, :1], s * weights, span.points, coordinates)
+
+
+def root_of(M: Tensor) -> Tensor:
+    """A root R of the covariance R Rᵀ = I - M, `* x n x n`."""
+    C = -M
+    # Raise the diagonal: many measurements make the covariance singular up to rounding.
+    C.diagonal(dim1=-2, dim2=-1).add_(1 + JITTER)
+    return torch.linalg.cholesky_ex(C).L
 
 
 @dataclass(frozen=True)
@@ -257,7 +272,7 @@ class MixturePosterior(PointPosterior):
         prior: The prior.
         parts: Moments from which choices are computed.
         expected: Moments from which predictions are computed.
-        points: Measured points in the unit cube, `T x L x n x (d + c)`.
+        span: The measured points in the unit cube.
         X: The newest points measured, `T x n x (d + c)`.
         live: Whether each measurement succeeded, `T x n`.
         offset: Mean of the first measurements, `T`.
@@ -271,7 +286,7 @@ class MixturePosterior(PointPosterior):
     prior: BankPrior
     parts: Moments
     expected: Moments
-    points: Tensor
+    span: Span
     X: Tensor
     live: Tensor
     offset: Tensor
@@ -301,12 +316,12 @@ class MixturePosterior(PointPosterior):
 
     def _at(self, X: Tensor, parts: Moments) -> tuple[Tensor, Tensor]:
         U = self.prior.at(X, self.units)
-        mean, variance = parts.at(gaussian(self.points, U.unsqueeze(1), self.prior.lengthscales))
+        mean, variance = parts.at(self.span.at(U.unsqueeze(1), self.prior.lengthscales).mT)
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
     @cached_property
     def _climb(self) -> Climb:
-        return Climb(self.parts, self.points, self.prior.lengthscales)
+        return Climb(self.parts, self.span, self.prior.lengthscales)
 
 
 class MixtureInference(Inference):
@@ -408,9 +423,9 @@ class MixtureInference(Inference):
         U = prior.at(choice.reshape(trials, groups * q, *columns), units)
         lengthscales = prior.lengthscales.unsqueeze(1)  # L x 1 x 1 x 1
         each = U.view(trials, 1, groups, q, -1)
-        points = running.now.columns.points.unsqueeze(2)
-        k = gaussian(each, points, lengthscales)
-        c = torch.nn.functional.pad(k, (1, 0), value=1.0)  # T x L x groups x q x (n + 1)
+        phi = running.now.span.at(U.unsqueeze(1), prior.lengthscales)
+        phi = phi.view(*phi.shape[:2], groups, q, -1)
+        c = torch.nn.functional.pad(phi, (1, 0), value=1.0)  # T x L x groups x q x (n + 1)
         means = (c @ parts.mean[:, :, None, :, None]).squeeze(-1)
         spatial = gaussian(each, each, lengthscales) + 1
         known = c @ parts.reduction.unsqueeze(2) @ c.mT
@@ -492,7 +507,7 @@ class PointMixture(MixtureInference):
             prior=prior,
             parts=parts,
             expected=expected,
-            points=running.now.columns.points,
+            span=running.now.span,
             X=X.reshape(trials, rows, X.shape[-1]),
             live=live.reshape(trials, rows),
             offset=running.units.centre,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
-from botorch_tv.gp.mixture.columns import Columns
+from botorch_tv.gp.mixture.span import Span
 
 SHAPE = 2.0
 """Initial parameters A = B of the inverse gamma distribution of s², in units of the spread of the
@@ -24,7 +24,7 @@ benchmarks/results/ablations.md."""
 class Summary(NamedTuple):
     """The posterior of K histories for each of L lengthscales, apart from the matrices M."""
 
-    columns: Columns
+    span: Span
     """Measured points, in n slots."""
     mean: Tensor
     """Coordinates a of the means, the constant first, `T x L x K x (n + 1)`."""
@@ -93,8 +93,7 @@ class RunningMixture(NamedTuple):
     """Matrices M before the newest block, divided by the factors in ``before``,
     `T x L x K x (n + 1) x (n + 1)`."""
     rows: Tensor
-    """Covariances of the measured points with the M arms of a grid, `T x L x n x M`; 0 arms on a
-    box."""
+    """Coordinates of the M arms of a grid, `T x L x n x M`; no arms on a box."""
     block: Block
     units: MixtureUnits
     jumped: Tensor
@@ -211,7 +210,11 @@ def mixture_prior(prior: BankPrior, trials: int, q: int = 1, slots: int = 1) -> 
     zero, context, flat = zeros(T), zeros(T, prior.context_dim), zeros(T, L, K)
     time = zero.double()
     nothing = Summary(
-        columns=Columns(zeros(T, L, slots, d), zeros(T, L, slots, slots)),
+        span=Span(
+            points=zeros(T, L, slots, d),
+            root=zeros(T, L, slots, slots),
+            used=zeros(T, L, slots, dtype=torch.bool),
+        ),
         mean=zeros(T, L, K, slots + 1),
         factor=flat + 1,
         scale=flat + SHAPE,
@@ -268,8 +271,8 @@ def enlarged(running: RunningMixture, more: int) -> RunningMixture:
     pad, block = torch.nn.functional.pad, running.block
 
     def larger(summary: Summary) -> Summary:
-        columns, mean = summary.columns.enlarged(more), pad(summary.mean, (0, more))
-        return summary._replace(columns=columns, mean=mean)
+        span, mean = summary.span.enlarged(more), pad(summary.mean, (0, more))
+        return summary._replace(span=span, mean=mean)
 
     return running._replace(
         now=larger(running.now),
