@@ -5,6 +5,7 @@ import pytest
 import torch
 from gp.mixture.readings import (
     SHARES,
+    TOLERANCE,
     Readings,
     assert_textbook,
     bank_of,
@@ -42,6 +43,51 @@ def test_the_posterior_of_a_strategy(dim, blocks):
     for now in data.times[-1] + np.array([0.0, 2.5]):
         book = predicted(bank, *data[:3], query, now, good=data.good)
         assert_textbook(player, state, book, query, float(now), 1e-7)
+
+
+def picked(random: np.random.Generator, values: list[float], most: int) -> tuple[float, ...]:
+    count = random.integers(1, most + 1)
+    return tuple(sorted(random.choice(values, count, replace=False).tolist()))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("seed", range(12))
+def test_random_banks_and_readings(seed):
+    random = np.random.default_rng(seed)
+    dim, n = int(random.integers(1, 5)), int(random.integers(14, 26))
+    bank = Bank(
+        rates=picked(random, [0.0, 0.01, 0.1, 0.5], 2),
+        hazards=picked(random, [0.0, 0.02, 0.2, 0.6], 2),
+        lengthscales=(0.1 * dim**0.5,),
+        noise_ratios=picked(random, [1e-6, 1e-3, 0.01, 1.0], 2),
+        outliers=float(random.choice([0.0, 0.005, 0.2])),
+        histories=int(random.integers(4, 7)),
+        tolerance=TOLERANCE,
+        points=int(random.choice([12, 128])),
+    )
+    arms = (np.arange(10)[:, None] + 0.5 * random.random((10, dim))) / 10
+    require_apart(bank, arms)
+    times = random.choice([0.0, 0.0, 1.0, 1.0, 0.3, 4.0, 1e5], n).cumsum()
+    y = random.standard_normal(n) * random.choice([1.0, 1.0, 1.0, 30.0], n)
+    data = Readings(arms[random.integers(10, size=n)], y, times, random.random(n) < 0.85)
+    player, query = adaptive_gp_ucb(bank=bank), random.random((3, dim))
+    state, now = told(player, cube(dim), data), float(times[-1] + random.choice([0.0, 1.0, 50.0]))
+    clock = float(player.step(state))
+    book = predicted(bank, *data[:3], query, now, good=data.good, clock=clock)
+    assert_textbook(player, state, book, query, now, 1e-7)
+
+
+@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 0.08), (1e-5, 0.01)])
+def test_a_coarse_tolerance_changes_little(tolerance, most):
+    """Root mean square change of the mean, in posterior standard deviations, at nearby readings."""
+    bank = bank_of(2, lengthscales=(0.2,), tolerance=tolerance)
+    data = drifting(30, 0)
+    data = data._replace(X=np.where(data.y[:, None] > 1.0, 0.5 + 0.1 * data.X, data.X))
+    player, query = adaptive_gp_ucb(bank=bank), np.random.default_rng(0).random((50, 2))
+    posterior = player.posterior(told(player, cube(2), data), torch.from_numpy(query), now=30.0)
+    book = predicted(bank, *data[:3], query, 30.0)
+    apart = posterior.mean[:, 0].numpy() - book.mean
+    assert 1e-5 < float(np.sqrt((apart**2 / book.covariance.diagonal()).mean())) < most
 
 
 def by_model(bank: Bank, data: Readings, query: torch.Tensor, first: int | None = None):
