@@ -64,7 +64,7 @@ class Bank:
         points: Largest number of measured points that represent the posteriors of a lengthscale,
             at least 8. With more measurements, the least important of these points is removed, and
             its information is projected on the other points (Csató and Opper, 2002).
-        tolerance: Largest prior variance, in [1e-10, 0.1], that a measured point may have given
+        tolerance: Largest prior variance, in [1e-7, 0.1], that a measured point may have given
             the objective at the points measured before, if the point is represented by these
             points. This variance counts as noise.
 
@@ -102,7 +102,7 @@ class Bank:
         require_number("Bank: outliers", self.outliers, *chance)
         require_integer("Bank: histories", self.histories, 4, "with fewer, noise passes for jumps.")
         require_integer("Bank: points", self.points, 8, "use 128.")
-        require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
+        require_number("Bank: tolerance", self.tolerance, "[1e-7, 0.1]", "use 0.001.")
 
     def lengthscales_of(self, columns: int) -> tuple[float, ...]:
         """Lengthscales as fractions of the ranges.

@@ -358,9 +358,10 @@ def _with_block(
     block = running.block._replace(
         points=points, y=y, ratio=ratio, good=good, steps=u, weights=W, coordinates=coordinates
     )
-    running = running._replace(now=now, block=block)
     if log_stays.shape[-1] == prior.never_jumping:
-        return running
+        block = block._replace(jumped=W.new_zeros(T, L, 0, q + 1, q + 1))
+        return running._replace(now=now, block=block)
+    running = running._replace(now=now, block=block)
     return _with_jumps(prior, running, log_stays, spatial, noise)
 
 
