@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
 from botorch_tv.gp.basis import Basis, FeatureBasis
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.feature_filter import Filter, RootFilter
@@ -419,8 +419,7 @@ class ArmRecursion(Recursion, ArmInference):
         grows = process.moves and not process.decay.stationary
         if grows or amplifies(process.noise, basis):
             return Filter
-        clears = all(rule.resets_beyond_band for rule in process.retention)
-        return PlayedArms if clears else SlidingArms
+        return PlayedArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

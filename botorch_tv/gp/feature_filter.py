@@ -74,9 +74,7 @@ class Filter(RunningPosterior):
     @classmethod
     def of_arms(cls, basis: Basis, of: PlayedArms) -> Filter:
         """Convert a :class:`PlayedArms` with more played arms than coordinates to a filter."""
-        made = cls(basis, of.count.shape, basis.variance, trend=False)
-        made.mean, made.variance, made.trend = of.mean, of.variance, of.trend
-        made.information_gain = of.information_gain
+        made = cls(basis, of.count.shape, basis.variance, trend=False).taken(of)
         made._begin(basis, FEWEST_ROWS, of.matrix(basis))
         return made
 
@@ -114,9 +112,8 @@ class Filter(RunningPosterior):
         matrix = self.matrix(basis)
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
         root = torch.linalg.cholesky_ex(identity - matrix).L
-        made = RootFilter(basis, root.shape[:-2], basis.variance, trend=False)
-        made.mean, made.variance, made.trend = self.mean, self.variance, self.trend
-        made.information_gain, made.root = self.information_gain, root
+        made = RootFilter(basis, root.shape[:-2], basis.variance, trend=False).taken(self)
+        made.root = root
         return made
 
     def _shrink(self, square: Tensor) -> None:
@@ -138,10 +135,8 @@ class Filter(RunningPosterior):
         row.mul_(root.unsqueeze(-1))
         self.rows = self.rows.append(row)
         self.weights = torch.nn.functional.pad(self.weights, (0, 1), value=sign)
-        out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        step = basis.expand(row, out=out)
         self._compact(basis)
-        return signed, root, step
+        return signed, root, row
 
     def _compact(self, basis: Basis) -> None:
         # Absorption depends only on the number of rows, so it happens in all trials together.
@@ -201,8 +196,7 @@ class RootFilter(RunningPosterior):
         share = torch.rsub(direction.square().sum(-1, keepdim=True), 1, alpha=sign)
         shortened = direction / share.sqrt_().add_(1)
         self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)
-        out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        return signed, root, basis.expand(coordinates, out=out)
+        return signed, root, coordinates
 
 
 def most_rows(basis: Basis) -> int:
