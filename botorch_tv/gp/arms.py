@@ -243,6 +243,18 @@ class Recursion(Inference):
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain
 
+    def _numbers(self, basis: Basis, horizon: int) -> int:
+        """Number of values per trial in memory for the posterior of ``horizon`` rounds."""
+        form, process, rows = self._form(basis), self.process, self.process.most_retained(horizon)
+        regression, in_arms = numbers_of_regression(basis, rows, process.moves), form is PlayedArms
+        if process.slides:  # until a recomputation, a removal frees no slot and adds a row
+            rows = min(horizon, rows + REFRESH_ROUNDS * (1 if in_arms else 2))
+        numbers = form.numbers(basis, rows)
+        if in_arms and rows > basis.size:
+            numbers += 2 * basis.size**2  # a filter replaces the played arms
+        recomputes = process.returns or (process.slides and horizon >= REFRESH_ROUNDS)
+        return max(numbers, form.numbers(basis, 0) + regression) if recomputes else numbers
+
     @abstractmethod
     def _form(self, basis: Basis) -> type[RunningPosterior]:
         """The class that represents the posteriors of all trials."""
@@ -390,23 +402,8 @@ class ArmRecursion(Recursion, ArmInference):
         return mean, covariance, running.information_gain
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        basis, process = basis_of(data), self.process
-        form, retained = self._form(basis), process.most_retained(horizon)
-        rows = retained
-        if process.slides and issubclass(form, PlayedArms):  # only a regression frees slots
-            since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
-            rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
-        elif process.slides:  # each observation and each removal adds a row
-            rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
-        numbers = form.numbers(basis, rows)
-        if issubclass(form, PlayedArms) and rows > basis.size:
-            later = Filter.numbers(basis, rows - basis.size)
-            numbers = max(numbers, numbers // 2 + (3 * basis.size + 2) * basis.size, later)
-        often = horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
-        if process.returns or (process.slides and often):
-            regression = numbers_of_regression(basis, retained, moves=process.moves)
-            numbers = max(numbers, form.numbers(basis, 0) + max(regression, retained * basis.size))
-        return AT_ONCE * basis.arms + log_numbers(horizon) + numbers
+        basis = basis_of(data)
+        return AT_ONCE * basis.arms + log_numbers(horizon) + self._numbers(basis, horizon)
 
     def _form(self, basis: Basis) -> type[RunningPosterior]:
         process = self.process

@@ -80,16 +80,12 @@ class Filter(RunningPosterior):
 
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
-        size, most = basis.size, most_rows(basis)
-        first = min(most, FIRST_ROWS)
-        capacity = room_for(min(rounds, most), first)
-        if rounds < most:
-            older = capacity // 2 if capacity > first else 0  # the old rows while they are copied
-            return (capacity + older) * size
-        # During the first absorption, memory holds the rows, the weighted rows and B; later, two
-        # matrices and few rows.
-        absorbing = (capacity + most + size) * size
-        return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
+        most = most_rows(basis)
+        if rounds >= most:  # two matrices, each with few rows
+            return 2 * (FEWEST_ROWS + basis.size) * basis.size
+        capacity = room_for(rounds, min(most, FIRST_ROWS))
+        older = capacity // 2 if rounds > FIRST_ROWS else 0  # the old rows while they are copied
+        return (capacity + older) * basis.size
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
         rows = self.rows.tensor()
