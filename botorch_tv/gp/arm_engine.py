@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Self
 
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.gp.basis import Basis
-from botorch_tv.gp.linalg import clear_
-from botorch_tv.gp.regression import Observations, Trend, whitened
+from botorch_tv.gp.linalg import clear_, scaled
+from botorch_tv.gp.regression import Observations, Regression, Trend, covariance_form
 from botorch_tv.gp.tensors import room_for
 
 FIRST_SLOTS = 16
@@ -88,6 +89,13 @@ class RunningPosterior(ABC):
         self.mean, self.variance, self.trend = of.mean, of.variance, of.trend
         self.information_gain = of.information_gain
         return self
+
+    def _regressed(self, posterior: Regression, expand: Callable[[Tensor], Tensor]) -> None:
+        """Take the mean, the trend and the information gain of a regression."""
+        self.mean, self.information_gain = expand(posterior.coordinates), posterior.information_gain
+        if posterior.trend is not None:
+            self.trend = posterior.trend._replace(response=expand(posterior.trend.response))
+            self.mean = self.mean + self.trend.constant.unsqueeze(-1) * self.trend.response
 
     def copied(self) -> Self:
         """A copy in its own memory."""
@@ -233,17 +241,12 @@ class PlayedArms(RunningPosterior):
             observations: Retained observations with their precisions; an arm may occur several
                 times.
         """
-        arms, prior, factors = observations.choice, basis.variance, observations.prior_factor
-        factor, rows, targets, ones = whitened(basis, observations, torch.diag_embed)
-        if factors is not None:
-            prior = prior * factors.unsqueeze(-1)
+        posterior = covariance_form(basis, observations, in_rows=True)
+        arms, rows = observations.choice, posterior.rows
         made = cls(basis, arms.shape[:-1], basis.variance, trend=False)
-        made.mean = basis.mixture(arms, (targets.unsqueeze(-2) @ rows).squeeze(-2))
+        made._regressed(posterior, lambda weights: basis.mixture(arms, weights))
+        prior = scaled(basis.variance, observations.prior_factor)
         made.variance = prior - basis.sum_of_squares(rows @ basis.row(arms))
-        made.information_gain = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        if ones is not None:
-            response = basis.mixture(arms, (ones.unsqueeze(-2) @ rows).squeeze(-2))
-            made.trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
         made.precision = observations.precision_root.square()
         made.arms, made.inverse, made.used = arms, rows.mT @ rows, arms.shape[-1]
         made.count += made.used

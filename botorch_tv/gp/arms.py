@@ -196,7 +196,7 @@ class Recursion(Inference):
 
     def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
         assert isinstance(prior, Basis)
-        return self._prior(prior, batch_shape, self._variance(prior))
+        return self._prior(prior, batch_shape)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         leaving, cleared, running = change.leaving, change.cleared, before.running
@@ -218,16 +218,20 @@ class Recursion(Inference):
             running.move(basis, *motion)
         if cleared is not None:
             running.clear(self._variance(basis), cleared)
-        self._take(running, basis, after, after.rounds - 1, prior)
-        if isinstance(running, PlayedArms):
-            running.reserve(basis.size)
-            if running.used > basis.size:
-                running = Filter.of_arms(basis, running)
-        for number in leaving:
-            among = None if before.mask is None else before.mask[..., number - before.dropped]
-            if cleared is not None:
-                among = ~cleared if among is None else among & ~cleared
-            self._take(running, basis, after, number, prior, among=among, remove=True)
+        mean, history = process.given_mean, after.history
+        for number in (after.rounds - 1, *leaving):
+            removed = number < after.rounds - 1
+            y, noise = history.y.row(number), history.noise.row(number)
+            if removed and before.mask is not None:
+                noise = noise.masked_fill(~before.mask[..., number - before.dropped], math.inf)
+            if removed and cleared is not None:
+                noise = noise.masked_fill(cleared, math.inf)
+            index = self._located(basis, history.choice.row(number))
+            running.observe(basis, index, y - mean if mean else y, noise, prior, remove=removed)
+            if isinstance(running, PlayedArms) and not removed:
+                running.reserve(basis.size)
+                if running.used > basis.size:
+                    running = Filter.of_arms(basis, running)
         if leaving and after.empty is not None:
             # Without data, the sums of a window contain only rounding errors, and the ratios of
             # these sums are arbitrary.
@@ -279,11 +283,11 @@ class Recursion(Inference):
     def _emptied(self, data: Data) -> Data:
         """The posterior without any rows, at the time of the newest observation."""
         # If rows were dropped without a reset, the time since the origin continues to grow.
-        variance = self._variance(basis_of(data), _elapsed(data, data.time))
-        return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
+        elapsed = _elapsed(data, data.time)
+        return data._replace(running=self._prior(basis_of(data), data.time.shape, elapsed))
 
-    def _prior(self, basis: Basis, shape: Size, variance: Tensor) -> RunningPosterior:
-        trend = self.process.given_mean is None
+    def _prior(self, basis: Basis, shape: Size, elapsed: Tensor | None = None) -> RunningPosterior:
+        trend, variance = self.process.given_mean is None, self._variance(basis, elapsed)
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
@@ -294,25 +298,6 @@ class Recursion(Inference):
             elapsed = basis.variance.new_zeros((), dtype=torch.float64)
         factor = self.process.decay.prior_variance(elapsed).to(basis.variance)
         return factor.unsqueeze(-1) * basis.variance
-
-    def _take(
-        self,
-        running: RunningPosterior,
-        basis: Basis,
-        data: Data,
-        number: int,
-        prior: Tensor | None,
-        *,
-        among: Tensor | None = None,
-        remove: bool = False,
-    ) -> None:
-        """Add a row of the log, or remove a row, in the trials ``among``, `batch_shape`."""
-        history, mean = data.history, self.process.given_mean
-        y, noise = history.y.row(number), history.noise.row(number)
-        if among is not None:
-            noise = torch.where(among, noise, torch.inf)
-        index = self._located(basis, history.choice.row(number))
-        running.observe(basis, index, y - mean if mean else y, noise, prior, remove=remove)
 
     def _moved_to(
         self, data: Data, now: Tensor, index: Tensor | None = None

@@ -243,10 +243,8 @@ class FeatureBasis(Basis):
         return FeatureBasis(self.features.to(device, dtype), self._frame_to(dtype, device))
 
     def _frame_to(self, dtype: torch.dtype, device: torch.device) -> Frame | None:
-        if self.frame is None:
-            return None
-        rotation, weights = self.frame
-        return rotation.to(device, dtype), weights.to(device, dtype)
+        frame = self.frame
+        return None if frame is None else (frame[0].to(device, dtype), frame[1].to(device, dtype))
 
     def row(self, index: Tensor) -> Tensor:
         return self.features[index]

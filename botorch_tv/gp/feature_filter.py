@@ -62,12 +62,8 @@ class Filter(RunningPosterior):
         else:
             made.rows = Rows.of(posterior.rows, batch_dim=root.dim() - 1)
             made.weights, prior = torch.ones_like(root), observations.prior_factor
-        made.mean, trend = basis.expand(posterior.coordinates), posterior.trend
-        if trend is not None:
-            made.trend = trend._replace(response=basis.expand(trend.response))
-            made.mean = made.mean + trend.constant.unsqueeze(-1) * made.trend.response
+        made._regressed(posterior, basis.expand)
         made.variance = scaled(basis.variance, prior) - posterior.variance_reduction(basis)
-        made.information_gain = posterior.information_gain
         made._compact(basis)
         return made
 
