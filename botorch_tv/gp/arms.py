@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
 from botorch_tv.gp.basis import Basis, FeatureBasis
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.feature_filter import Filter, RootFilter
@@ -196,7 +196,7 @@ class Recursion(Inference):
 
     def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
         assert isinstance(prior, Basis)
-        return self._prior(prior, batch_shape, self._variance(prior))
+        return self._prior(prior, batch_shape)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         leaving, cleared, running = change.leaving, change.cleared, before.running
@@ -218,16 +218,20 @@ class Recursion(Inference):
             running.move(basis, *motion)
         if cleared is not None:
             running.clear(self._variance(basis), cleared)
-        self._take(running, basis, after, after.rounds - 1, prior)
-        if isinstance(running, PlayedArms):
-            running.reserve(basis.size)
-            if running.used > basis.size:
-                running = Filter.of_arms(basis, running)
-        for number in leaving:
-            among = None if before.mask is None else before.mask[..., number - before.dropped]
-            if cleared is not None:
-                among = ~cleared if among is None else among & ~cleared
-            self._take(running, basis, after, number, prior, among=among, remove=True)
+        mean, history = process.given_mean, after.history
+        for number in (after.rounds - 1, *leaving):
+            removed = number < after.rounds - 1
+            y, noise = history.y.row(number), history.noise.row(number)
+            if removed and before.mask is not None:
+                noise = noise.masked_fill(~before.mask[..., number - before.dropped], math.inf)
+            if removed and cleared is not None:
+                noise = noise.masked_fill(cleared, math.inf)
+            index = self._located(basis, history.choice.row(number))
+            running.observe(basis, index, y - mean if mean else y, noise, prior, remove=removed)
+            if isinstance(running, PlayedArms) and not removed:
+                running.reserve(basis.size)
+                if running.used > basis.size:
+                    running = Filter.of_arms(basis, running)
         if leaving and after.empty is not None:
             # Without data, the sums of a window contain only rounding errors, and the ratios of
             # these sums are arbitrary.
@@ -242,6 +246,18 @@ class Recursion(Inference):
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain
+
+    def _numbers(self, basis: Basis, horizon: int) -> int:
+        """Number of values per trial in memory for the posterior of ``horizon`` rounds."""
+        form, process, rows = self._form(basis), self.process, self.process.most_retained(horizon)
+        regression, in_arms = numbers_of_regression(basis, rows, process.moves), form is PlayedArms
+        if process.slides:  # until a recomputation, a removal frees no slot and adds a row
+            rows = min(horizon, rows + REFRESH_ROUNDS * (1 if in_arms else 2))
+        numbers = form.numbers(basis, rows)
+        if in_arms and rows > basis.size:
+            numbers += 2 * basis.size**2  # a filter replaces the played arms
+        recomputes = process.returns or (process.slides and horizon >= REFRESH_ROUNDS)
+        return max(numbers, form.numbers(basis, 0) + regression) if recomputes else numbers
 
     @abstractmethod
     def _form(self, basis: Basis) -> type[RunningPosterior]:
@@ -267,11 +283,11 @@ class Recursion(Inference):
     def _emptied(self, data: Data) -> Data:
         """The posterior without any rows, at the time of the newest observation."""
         # If rows were dropped without a reset, the time since the origin continues to grow.
-        variance = self._variance(basis_of(data), _elapsed(data, data.time))
-        return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
+        elapsed = _elapsed(data, data.time)
+        return data._replace(running=self._prior(basis_of(data), data.time.shape, elapsed))
 
-    def _prior(self, basis: Basis, shape: Size, variance: Tensor) -> RunningPosterior:
-        trend = self.process.given_mean is None
+    def _prior(self, basis: Basis, shape: Size, elapsed: Tensor | None = None) -> RunningPosterior:
+        trend, variance = self.process.given_mean is None, self._variance(basis, elapsed)
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
@@ -282,25 +298,6 @@ class Recursion(Inference):
             elapsed = basis.variance.new_zeros((), dtype=torch.float64)
         factor = self.process.decay.prior_variance(elapsed).to(basis.variance)
         return factor.unsqueeze(-1) * basis.variance
-
-    def _take(
-        self,
-        running: RunningPosterior,
-        basis: Basis,
-        data: Data,
-        number: int,
-        prior: Tensor | None,
-        *,
-        among: Tensor | None = None,
-        remove: bool = False,
-    ) -> None:
-        """Add a row of the log, or remove a row, in the trials ``among``, `batch_shape`."""
-        history, mean = data.history, self.process.given_mean
-        y, noise = history.y.row(number), history.noise.row(number)
-        if among is not None:
-            noise = torch.where(among, noise, torch.inf)
-        index = self._located(basis, history.choice.row(number))
-        running.observe(basis, index, y - mean if mean else y, noise, prior, remove=remove)
 
     def _moved_to(
         self, data: Data, now: Tensor, index: Tensor | None = None
@@ -390,23 +387,8 @@ class ArmRecursion(Recursion, ArmInference):
         return mean, covariance, running.information_gain
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        basis, process = basis_of(data), self.process
-        form, retained = self._form(basis), process.most_retained(horizon)
-        rows = retained
-        if process.slides and issubclass(form, PlayedArms):  # only a regression frees slots
-            since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
-            rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
-        elif process.slides:  # each observation and each removal adds a row
-            rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
-        numbers = form.numbers(basis, rows)
-        if issubclass(form, PlayedArms) and rows > basis.size:
-            later = Filter.numbers(basis, rows - basis.size)
-            numbers = max(numbers, numbers // 2 + (3 * basis.size + 2) * basis.size, later)
-        often = horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
-        if process.returns or (process.slides and often):
-            regression = numbers_of_regression(basis, retained, moves=process.moves)
-            numbers = max(numbers, form.numbers(basis, 0) + max(regression, retained * basis.size))
-        return AT_ONCE * basis.arms + log_numbers(horizon) + numbers
+        basis = basis_of(data)
+        return AT_ONCE * basis.arms + log_numbers(horizon) + self._numbers(basis, horizon)
 
     def _form(self, basis: Basis) -> type[RunningPosterior]:
         process = self.process
@@ -419,8 +401,7 @@ class ArmRecursion(Recursion, ArmInference):
         grows = process.moves and not process.decay.stationary
         if grows or amplifies(process.noise, basis):
             return Filter
-        clears = all(rule.resets_beyond_band for rule in process.retention)
-        return PlayedArms if clears else SlidingArms
+        return PlayedArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

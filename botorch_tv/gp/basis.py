@@ -84,7 +84,6 @@ class Basis(ABC):
             out: Contiguous memory that the result may use.
         """
 
-    @abstractmethod
     def inner(self, rows: Tensor, index: Tensor) -> Tensor:
         """Evaluate n covariance functions, given by their coordinates, at q arms.
 
@@ -95,10 +94,12 @@ class Basis(ABC):
         Returns:
             The covariances, `batch_shape x q x n`.
         """
+        return self.row(index) @ rows.mT
 
-    @abstractmethod
     def gram(self, index: Tensor) -> Tensor:
         """Prior covariance among arms, `batch_shape x n -> batch_shape x n x n`."""
+        row = self.row(index)
+        return row @ row.mT
 
     @abstractmethod
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
@@ -242,10 +243,8 @@ class FeatureBasis(Basis):
         return FeatureBasis(self.features.to(device, dtype), self._frame_to(dtype, device))
 
     def _frame_to(self, dtype: torch.dtype, device: torch.device) -> Frame | None:
-        if self.frame is None:
-            return None
-        rotation, weights = self.frame
-        return rotation.to(device, dtype), weights.to(device, dtype)
+        frame = self.frame
+        return None if frame is None else (frame[0].to(device, dtype), frame[1].to(device, dtype))
 
     def row(self, index: Tensor) -> Tensor:
         return self.features[index]
@@ -256,13 +255,6 @@ class FeatureBasis(Basis):
         flat = coordinates.reshape(-1, self.size)
         torch.mm(flat, self._transposed, out=out.view(-1, self.arms))
         return out
-
-    def inner(self, rows: Tensor, index: Tensor) -> Tensor:
-        return self.row(index) @ rows.mT
-
-    def gram(self, index: Tensor) -> Tensor:
-        row = self.row(index)
-        return row @ row.mT
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # A Cholesky factor depends on the coordinates; here it is computed in the coordinates of

@@ -176,12 +176,6 @@ class PointBasis(Basis):
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
         return coordinates
 
-    def inner(self, rows: Tensor, index: Tensor) -> Tensor:
-        return index @ rows.mT
-
-    def gram(self, index: Tensor) -> Tensor:
-        return index @ index.mT
-
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         return (self.root(reduction, prior_factor) @ normal.unsqueeze(-1)).squeeze(-1)
 
