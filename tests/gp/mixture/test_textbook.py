@@ -1,5 +1,7 @@
 """The posterior of a bank against the dense textbook, through strategies and models."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,7 @@ from gp.mixture.readings import (
 from oracles.bank import predicted
 
 from botorch_tv import Box, Choice, Grid, adaptive_gp_ucb
+from botorch_tv.acquisition import IGPUCB
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.models import adaptive_model
 from botorch_tv.strategies.parameters import MixedSearch, Number, Space
@@ -35,14 +38,16 @@ BLOCKS = {
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_the_posterior_of_a_strategy(dim, blocks):
     """With a jump, an outlier, repeated points, failures and a pause of 1e12 gaps."""
-    bank = bank_of(dim)
-    player, data = adaptive_gp_ucb(bank=bank), readings(dim, BLOCKS[blocks])
+    bank, data = bank_of(dim), readings(dim, BLOCKS[blocks])
+    player = adaptive_gp_ucb(bank=bank, width=IGPUCB(B=0.0, R=1.0, delta=math.exp(-1)))
     require_apart(bank, data.X)
     query = np.random.default_rng(100).random((4, dim))
     state = told(player, cube(dim), data)
     for now in data.times[-1] + np.array([0.0, 2.5]):
         book = predicted(bank, *data[:3], query, now, good=data.good)
         assert_textbook(player, state, book, query, float(now), 1e-7)
+        width = player.suggestion_at(state, torch.from_numpy(query[0]), now=float(now)).sqrt_beta
+        assert float(width) ** 2 / 2 - 2 == pytest.approx(book.information_gain, abs=1e-7)
 
 
 def picked(random: np.random.Generator, values: list[float], most: int) -> tuple[float, ...]:
@@ -218,6 +223,20 @@ def test_a_limit_of_points_that_is_not_reached_changes_nothing():
         torch.testing.assert_close(few, many, rtol=0, atol=1e-10)
 
 
+@pytest.mark.few(1)
+@pytest.mark.parametrize("blocks", ["single", "few"])
+@pytest.mark.parametrize("dim", [2, 6])
+def test_points_beyond_the_limit_are_removed_as_in_function_space(dim, blocks):
+    bank = bank_of(dim, points=8)
+    player, data = adaptive_gp_ucb(bank=bank), readings(dim, BLOCKS[blocks])
+    query, now = np.random.default_rng(1).random((4, dim)), float(data.times[-1]) + 1.0
+    state = told(player, cube(dim), data)
+    book = predicted(bank, *data[:3], query, now, good=data.good)
+    assert_textbook(player, state, book, query, now, 1e-9)
+    exact = predicted(bank_of(dim), *data[:3], query, now, good=data.good)
+    assert np.abs(book.mean - exact.mean).max() > 1e-6
+
+
 def drifting(n: int, seed: int) -> Readings:
     """A peak on a circle, one turn in a hundred rounds, measured anywhere."""
     random = np.random.default_rng(seed)
@@ -245,10 +264,11 @@ def test_a_limit_that_is_reached_changes_little(seed):
 
 
 @pytest.mark.parametrize("rounds", [30, pytest.param(3000, marks=pytest.mark.slow)])
-def test_many_rounds_on_few_points_are_the_textbook(rounds):
+def test_many_rounds_are_the_textbook(rounds):
+    """Sixteen of thirty points represent the posterior; the textbook removes points too."""
     random = np.random.default_rng(0)
-    arms = random.random((12, 2))
-    X, t = arms[random.integers(12, size=rounds)], np.arange(float(rounds))
+    arms = random.random((30, 2))
+    X, t = arms[random.integers(30, size=rounds)], np.arange(float(rounds))
     y = np.sin(5 * X[:, 0] + t / 300) + X[:, 1] * (t > rounds / 2)
     y += 0.1 * random.standard_normal(rounds)
     data = Readings(X, y, t, np.ones(rounds, bool))
