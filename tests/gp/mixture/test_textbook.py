@@ -149,7 +149,8 @@ def test_readings_of_one_time_have_no_order(dim, blocks):
 @pytest.mark.few("single", "few")
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_grids_and_boxes_agree_at_the_arms(blocks):
-    bank, data = bank_of(1, lengthscales=(0.2,)), readings(1, BLOCKS[blocks])
+    """With points beyond the limit removed; the blocks of forty are larger than the limit."""
+    bank, data = bank_of(1, lengthscales=(0.2,), points=8), readings(1, BLOCKS[blocks])
     player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
     arms = torch.linspace(0, 1, 9, dtype=D).unsqueeze(-1)
     states = [told(player, domain, data) for domain in (cube(1), Grid(arms))]
@@ -185,7 +186,7 @@ def test_a_box_of_listed_values_has_the_posterior_of_a_grid():
 
 def test_trials_of_a_batch_are_lone_trials():
     """Each measures at times of its own, some at one time while others go on."""
-    bank, trials = bank_of(2, lengthscales=(0.15,)), 3
+    bank, trials = bank_of(2, lengthscales=(0.15,), points=8), 3
     player, box = adaptive_gp_ucb(bank=bank), cube(2)
     generator = torch.Generator().manual_seed(1)
     X = torch.rand(16, trials, 2, dtype=D, generator=generator)
