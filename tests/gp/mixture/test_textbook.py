@@ -184,24 +184,32 @@ def test_a_box_of_listed_values_has_the_posterior_of_a_grid():
         torch.testing.assert_close(first, second, rtol=0, atol=1e-9)
 
 
-def test_trials_of_a_batch_are_lone_trials():
-    """Each measures at times of its own, some at one time while others go on."""
-    bank, trials = bank_of(2, lengthscales=(0.15,), points=8), 3
+@pytest.mark.few("26")
+@pytest.mark.parametrize("seed", [26, 1, 2, 3])
+def test_trials_of_a_batch_are_lone_trials(seed):
+    """Each measures at times of its own, some at one time while others go on, or fails for long.
+
+    If all members jump, a long pause leaves nothing by which points to remove could be told apart.
+    """
+    hazards = (0.0, 0.05) if seed % 2 else (0.1,)
+    bank, trials, n = bank_of(2, lengthscales=(0.15,), hazards=hazards, points=8), 3, 26
     player, box = adaptive_gp_ucb(bank=bank), cube(2)
-    generator = torch.Generator().manual_seed(1)
-    X = torch.rand(16, trials, 2, dtype=D, generator=generator)
-    gaps = torch.randint(0, 3, (16, trials), generator=generator).double()
-    gaps[9, 1] = 1e12
-    times, ok = gaps.cumsum(0), torch.rand(16, trials, generator=generator) < 0.85
+    generator = torch.Generator().manual_seed(seed)
+    arms = torch.rand(14, 2, dtype=D, generator=generator)
+    X = arms[torch.randint(14, (n, trials), generator=generator)]
+    some_gaps = torch.tensor([0.0, 0.0, 1.0, 1.0, 1e-3, 5.0, 1e12], dtype=D)
+    gaps = some_gaps[torch.randint(7, (n, trials), generator=generator)]
+    times, ok = gaps.cumsum(0), torch.rand(n, trials, generator=generator) < 0.85
+    ok[8:18, 2] = False
     y = torch.sin(5 * X.sum(-1)) + (times > 9) * X[..., 0]
-    y[13, 2] += 20.0
+    y[:5, 0], y[9, 0], y[20, 2] = 3.0, 21.0, 21.0
 
     def posterior_of(some):
         state = player.init(box, batch_shape=(len(some),))
-        for row in range(16):
+        for row in range(n):
             suggestion = player.suggestion_at(state, X[row, some], now=times[row, some])
             state, _ = player.tell(state, suggestion, y[row, some], ok=ok[row, some])
-        query = X[:5, 0].expand(len(some), -1, -1)
+        query = arms[:5].expand(len(some), -1, -1)
         posterior = player.posterior(state, query, now=state.time + 1.5)
         return posterior.mean, posterior.variance, player.weights(state)
 
