@@ -147,6 +147,8 @@ class BankPrior:
         rate: Rate of change ε of each history, `K`.
         hazard: Probability h of a jump for each history, `K`.
         noise: Noise ratio ρ of each history, `K`.
+        log_lasts: ln(1 - ε) of each history, `K`.
+        log_stays: ln(1 - h) of each history, `K`.
         member: Index of the combination of rate, hazard and noise ratio, `K`, int64; the noise
             ratio varies fastest.
         never_jumping: Number of members that never jump.
@@ -176,6 +178,7 @@ class BankPrior:
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)
         self.member, self.never_jumping = torch.cat([never_jump, jumping]), len(never_jump)
         self.rate, self.hazard, self.noise = (part[self.member] for part in (rate, hazard, noise))
+        self.log_lasts, self.log_stays = torch.log1p(-self.rate), torch.log1p(-self.hazard)
 
     @cached_property
     def _in_unit(self) -> bool:
