@@ -248,7 +248,8 @@ def drawn(
     rows = rows / s.unsqueeze(-1)
     root = root_of(M - rows.mT @ rows)
     weights = normal[:, 1 : 1 + 2 * FREQUENCIES]
-    noise = (root @ normal[:, -root.shape[-1] :].unsqueeze(-1)).squeeze(-1)
+    first = 1 + 2 * FREQUENCIES
+    noise = (root @ normal[:, first : first + root.shape[-1]].unsqueeze(-1)).squeeze(-1)
     before = waves(span.points, lengthscale) @ weights.unsqueeze(-1)
     noise[:, 1:] -= (span.root @ before).squeeze(-1)
     value = mean + s * noise
