@@ -8,7 +8,7 @@ Measurements made at the same time are treated together, so their order does not
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -110,29 +110,18 @@ class Bank:
         if self.tolerance is not None:
             require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
 
-    def completed(self, columns: int) -> Bank:
-        """This bank with its defaults for a number of coordinates.
-
-        Args:
-            columns: Number of coordinates, including the context.
-        """
-        nearest, lengthscales, ratios = min(columns, NEAREST), self.lengthscales, self.noise_ratios
-        if lengthscales is None:
-            longer = math.sqrt(max(columns, NEAREST) / NEAREST)
-            lengthscales = tuple(longer * share for share in SHARES[nearest])
-        if ratios is None:
-            ratios = NOISE_RATIOS[nearest]
-        tolerance = min(1e-3, min(ratios) / 10) if self.tolerance is None else self.tolerance
-        return replace(self, lengthscales=lengthscales, noise_ratios=ratios, tolerance=tolerance)
-
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
         """Parameter names with their values, in the order of the axes of the members' weights.
 
         Args:
             columns: Number of coordinates, including the context.
         """
-        bank = self.completed(columns)
-        return {part: getattr(bank, f"{part}s") for part in PARTS}
+        nearest, lengthscales = min(columns, NEAREST), self.lengthscales
+        if lengthscales is None:
+            longer = math.sqrt(max(columns, NEAREST) / NEAREST)
+            lengthscales = tuple(longer * share for share in SHARES[nearest])
+        noise_ratios = self.noise_ratios or NOISE_RATIOS[nearest]
+        return dict(zip(PARTS, (lengthscales, self.rates, self.hazards, noise_ratios)))
 
 
 class BankPrior:
@@ -153,6 +142,7 @@ class BankPrior:
 
     Attributes:
         lengthscales: Lengthscales as fractions of the ranges, `L x 1 x 1`.
+        tolerance: Prior variance up to which other points represent a point.
         sizes: Numbers of lengthscales, rates, hazards and noise ratios.
         rate: Rate of change ε of each history, `K`.
         hazard: Probability h of a jump for each history, `K`.
@@ -174,16 +164,17 @@ class BankPrior:
         context_dim: int = 0,
         points: Tensor | None = None,
     ) -> None:
-        self.bank = bank.completed(len(lower) + context_dim)
-        self.lower, self.upper, self.points = lower, upper, points
+        self.bank, self.lower, self.upper, self.points = bank, lower, upper, points
         self.starts, self.variance, self.context_dim = starts, variance, context_dim
         self.scratch = Scratch()
-        lengthscales, *parts = (
-            torch.tensor(part, dtype=variance.dtype, device=variance.device)
-            for part in bank.values(len(lower) + context_dim).values()
+        values = bank.values(len(lower) + context_dim)
+        least = min(1e-3, min(values["noise_ratio"]) / 10)
+        self.tolerance = least if bank.tolerance is None else bank.tolerance
+        lengthscales, *parts = (variance.new_tensor(part) for part in values.values())
+        self.lengthscales, self.sizes = (
+            lengthscales[:, None, None],
+            tuple(map(len, values.values())),
         )
-        self.lengthscales = lengthscales[:, None, None]
-        self.sizes = (len(lengthscales), *map(len, parts))
         rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*parts, indexing="ij"))
         never_jump = (hazard == 0).nonzero().squeeze(-1)
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)

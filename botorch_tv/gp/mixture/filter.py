@@ -296,7 +296,7 @@ def _with_block(
     for i in range(q):
         row = gaussian(each[..., i : i + 1, :], arms, prior.lengthscales).squeeze(-2)
         span, own, across = span.added(
-            points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
+            points[:, i], prior.lengthscales, prior.tolerance, good[:, i]
         )
         owns.append(own)
         if prior.points is not None:
