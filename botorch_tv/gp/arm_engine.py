@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Self
 
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.gp.basis import Basis
-from botorch_tv.gp.linalg import clear_
-from botorch_tv.gp.regression import Observations, Trend, whitened
+from botorch_tv.gp.linalg import clear_, scaled
+from botorch_tv.gp.regression import Observations, Regression, Trend, covariance_form
 from botorch_tv.gp.tensors import room_for
 
 FIRST_SLOTS = 16
@@ -83,6 +84,19 @@ class RunningPosterior(ABC):
         matrix = self.matrix(basis)
         return basis.draw(matrix if square is None else square[..., None, None] * matrix, prior, n)
 
+    def taken(self, of: RunningPosterior) -> Self:
+        """This posterior with the mean, variance, information gain and trend of another object."""
+        self.mean, self.variance, self.trend = of.mean, of.variance, of.trend
+        self.information_gain = of.information_gain
+        return self
+
+    def _regressed(self, posterior: Regression, expand: Callable[[Tensor], Tensor]) -> None:
+        """Take the mean, the trend and the information gain of a regression."""
+        self.mean, self.information_gain = expand(posterior.coordinates), posterior.information_gain
+        if posterior.trend is not None:
+            self.trend = posterior.trend._replace(response=expand(posterior.trend.response))
+            self.mean = self.mean + self.trend.constant.unsqueeze(-1) * self.trend.response
+
     def copied(self) -> Self:
         """A copy in its own memory."""
         made = copy.copy(self)
@@ -137,7 +151,9 @@ class RunningPosterior(ABC):
             remove: Whether to remove the observation instead of adding it.
         """
         sign = -1 if remove else 1
-        signed, root, step = self._step(basis, index, noise, prior, sign)
+        signed, root, row = self._step(basis, index, noise, prior, sign)
+        out = basis.scratch.take("arms", self.mean.shape, self.mean)
+        step = self._on_all_arms(basis, row, out)
         residual = (y - basis.value(self.mean, index)).mul_(root)
         self.mean.addcmul_(step, residual.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
@@ -163,6 +179,10 @@ class RunningPosterior(ABC):
             self.trend.weight.masked_fill_(trials, 0)
         self._clear(trials)
 
+    def _on_all_arms(self, basis: Basis, row: Tensor, out: Tensor) -> Tensor:
+        """The step with coordinates ``row`` on all arms, `batch_shape x M`; may use ``out``."""
+        return basis.expand(row, out=out)
+
     @abstractmethod
     def _shrink(self, square: Tensor) -> None:
         """Multiply D by a factor per trial, `batch_shape`."""
@@ -181,7 +201,8 @@ class RunningPosterior(ABC):
             Three tensors; v is the posterior variance of the arm before the step.
             1. ``sign`` v, `batch_shape`.
             2. r = (noise + ``sign`` v)^(-1/2), `batch_shape`.
-            3. The step: r times the arm's posterior covariance with all arms, `batch_shape x M`.
+            3. The coordinates of the step, which is r times the arm's posterior covariance with all
+            arms.
         """
 
 
@@ -198,6 +219,8 @@ class PlayedArms(RunningPosterior):
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
         inverse: P, `batch_shape x slots x slots`, zero in slots not used.
+        precision: Sum of 1 / noise over the observations in every slot, `batch_shape x slots`. It
+            is required to remove observations of a static objective.
         count: Number of used slots, `batch_shape`, int64; below the number of allocated slots.
         used: Upper bound of ``count`` over all trials.
     """
@@ -205,7 +228,8 @@ class PlayedArms(RunningPosterior):
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
         super().__init__(basis, shape, variance, trend=trend)
         self.inverse = variance.new_zeros(*shape, FIRST_SLOTS, FIRST_SLOTS)
-        self.arms = torch.zeros_like(self.inverse[..., 0], dtype=torch.int64)
+        self.precision = torch.zeros_like(self.inverse[..., 0])
+        self.arms = torch.zeros_like(self.precision, dtype=torch.int64)
         self.count, self.used = torch.zeros_like(self.arms[..., 0]), 0
 
     @classmethod
@@ -217,17 +241,13 @@ class PlayedArms(RunningPosterior):
             observations: Retained observations with their precisions; an arm may occur several
                 times.
         """
-        arms, prior, factors = observations.choice, basis.variance, observations.prior_factor
-        factor, rows, targets, ones = whitened(basis, observations, torch.diag_embed)
-        if factors is not None:
-            prior = prior * factors.unsqueeze(-1)
+        posterior = covariance_form(basis, observations, in_rows=True)
+        arms, rows = observations.choice, posterior.rows
         made = cls(basis, arms.shape[:-1], basis.variance, trend=False)
-        made.mean = basis.mixture(arms, (targets.unsqueeze(-2) @ rows).squeeze(-2))
+        made._regressed(posterior, lambda weights: basis.mixture(arms, weights))
+        prior = scaled(basis.variance, observations.prior_factor)
         made.variance = prior - basis.sum_of_squares(rows @ basis.row(arms))
-        made.information_gain = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        if ones is not None:
-            response = basis.mixture(arms, (ones.unsqueeze(-2) @ rows).squeeze(-2))
-            made.trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
+        made.precision = observations.precision_root.square()
         made.arms, made.inverse, made.used = arms, rows.mT @ rows, arms.shape[-1]
         made.count += made.used
         made.enlarge(room_for(made.used + 1, FIRST_SLOTS))
@@ -267,6 +287,7 @@ class PlayedArms(RunningPosterior):
         """Move the arms to new memory with more slots."""
         more = slots - self.arms.shape[-1]
         self.arms = torch.nn.functional.pad(self.arms, (0, more))
+        self.precision = torch.nn.functional.pad(self.precision, (0, more))
         self.inverse = torch.nn.functional.pad(self.inverse, (0, more, 0, more))
 
     def slots(self, width: int) -> tuple[Tensor, Tensor]:
@@ -277,12 +298,14 @@ class PlayedArms(RunningPosterior):
 
     def _clear(self, trials: Tensor) -> None:
         clear_(self.slots(self.used)[1], trials)
+        clear_(self.precision, trials)
         self.count.masked_fill_(trials, 0)
 
     def _step(
         self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        assert sign > 0, "only SlidingArms removes observations"
+        if sign < 0:
+            return self._removed(index, noise)
         place = index.unsqueeze(-1)
         # A new arm takes the first free slot; an arm with a slot leaves it free.
         self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
@@ -296,7 +319,7 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        self._note(slot, noise)
+        self.precision.scatter_add_(-1, slot, noise.reciprocal().unsqueeze(-1))
         torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)
@@ -304,53 +327,15 @@ class PlayedArms(RunningPosterior):
         root = (variance + noise).rsqrt_()
         z.mul_(root.unsqueeze(-1))
         inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2))
-        return variance, root, self._on_all_arms(basis, arms, z)
+        return variance, root, z
 
-    def _on_all_arms(self, basis: Basis, arms: Tensor, z: Tensor) -> Tensor:
-        out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        return basis.mixture(arms, z, out=out)
+    def _removed(self, index: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The result of :meth:`_step` for the removal of an observation of a static objective.
 
-    def _note(self, slot: Tensor, noise: Tensor) -> None:
-        """Called with the slot of an observation, `batch_shape x 1`, and its noise."""
-
-
-class SlidingArms(PlayedArms):
-    """Played arms whose observations may be removed, as those that leave a window are.
-
-    Attributes:
-        precision: Sum of 1 / noise over the observations in every slot, `batch_shape x slots`.
-    """
-
-    def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
-        super().__init__(basis, shape, variance, trend=trend)
-        self.precision = torch.zeros_like(self.inverse[..., 0])
-
-    @classmethod
-    def of_observations(cls, basis: Basis, observations: Observations) -> Self:
-        made, root = super().of_observations(basis, observations), observations.precision_root
-        made.precision[..., : root.shape[-1]] = root.square()
-        return made
-
-    def enlarge(self, slots: int) -> None:
-        super().enlarge(slots)
-        more = slots - self.precision.shape[-1]
-        self.precision = torch.nn.functional.pad(self.precision, (0, more))
-
-    def _clear(self, trials: Tensor) -> None:
-        super()._clear(trials)
-        clear_(self.precision, trials)
-
-    def _note(self, slot: Tensor, noise: Tensor) -> None:
-        self.precision.scatter_add_(-1, slot, noise.reciprocal().unsqueeze(-1))
-
-    def _step(
-        self, basis: Basis, index: Tensor, noise: Tensor, prior: Tensor | None, sign: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        if sign > 0:
-            return super()._step(basis, index, noise, prior, sign)
-        # With the precision n of the arm's slot j, z = P_j / n and v = (n - P_jj) / n², without the
-        # difference of noise and variance, which are nearly equal. If the arm has no slot, the
-        # noise is infinite; no precision is 0, which would be divided by 0.
+        With the precision n of the arm's slot j, z = P_j / n and v = (n - P_jj) / n², without the
+        difference of noise and variance, which are nearly equal. If the arm has no slot, the noise
+        is infinite; no precision is 0, which would be divided by 0.
+        """
         arms, inverse = self.slots(self.used + 1)
         each, retained = noise.reciprocal().unsqueeze(-1), self.precision[..., : arms.shape[-1]]
         slot = retained.where(arms == index.unsqueeze(-1), -1).argmax(-1, keepdim=True)
@@ -363,4 +348,7 @@ class SlidingArms(PlayedArms):
         self.precision.scatter_add_(-1, slot, -each)
         inverse.addcmul_(z.unsqueeze(-1), z.unsqueeze(-2), value=-1)
         signed, root = (own - total) / total.square(), total * share
-        return signed.squeeze(-1), root.squeeze(-1), self._on_all_arms(basis, arms, z)
+        return signed.squeeze(-1), root.squeeze(-1), z
+
+    def _on_all_arms(self, basis: Basis, row: Tensor, out: Tensor) -> Tensor:
+        return basis.mixture(self.arms[..., : row.shape[-1]], row, out=out)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
 from botorch_tv.gp.basis import Basis, FeatureBasis
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.feature_filter import Filter, RootFilter
@@ -110,11 +110,14 @@ class ArmInference(Inference):
         return variance - (covariance.square() @ by_arm.unsqueeze(-1)).squeeze(-1)
 
 
-def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """Mean and covariance within each group of arms, computed in blocks.
+def joint_in_groups(
+    choice: Tensor, gain: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]]
+) -> Joint:
+    """The joint posterior within each group of arms, computed in blocks.
 
     Args:
         choice: Arms of e groups, `batch_shape x e x q`.
+        gain: The information gain, `batch_shape`.
         at: Maps arms, `batch_shape x n`, to their mean and covariance.
     """
     q, means, blocks = choice.shape[-1], [], []
@@ -124,7 +127,7 @@ def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]
         square = covariance.reshape(*part.shape, *part.shape[-2:])
         # Dimensions are now group, member, group, member; select the covariances within each group.
         blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
-    return [torch.cat(means, -2), torch.cat(blocks, -3)]
+    return torch.cat(means, -2), torch.cat(blocks, -3), gain
 
 
 class ArmRegression(ArmInference):
@@ -155,8 +158,7 @@ class ArmRegression(ArmInference):
             mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
             return mean + per_trial(offset), prior - posterior.covariance_reduction(basis, index)
 
-        mean, covariance = joint_in_groups(choice, at)
-        return mean, covariance, posterior.information_gain
+        return joint_in_groups(choice, posterior.information_gain, at)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, moves = basis_of(data), self.process.moves
@@ -196,18 +198,17 @@ class Recursion(Inference):
 
     def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
         assert isinstance(prior, Basis)
-        return self._prior(prior, batch_shape, self._variance(prior))
+        return self._prior(prior, batch_shape)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         leaving, cleared, running = change.leaving, change.cleared, before.running
         process, basis = self.process, basis_of(after)
-        if after.dropped == after.rounds:
-            return self._emptied(after)
         rough = amplifies(after.least_noise, basis)
         anew = rough or process.moves or after.rounds % REFRESH_ROUNDS == 0
         # A filter replaces the inverse as soon as the noise of an observation is too small.
         replaced = isinstance(running, PlayedArms) and after.least_noise < before.least_noise
-        if change.others or (leaving and anew) or (rough and replaced):
+        empty = after.dropped == after.rounds
+        if empty or change.others or (leaving and anew) or (rough and replaced):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
         if not consume:
@@ -218,16 +219,20 @@ class Recursion(Inference):
             running.move(basis, *motion)
         if cleared is not None:
             running.clear(self._variance(basis), cleared)
-        self._take(running, basis, after, after.rounds - 1, prior)
-        if isinstance(running, PlayedArms):
-            running.reserve(basis.size)
-            if running.used > basis.size:
-                running = Filter.of_arms(basis, running)
-        for number in leaving:
-            among = None if before.mask is None else before.mask[..., number - before.dropped]
-            if cleared is not None:
-                among = ~cleared if among is None else among & ~cleared
-            self._take(running, basis, after, number, prior, among=among, remove=True)
+        mean, history = process.given_mean, after.history
+        for number in (after.rounds - 1, *leaving):
+            removed = number < after.rounds - 1
+            y, noise = history.y.row(number), history.noise.row(number)
+            if removed and before.mask is not None:
+                noise = noise.masked_fill(~before.mask[..., number - before.dropped], math.inf)
+            if removed and cleared is not None:
+                noise = noise.masked_fill(cleared, math.inf)
+            index = self._located(basis, history.choice.row(number))
+            running.observe(basis, index, y - mean if mean else y, noise, prior, remove=removed)
+            if isinstance(running, PlayedArms) and not removed:
+                running.reserve(basis.size)
+                if running.used > basis.size:
+                    running = Filter.of_arms(basis, running)
         if leaving and after.empty is not None:
             # Without data, the sums of a window contain only rounding errors, and the ratios of
             # these sums are arbitrary.
@@ -235,13 +240,23 @@ class Recursion(Inference):
         return after._replace(running=running)
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
-        if after.dropped == after.rounds > before.dropped:
-            return self._emptied(after)
         changes = change.leaving or change.others or change.cleared is not None
         return self._anew(after) if changes else after
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain
+
+    def _numbers(self, basis: Basis, horizon: int) -> int:
+        """Number of values per trial in memory for the posterior of ``horizon`` rounds."""
+        form, process, rows = self._form(basis), self.process, self.process.most_retained(horizon)
+        regression, in_arms = numbers_of_regression(basis, rows, process.moves), form is PlayedArms
+        if process.slides:  # until a recomputation, a removal frees no slot and adds a row
+            rows = min(horizon, rows + REFRESH_ROUNDS * (1 if in_arms else 2))
+        numbers = form.numbers(basis, rows)
+        if in_arms and rows > basis.size:
+            numbers += 2 * basis.size**2  # a filter replaces the played arms
+        recomputes = process.returns or (process.slides and horizon >= REFRESH_ROUNDS)
+        return max(numbers, form.numbers(basis, 0) + regression) if recomputes else numbers
 
     @abstractmethod
     def _form(self, basis: Basis) -> type[RunningPosterior]:
@@ -253,7 +268,12 @@ class Recursion(Inference):
 
     def _anew(self, data: Data) -> Data:
         """Recompute the posterior from the retained rows, at the time of the newest observation."""
-        observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
+        basis = basis_of(data)
+        if data.dropped == data.rounds:
+            # If rows were dropped without a reset, the time since the origin continues to grow.
+            elapsed = _elapsed(data, data.time)
+            return data._replace(running=self._prior(basis, data.time.shape, elapsed))
+        observations = self.observations(data, Present(data.time, data.time))
         observations = observations._replace(choice=self._located(basis, observations.choice))
         form, exact = self._form(basis), not amplifies(data.least_noise, basis)
         if issubclass(form, PlayedArms) and exact and observations.y.shape[-1] <= basis.size:
@@ -264,14 +284,8 @@ class Recursion(Inference):
             return data._replace(running=running.as_root(basis))
         return data._replace(running=running)
 
-    def _emptied(self, data: Data) -> Data:
-        """The posterior without any rows, at the time of the newest observation."""
-        # If rows were dropped without a reset, the time since the origin continues to grow.
-        variance = self._variance(basis_of(data), _elapsed(data, data.time))
-        return data._replace(running=self._prior(basis_of(data), data.time.shape, variance))
-
-    def _prior(self, basis: Basis, shape: Size, variance: Tensor) -> RunningPosterior:
-        trend = self.process.given_mean is None
+    def _prior(self, basis: Basis, shape: Size, elapsed: Tensor | None = None) -> RunningPosterior:
+        trend, variance = self.process.given_mean is None, self._variance(basis, elapsed)
         return self._form(basis)(basis, shape, variance, trend=trend)
 
     def _variance(self, basis: Basis, elapsed: Tensor | None = None) -> Tensor:
@@ -283,33 +297,14 @@ class Recursion(Inference):
         factor = self.process.decay.prior_variance(elapsed).to(basis.variance)
         return factor.unsqueeze(-1) * basis.variance
 
-    def _take(
-        self,
-        running: RunningPosterior,
-        basis: Basis,
-        data: Data,
-        number: int,
-        prior: Tensor | None,
-        *,
-        among: Tensor | None = None,
-        remove: bool = False,
-    ) -> None:
-        """Add a row of the log, or remove a row, in the trials ``among``, `batch_shape`."""
-        history, mean = data.history, self.process.given_mean
-        y, noise = history.y.row(number), history.noise.row(number)
-        if among is not None:
-            noise = torch.where(among, noise, torch.inf)
-        index = self._located(basis, history.choice.row(number))
-        running.observe(basis, index, y - mean if mean else y, noise, prior, remove=remove)
-
     def _moved_to(
-        self, data: Data, now: Tensor, index: Tensor | None = None
+        self, data: Data, now: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
-        """The posterior at time ``now``, of all arms or of some; valid until the next call.
+        """The posterior at time ``now``; valid until the next call.
 
         Returns:
             Five values; 2 to 4 are `batch_shape`, and None for a static objective.
-            1. The mean minus the estimated constant, `batch_shape x q`.
+            1. The mean minus the estimated constant, `batch_shape x M`.
             2. The factor on D, where D is the prior minus the posterior covariance.
             3. The factor on the prior covariance.
             4. The prior variance that is new since the last observation, as a share of the
@@ -319,14 +314,11 @@ class Recursion(Inference):
         running = running_of(data)
         mean, trend = running.mean, running.trend
         square = prior = grown = estimate = None
-        if index is not None:
-            mean = mean.gather(-1, index)
         if trend is not None:
             # The mean and the response of the trend decay by the same factor, so the response may
             # be subtracted before the decay.
-            response = trend.response if index is None else trend.response.gather(-1, index)
             estimate = trend.constant
-            mean = mean - estimate.unsqueeze(-1) * response
+            mean = mean - estimate.unsqueeze(-1) * trend.response
         if self.process.moves:
             attenuation, square, grown, prior = self._motion(data, data.time, data, now)
             out = data.prior.scratch.take("mean", mean.shape, mean)
@@ -378,35 +370,18 @@ class ArmRecursion(Recursion, ArmInference):
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
         basis, running = basis_of(data), running_of(data)
 
-        def at(index: Tensor) -> tuple[Tensor, Tensor]:
-            mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
-            lost = basis.inner(running.at(basis, index), index)
-            if square is not None:
-                lost = square[..., None, None] * lost
-            mean = mean + per_trial(self.prior_mean(estimate))
-            return mean, scaled(basis.gram(index), prior) - lost
+        mean, square, prior, _, estimate = self._moved_to(data, present.now)
+        mean = mean + per_trial(self.prior_mean(estimate))
 
-        mean, covariance = joint_in_groups(choice, at)
-        return mean, covariance, running.information_gain
+        def at(index: Tensor) -> tuple[Tensor, Tensor]:
+            lost = scaled(basis.inner(running.at(basis, index), index), square)
+            return mean.gather(-1, index), scaled(basis.gram(index), prior) - lost
+
+        return joint_in_groups(choice, running.information_gain, at)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        basis, process = basis_of(data), self.process
-        form, retained = self._form(basis), process.most_retained(horizon)
-        rows = retained
-        if process.slides and issubclass(form, PlayedArms):  # only a regression frees slots
-            since = min(REFRESH_ROUNDS - 1, max(0, horizon - REFRESH_ROUNDS))
-            rows = min(horizon, max(REFRESH_ROUNDS - 1, retained + since))
-        elif process.slides:  # each observation and each removal adds a row
-            rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
-        numbers = form.numbers(basis, rows)
-        if issubclass(form, PlayedArms) and rows > basis.size:
-            later = Filter.numbers(basis, rows - basis.size)
-            numbers = max(numbers, numbers // 2 + (3 * basis.size + 2) * basis.size, later)
-        often = horizon >= REFRESH_ROUNDS or amplifies(process.noise, basis)
-        if process.returns or (process.slides and often):
-            regression = numbers_of_regression(basis, retained, moves=process.moves)
-            numbers = max(numbers, form.numbers(basis, 0) + max(regression, retained * basis.size))
-        return AT_ONCE * basis.arms + log_numbers(horizon) + numbers
+        basis = basis_of(data)
+        return AT_ONCE * basis.arms + log_numbers(horizon) + self._numbers(basis, horizon)
 
     def _form(self, basis: Basis) -> type[RunningPosterior]:
         process = self.process
@@ -419,8 +394,7 @@ class ArmRecursion(Recursion, ArmInference):
         grows = process.moves and not process.decay.stationary
         if grows or amplifies(process.noise, basis):
             return Filter
-        clears = all(rule.resets_beyond_band for rule in process.retention)
-        return PlayedArms if clears else SlidingArms
+        return PlayedArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

@@ -84,7 +84,6 @@ class Basis(ABC):
             out: Contiguous memory that the result may use.
         """
 
-    @abstractmethod
     def inner(self, rows: Tensor, index: Tensor) -> Tensor:
         """Evaluate n covariance functions, given by their coordinates, at q arms.
 
@@ -95,12 +94,13 @@ class Basis(ABC):
         Returns:
             The covariances, `batch_shape x q x n`.
         """
+        return self.row(index) @ rows.mT
 
-    @abstractmethod
     def gram(self, index: Tensor) -> Tensor:
         """Prior covariance among arms, `batch_shape x n -> batch_shape x n x n`."""
+        row = self.row(index)
+        return row @ row.mT
 
-    @abstractmethod
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         """Coordinates of a sample with mean 0 and a given posterior covariance.
 
@@ -112,6 +112,16 @@ class Basis(ABC):
         Returns:
             The coordinates, `batch_shape x r`; mapped to the arms, they are a sample with mean 0.
         """
+        return (self.root(reduction, prior_factor) @ normal.unsqueeze(-1)).squeeze(-1)
+
+    def root(self, reduction: Tensor, prior_factor: Tensor | None) -> Tensor:
+        """Lower triangular root R of the posterior covariance R Rᵀ of orthonormal coordinates.
+
+        The arguments are those of :meth:`draw`.
+        """
+        posterior, prior = -reduction, 1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
+        posterior.diagonal(dim1=-2, dim2=-1).add_(prior)
+        return torch.linalg.cholesky_ex(posterior).L
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
         """The value of a function over the arms at one arm per trial, `batch_shape`.
@@ -242,10 +252,8 @@ class FeatureBasis(Basis):
         return FeatureBasis(self.features.to(device, dtype), self._frame_to(dtype, device))
 
     def _frame_to(self, dtype: torch.dtype, device: torch.device) -> Frame | None:
-        if self.frame is None:
-            return None
-        rotation, weights = self.frame
-        return rotation.to(device, dtype), weights.to(device, dtype)
+        frame = self.frame
+        return None if frame is None else (frame[0].to(device, dtype), frame[1].to(device, dtype))
 
     def row(self, index: Tensor) -> Tensor:
         return self.features[index]
@@ -257,20 +265,11 @@ class FeatureBasis(Basis):
         torch.mm(flat, self._transposed, out=out.view(-1, self.arms))
         return out
 
-    def inner(self, rows: Tensor, index: Tensor) -> Tensor:
-        return self.row(index) @ rows.mT
-
-    def gram(self, index: Tensor) -> Tensor:
-        row = self.row(index)
-        return row @ row.mT
-
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # A Cholesky factor depends on the coordinates; here it is computed in the coordinates of
         # ``frame``.
-        identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
-        covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
-        root: Tensor = torch.linalg.cholesky_ex(covariance).L
-        return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
+        drawn = super().draw(self._into_frame(reduction), prior_factor, self._drawn(normal))
+        return self._out_of_frame(drawn)
 
     def draw_from_prior(self, normal: Tensor) -> Tensor:
         """Coordinates of a draw from the prior; for ``normal``, see :meth:`draw`."""

@@ -62,36 +62,26 @@ class Filter(RunningPosterior):
         else:
             made.rows = Rows.of(posterior.rows, batch_dim=root.dim() - 1)
             made.weights, prior = torch.ones_like(root), observations.prior_factor
-        made.mean, trend = basis.expand(posterior.coordinates), posterior.trend
-        if trend is not None:
-            made.trend = trend._replace(response=basis.expand(trend.response))
-            made.mean = made.mean + trend.constant.unsqueeze(-1) * made.trend.response
+        made._regressed(posterior, basis.expand)
         made.variance = scaled(basis.variance, prior) - posterior.variance_reduction(basis)
-        made.information_gain = posterior.information_gain
         made._compact(basis)
         return made
 
     @classmethod
     def of_arms(cls, basis: Basis, of: PlayedArms) -> Filter:
         """Convert a :class:`PlayedArms` with more played arms than coordinates to a filter."""
-        made = cls(basis, of.count.shape, basis.variance, trend=False)
-        made.mean, made.variance, made.trend = of.mean, of.variance, of.trend
-        made.information_gain = of.information_gain
+        made = cls(basis, of.count.shape, basis.variance, trend=False).taken(of)
         made._begin(basis, FEWEST_ROWS, of.matrix(basis))
         return made
 
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
-        size, most = basis.size, most_rows(basis)
-        first = min(most, FIRST_ROWS)
-        capacity = room_for(min(rounds, most), first)
-        if rounds < most:
-            older = capacity // 2 if capacity > first else 0  # the old rows while they are copied
-            return (capacity + older) * size
-        # During the first absorption, memory holds the rows, the weighted rows and B; later, two
-        # matrices and few rows.
-        absorbing = (capacity + most + size) * size
-        return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
+        most = most_rows(basis)
+        if rounds >= most:  # two matrices, each with few rows
+            return 2 * (FEWEST_ROWS + basis.size) * basis.size
+        capacity = room_for(rounds, min(most, FIRST_ROWS))
+        older = capacity // 2 if rounds > FIRST_ROWS else 0  # the old rows while they are copied
+        return (capacity + older) * basis.size
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
         rows = self.rows.tensor()
@@ -114,9 +104,8 @@ class Filter(RunningPosterior):
         matrix = self.matrix(basis)
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
         root = torch.linalg.cholesky_ex(identity - matrix).L
-        made = RootFilter(basis, root.shape[:-2], basis.variance, trend=False)
-        made.mean, made.variance, made.trend = self.mean, self.variance, self.trend
-        made.information_gain, made.root = self.information_gain, root
+        made = RootFilter(basis, root.shape[:-2], basis.variance, trend=False).taken(self)
+        made.root = root
         return made
 
     def _shrink(self, square: Tensor) -> None:
@@ -138,10 +127,8 @@ class Filter(RunningPosterior):
         row.mul_(root.unsqueeze(-1))
         self.rows = self.rows.append(row)
         self.weights = torch.nn.functional.pad(self.weights, (0, 1), value=sign)
-        out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        step = basis.expand(row, out=out)
         self._compact(basis)
-        return signed, root, step
+        return signed, root, row
 
     def _compact(self, basis: Basis) -> None:
         # Absorption depends only on the number of rows, so it happens in all trials together.
@@ -201,8 +188,7 @@ class RootFilter(RunningPosterior):
         share = torch.rsub(direction.square().sum(-1, keepdim=True), 1, alpha=sign)
         shortened = direction / share.sqrt_().add_(1)
         self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)
-        out = basis.scratch.take("arms", self.mean.shape, self.mean)
-        return signed, root, basis.expand(coordinates, out=out)
+        return signed, root, coordinates
 
 
 def most_rows(basis: Basis) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_tv.gp.arms import REFRESH_ROUNDS, Recursion, log_numbers, running_of
+from botorch_tv.gp.arms import Recursion, log_numbers, running_of
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.box import BoxPrior, PointBasis, point_basis
 from botorch_tv.gp.cholesky import Factor, GrowingFactor
@@ -16,7 +16,6 @@ from botorch_tv.gp.data import Change, Data, Present
 from botorch_tv.gp.feature_filter import Filter
 from botorch_tv.gp.points import STARTING_POINTS, GaussianPosterior, PointInference
 from botorch_tv.gp.process import Normal, Process, SearchSizes
-from botorch_tv.gp.regression import numbers_of_regression
 from botorch_tv.validation import settle_number
 
 KERNEL_SHARE = 1 / 100
@@ -152,15 +151,10 @@ class PointRecursion(Recursion, PointInference):
         )
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        basis, retained = point_basis_of(data), self.process.most_retained(horizon)
-        held = Filter.numbers(basis, retained)
-        if self.process.slides:
-            rows = min(2 * horizon - retained, retained + 2 * REFRESH_ROUNDS)
-            held = Filter.numbers(basis, rows)
-            held += numbers_of_regression(basis, retained, moves=False)
-        square = basis.size**2
+        basis = point_basis_of(data)
         # The root stays in memory during the search of the box.
-        return log_numbers(horizon) + held + max(ROOT_MATRICES * square, 2 * square + search)
+        at_work = max(ROOT_MATRICES * basis.size**2, 2 * basis.size**2 + search)
+        return log_numbers(horizon) + self._numbers(basis, horizon) + at_work
 
     def search_sizes(self, data: Data, horizon: int) -> SearchSizes:
         starts = min(STARTING_POINTS, self.process.most_retained(horizon))

@@ -205,7 +205,7 @@ def regress(basis: Basis, observations: Observations) -> Regression:
     Returns:
         The posterior in coordinates of the basis.
     """
-    form = _information_form if _fits_information_form(basis, observations) else _covariance_form
+    form = _information_form if _fits_information_form(basis, observations) else covariance_form
     return form(basis, observations)
 
 
@@ -219,46 +219,35 @@ def _is_few(basis: Basis, rows: int) -> bool:
     return not isinstance(basis, ArmBasis) and rows > basis.size
 
 
-def _covariance_form(basis: Basis, observations: Observations) -> Regression:
-    """Posterior by the factor L of I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
-    at = basis.row(observations.choice)
-    factor, rows, targets, ones = whitened(basis, observations, lambda s: s.unsqueeze(-1) * at)
-    trend = None
-    if ones is not None:
+def covariance_form(
+    basis: Basis, observations: Observations, *, in_rows: bool = False
+) -> Regression:
+    """Posterior by the factor L of I + S (K ∘ D) S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y.
+
+    Args:
+        basis: The basis of the kernel over the arms.
+        observations: Retained observations with their precisions.
+        in_rows: Whether the n coordinates of the result are weights of the prior covariances of the
+            n observations, instead of coordinates of the basis.
+    """
+    root, present = observations.precision_root, observations.present_decay
+    scales = root if present is None else root * present
+    columns = [
+        scales.diag_embed() if in_rows else scales.unsqueeze(-1) * basis.row(observations.choice),
+        (root * observations.y).unsqueeze(-1),
+    ]
+    if observations.estimates_mean:
+        columns.append(root.unsqueeze(-1))
+    factor, size = whitened_factor(basis, observations), columns[0].shape[-1]
+    solved = torch.linalg.solve_triangular(factor, torch.cat(columns, -1), upper=False)
+    rows, targets, trend = solved[..., :size], solved[..., size], None
+    if observations.estimates_mean:
+        ones = solved[..., size + 1]
         response = (ones.unsqueeze(-2) @ rows).squeeze(-2)
         trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
         targets = targets - trend.constant.unsqueeze(-1) * ones
     coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
     return Regression(rows, coordinates, log_diagonal(factor), False, trend)
-
-
-def whitened(
-    basis: Basis, observations: Observations, scale: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The Cholesky factor L of I + S (K ∘ D) S, and L⁻¹ times the columns that a posterior needs.
-
-    Args:
-        basis: The basis of the kernel over the arms.
-        observations: Retained observations with their precisions.
-        scale: A function that multiplies the n rows of a matrix, such as the prior covariances of
-            the observations, by given factors, `batch_shape x n`, and returns the product.
-
-    Returns:
-        Four results: the factor L; L⁻¹ times the matrix that ``scale`` returns; L⁻¹ S y; and
-        L⁻¹ S 1. The last result is None if the prior mean is given.
-    """
-    root, present = observations.precision_root, observations.present_decay
-    columns = [
-        scale(root if present is None else root * present),
-        (root * observations.y).unsqueeze(-1),
-    ]
-    if observations.estimates_mean:
-        columns.append(root.unsqueeze(-1))
-    factor = whitened_factor(basis, observations)
-    solved = torch.linalg.solve_triangular(factor, torch.cat(columns, -1), upper=False)
-    size = columns[0].shape[-1]
-    ones = solved[..., size + 1] if observations.estimates_mean else None
-    return factor, solved[..., :size], solved[..., size], ones
 
 
 def _information_form(basis: Basis, observations: Observations) -> Regression:

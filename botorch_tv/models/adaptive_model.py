@@ -319,7 +319,8 @@ def learned(
     for rows in blocks(time):
         reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
         good = reading[-1].bool()
-        running = advanced(prior, running, *reading, good, consume=rows.start > 0)
+        consume = rows.start > 0 and not X.requires_grad  # gradients need the earlier matrices
+        running = advanced(prior, running, *reading, good, consume=consume)
     return running
 
 

@@ -68,7 +68,7 @@ class Bank:
         points: Largest number of measured points that represent the posteriors of a lengthscale,
             at least 8. With more measurements, the least important of these points is removed, and
             its information is projected on the other points (Csató and Opper, 2002).
-        tolerance: Largest prior variance, in [1e-10, 0.1], that a measured point may have given
+        tolerance: Largest prior variance, in [1e-7, 0.1], that a measured point may have given
             the objective at the points measured before, if the point is represented by these
             points. This variance counts as noise. By default it is a tenth of the smallest noise
             ratio, but at most 0.001.
@@ -108,7 +108,7 @@ class Bank:
         require_integer("Bank: histories", self.histories, 4, "with fewer, noise passes for jumps.")
         require_integer("Bank: points", self.points, 8, "use 128.")
         if self.tolerance is not None:
-            require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
+            require_number("Bank: tolerance", self.tolerance, "[1e-7, 0.1]", "use 0.001.")
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
         """Parameter names with their values, in the order of the axes of the members' weights.
@@ -147,6 +147,8 @@ class BankPrior:
         rate: Rate of change ε of each history, `K`.
         hazard: Probability h of a jump for each history, `K`.
         noise: Noise ratio ρ of each history, `K`.
+        log_lasts: ln(1 - ε) of each history, `K`.
+        log_stays: ln(1 - h) of each history, `K`.
         member: Index of the combination of rate, hazard and noise ratio, `K`, int64; the noise
             ratio varies fastest.
         never_jumping: Number of members that never jump.
@@ -180,6 +182,7 @@ class BankPrior:
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)
         self.member, self.never_jumping = torch.cat([never_jump, jumping]), len(never_jump)
         self.rate, self.hazard, self.noise = (part[self.member] for part in (rate, hazard, noise))
+        self.log_lasts, self.log_stays = torch.log1p(-self.rate), torch.log1p(-self.hazard)
 
     @cached_property
     def _in_unit(self) -> bool:

@@ -167,7 +167,8 @@ class RunningMixture(NamedTuple):
             at = block.place.unsqueeze(-2).expand(*points.shape[:-1], -1)
             own = weights.gather(-1, at.expand(3, *at.shape))
             own = own.masked_fill(~block.replaces.unsqueeze(-2), 0.0) @ block.jumped.flatten(-2)
-            small, edge, last = own.view(*own.shape[:-1], *block.jumped.shape[-2:])
+            points, edge, last = own.view(*own.shape[:-1], *block.jumped.shape[-2:])
+            small = points.clone()
             small[..., 0, :], small[..., 0] = edge[..., 0, :], edge[..., 0, :]
             small[..., 0, 0] = last[..., 0, 0]
             outer = block.coordinates.unsqueeze(-3)

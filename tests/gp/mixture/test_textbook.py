@@ -1,10 +1,13 @@
 """The posterior of a bank against the dense textbook, through strategies and models."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from gp.mixture.readings import (
     SHARES,
+    TOLERANCE,
     Readings,
     assert_textbook,
     bank_of,
@@ -16,6 +19,7 @@ from gp.mixture.readings import (
 from oracles.bank import predicted
 
 from botorch_tv import Box, Choice, Grid, adaptive_gp_ucb
+from botorch_tv.acquisition import IGPUCB
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.models import adaptive_model
 from botorch_tv.strategies.parameters import MixedSearch, Number, Space
@@ -34,14 +38,61 @@ BLOCKS = {
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_the_posterior_of_a_strategy(dim, blocks):
     """With a jump, an outlier, repeated points, failures and a pause of 1e12 gaps."""
-    bank = bank_of(dim)
-    player, data = adaptive_gp_ucb(bank=bank), readings(dim, BLOCKS[blocks])
+    bank, data = bank_of(dim), readings(dim, BLOCKS[blocks])
+    player = adaptive_gp_ucb(bank=bank, width=IGPUCB(B=0.0, R=1.0, delta=math.exp(-1)))
     require_apart(bank, data.X)
     query = np.random.default_rng(100).random((4, dim))
     state = told(player, cube(dim), data)
     for now in data.times[-1] + np.array([0.0, 2.5]):
         book = predicted(bank, *data[:3], query, now, good=data.good)
         assert_textbook(player, state, book, query, float(now), 1e-7)
+        width = player.suggestion_at(state, torch.from_numpy(query[0]), now=float(now)).sqrt_beta
+        assert float(width) ** 2 / 2 - 2 == pytest.approx(book.information_gain, abs=1e-7)
+
+
+def picked(random: np.random.Generator, values: list[float], most: int) -> tuple[float, ...]:
+    count = random.integers(1, most + 1)
+    return tuple(sorted(random.choice(values, count, replace=False).tolist()))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("seed", range(12))
+def test_random_banks_and_readings(seed):
+    random = np.random.default_rng(seed)
+    dim, n = int(random.integers(1, 5)), int(random.integers(14, 26))
+    bank = Bank(
+        rates=picked(random, [0.0, 0.01, 0.1, 0.5], 2),
+        hazards=picked(random, [0.0, 0.02, 0.2, 0.6], 2),
+        lengthscales=(0.1 * dim**0.5,),
+        noise_ratios=picked(random, [1e-6, 1e-3, 0.01, 1.0], 2),
+        outliers=float(random.choice([0.0, 0.005, 0.2])),
+        histories=int(random.integers(4, 7)),
+        tolerance=TOLERANCE,
+        points=int(random.choice([12, 128])),
+    )
+    arms = (np.arange(10)[:, None] + 0.5 * random.random((10, dim))) / 10
+    require_apart(bank, arms)
+    times = random.choice([0.0, 0.0, 1.0, 1.0, 0.3, 4.0, 1e5], n).cumsum()
+    y = random.standard_normal(n) * random.choice([1.0, 1.0, 1.0, 30.0], n)
+    data = Readings(arms[random.integers(10, size=n)], y, times, random.random(n) < 0.85)
+    player, query = adaptive_gp_ucb(bank=bank), random.random((3, dim))
+    state, now = told(player, cube(dim), data), float(times[-1] + random.choice([0.0, 1.0, 50.0]))
+    clock = float(player.step(state))
+    book = predicted(bank, *data[:3], query, now, good=data.good, clock=clock)
+    assert_textbook(player, state, book, query, now, 1e-7)
+
+
+@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 0.08), (1e-5, 0.01)])
+def test_a_coarse_tolerance_changes_little(tolerance, most):
+    """Root mean square change of the mean, in posterior standard deviations, at nearby readings."""
+    bank = bank_of(2, lengthscales=(0.2,), tolerance=tolerance)
+    data = drifting(30, 0)
+    data = data._replace(X=np.where(data.y[:, None] > 1.0, 0.5 + 0.1 * data.X, data.X))
+    player, query = adaptive_gp_ucb(bank=bank), np.random.default_rng(0).random((50, 2))
+    posterior = player.posterior(told(player, cube(2), data), torch.from_numpy(query), now=30.0)
+    book = predicted(bank, *data[:3], query, 30.0)
+    apart = posterior.mean[:, 0].numpy() - book.mean
+    assert 1e-5 < float(np.sqrt((apart**2 / book.covariance.diagonal()).mean())) < most
 
 
 def by_model(bank: Bank, data: Readings, query: torch.Tensor, first: int | None = None):
@@ -69,12 +120,17 @@ def test_the_joint_posterior_of_a_model_at_several_times():
         np.testing.assert_allclose(found, book.covariance, rtol=0, atol=1e-7)
 
 
+MOST = {"few": 8, "many": 48, "many at first": 44}
+"""So many points represent the readings, which have more points in six dimensions."""
+
+
 @pytest.mark.few("few-6")
 @pytest.mark.parametrize("dim", [1, 6])
-@pytest.mark.parametrize("blocks", ["few", "many", "many at first"])
+@pytest.mark.parametrize("blocks", MOST)
 def test_readings_of_one_time_have_no_order(dim, blocks):
-    """Whether they arrive one by one, or in one call."""
-    bank, data = bank_of(dim, lengthscales=SHARES[dim][1:]), readings(dim, BLOCKS[blocks])
+    """Whether they arrive one by one, or in one call; with a coarse tolerance and few points."""
+    bank = bank_of(dim, lengthscales=SHARES[dim][1:], tolerance=1e-3, points=MOST[blocks])
+    data = readings(dim, BLOCKS[blocks])
     data = data._replace(good=data.good | True)
     player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
     query = torch.rand(5, dim, dtype=D, generator=torch.Generator().manual_seed(0))
@@ -167,6 +223,20 @@ def test_a_limit_of_points_that_is_not_reached_changes_nothing():
         torch.testing.assert_close(few, many, rtol=0, atol=1e-10)
 
 
+@pytest.mark.few(1)
+@pytest.mark.parametrize("blocks", ["single", "few"])
+@pytest.mark.parametrize("dim", [2, 6])
+def test_points_beyond_the_limit_are_removed_as_in_function_space(dim, blocks):
+    bank = bank_of(dim, points=8)
+    player, data = adaptive_gp_ucb(bank=bank), readings(dim, BLOCKS[blocks])
+    query, now = np.random.default_rng(1).random((4, dim)), float(data.times[-1]) + 1.0
+    state = told(player, cube(dim), data)
+    book = predicted(bank, *data[:3], query, now, good=data.good)
+    assert_textbook(player, state, book, query, now, 1e-9)
+    exact = predicted(bank_of(dim), *data[:3], query, now, good=data.good)
+    assert np.abs(book.mean - exact.mean).max() > 1e-6
+
+
 def drifting(n: int, seed: int) -> Readings:
     """A peak on a circle, one turn in a hundred rounds, measured anywhere."""
     random = np.random.default_rng(seed)
@@ -194,10 +264,11 @@ def test_a_limit_that_is_reached_changes_little(seed):
 
 
 @pytest.mark.parametrize("rounds", [30, pytest.param(3000, marks=pytest.mark.slow)])
-def test_many_rounds_on_few_points_are_the_textbook(rounds):
+def test_many_rounds_are_the_textbook(rounds):
+    """Sixteen of thirty points represent the posterior; the textbook removes points too."""
     random = np.random.default_rng(0)
-    arms = random.random((12, 2))
-    X, t = arms[random.integers(12, size=rounds)], np.arange(float(rounds))
+    arms = random.random((30, 2))
+    X, t = arms[random.integers(30, size=rounds)], np.arange(float(rounds))
     y = np.sin(5 * X[:, 0] + t / 300) + X[:, 1] * (t > rounds / 2)
     y += 0.1 * random.standard_normal(rounds)
     data = Readings(X, y, t, np.ones(rounds, bool))
