@@ -146,6 +146,18 @@ def test_readings_of_one_time_have_no_order(dim, blocks):
         assert float((other.variance.sqrt() / sd - 1).abs().max()) < 1e-6
 
 
+def test_more_readings_of_one_time_than_points_are_split_alike():
+    bank, data = bank_of(1, points=8), readings(1, (1, 1, 1, 1, 19, 1))
+    data = data._replace(good=data.good | True)
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    query = torch.linspace(0, 1, 5, dtype=D).unsqueeze(-1)
+    asked = torch.cat([query, torch.full((5, 1), now, dtype=D)], -1)
+    mine = player.posterior(told(player, cube(1), data), query, now=now)
+    its = by_model(bank, data, asked)
+    torch.testing.assert_close(mine.mean, its.mean, rtol=0, atol=1e-9)
+    torch.testing.assert_close(mine.variance, its.variance, rtol=0, atol=1e-9)
+
+
 @pytest.mark.few("single", "few")
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_grids_and_boxes_agree_at_the_arms(blocks):
