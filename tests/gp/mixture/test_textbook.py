@@ -258,6 +258,21 @@ def test_points_beyond_the_limit_are_removed_as_in_function_space(dim, blocks):
     assert np.abs(book.mean - exact.mean).max() > 1e-6
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_device_learns_the_same_where_blocks_need_no_host(device):
+    """Without jumps and outliers, readings of one time count as if they came one by one."""
+    parts = {"hazards": (0.0,), "outliers": 0.0, "lengthscales": (0.15,)}
+    bank, data = bank_of(2, **parts), readings(2, BLOCKS["few"])
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    state = told(player, cube(2), data, device)
+    query = torch.rand(4, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    book = predicted(bank, *data[:3], query.numpy(), now, good=data.good)
+    posterior = player.posterior(state, query.to(device), now=now)
+    mean, covariance = posterior.mean[:, 0].cpu(), posterior.mvn.covariance_matrix.cpu()
+    np.testing.assert_allclose(mean, book.mean, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(covariance, book.covariance, rtol=0, atol=1e-7)
+
+
 def drifting(n: int, seed: int) -> Readings:
     """A peak on a circle, one turn in a hundred rounds, measured anywhere."""
     random = np.random.default_rng(seed)
