@@ -394,10 +394,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     @property
     def weights(self) -> Tensor:
         """Weights of members, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
-        bank = self.prior.bank
         share = self.running.member_weights(self.prior)
-        sizes = (len(bank.rates), len(bank.hazards), len(bank.noise_ratios))
-        return share.view(*self.batch_shape, share.shape[-2], *sizes)
+        return share.view(*self.batch_shape, *self.prior.sizes)
 
     def posterior(
         self,

@@ -296,7 +296,7 @@ def _with_block(
     span, rows = before.span, []
     for i in range(q):
         span, phi, across = span.added(
-            points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
+            points[:, i], prior.lengthscales, prior.tolerance, good[:, i]
         )
         rows.append(phi)
         if prior.points is not None:
