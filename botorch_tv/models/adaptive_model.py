@@ -316,7 +316,7 @@ def learned(
     """
     points, time = split(X.reshape(len(running.jumped), *X.shape[-2:]), time_dim)
     y, noise = Y.reshape(time.shape), torch.ones_like(time)
-    for rows in blocks(time):
+    for rows in blocks(time, prior.bank.points):
         reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
         good = reading[-1].bool()
         consume = rows.start > 0 and not X.requires_grad  # gradients need the earlier matrices

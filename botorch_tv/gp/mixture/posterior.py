@@ -360,9 +360,10 @@ class MixtureInference(Inference):
         else:
             good[:, :-1] &= anew.unsqueeze(-1)
             good[:, -1] &= running.units.ready
-        for rows in blocks(time):
+        prior = bank_prior(after)
+        for rows in blocks(time, prior.bank.points):
             running = advanced(
-                bank_prior(after),
+                prior,
                 running,
                 *(choice[:, rows], y[:, rows], time[:, rows.start]),
                 *(ratio[:, rows], good[:, rows]),

@@ -146,6 +146,18 @@ def test_readings_of_one_time_have_no_order(dim, blocks):
         assert float((other.variance.sqrt() / sd - 1).abs().max()) < 1e-6
 
 
+def test_more_readings_of_one_time_than_points_are_split_alike():
+    bank, data = bank_of(1, points=8), readings(1, (1, 1, 1, 1, 19, 1))
+    data = data._replace(good=data.good | True)
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    query = torch.linspace(0, 1, 5, dtype=D).unsqueeze(-1)
+    asked = torch.cat([query, torch.full((5, 1), now, dtype=D)], -1)
+    mine = player.posterior(told(player, cube(1), data), query, now=now)
+    its = by_model(bank, data, asked)
+    torch.testing.assert_close(mine.mean, its.mean, rtol=0, atol=1e-9)
+    torch.testing.assert_close(mine.variance, its.variance, rtol=0, atol=1e-9)
+
+
 @pytest.mark.few("single", "few")
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_grids_and_boxes_agree_at_the_arms(blocks):
@@ -244,6 +256,21 @@ def test_points_beyond_the_limit_are_removed_as_in_function_space(dim, blocks):
     assert_textbook(player, state, book, query, now, 1e-9)
     exact = predicted(bank_of(dim), *data[:3], query, now, good=data.good)
     assert np.abs(book.mean - exact.mean).max() > 1e-6
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_device_learns_the_same_where_blocks_need_no_host(device):
+    """Without jumps and outliers, readings of one time count as if they came one by one."""
+    parts = {"hazards": (0.0,), "outliers": 0.0, "lengthscales": (0.15,)}
+    bank, data = bank_of(2, **parts), readings(2, BLOCKS["few"])
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    state = told(player, cube(2), data, device)
+    query = torch.rand(4, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    book = predicted(bank, *data[:3], query.numpy(), now, good=data.good)
+    posterior = player.posterior(state, query.to(device), now=now)
+    mean, covariance = posterior.mean[:, 0].cpu(), posterior.mvn.covariance_matrix.cpu()
+    np.testing.assert_allclose(mean, book.mean, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(covariance, book.covariance, rtol=0, atol=1e-7)
 
 
 def drifting(n: int, seed: int) -> Readings:
