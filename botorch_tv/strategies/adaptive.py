@@ -480,7 +480,6 @@ class Adaptive(ProcessStrategy):
         Args:
             state: The current state.
         """
-        running, bank = running_mixture(state.data), self.bank
-        share = running.member_weights(bank_prior(state.data))
-        parts = (bank.rates, bank.hazards, bank.noise_ratios)
-        return share.view(*state.time.shape, share.shape[-2], *(len(part) for part in parts))
+        prior = bank_prior(state.data)
+        share = running_mixture(state.data).member_weights(prior)
+        return share.view(*state.time.shape, *prior.sizes)
