@@ -86,8 +86,8 @@ def coverage(problem: Problem, seed: int) -> dict[str, Any]:
             inside.append(torch.stack(each, -1))
             wide.append((widths[1, 1:] / widths[0, 1:]).mean())
         state, _ = player.tell(state, suggestion, y[0], consume=True)
-    own, bands = (dict(zip(FIGURES, part)) for part in torch.stack(inside).mean(0).tolist())
-    return {"bands": bands, "of the model": own, "width": float(torch.stack(wide).mean())}
+    model, found = (dict(zip(FIGURES, part)) for part in torch.stack(inside).mean(0).tolist())
+    return {"bands": found, "of the model": model, "width": float(torch.stack(wide).mean())}
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
