@@ -316,7 +316,7 @@ def learned(
     """
     points, time = split(X.reshape(len(running.jumped), *X.shape[-2:]), time_dim)
     y, noise = Y.reshape(time.shape), torch.ones_like(time)
-    for rows in blocks(time):
+    for rows in blocks(time, prior.bank.points):
         reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
         good = reading[-1].bool()
         consume = rows.start > 0 and not X.requires_grad  # gradients need the earlier matrices
@@ -394,10 +394,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     @property
     def weights(self) -> Tensor:
         """Weights of members, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
-        bank = self.prior.bank
         share = self.running.member_weights(self.prior)
-        sizes = (len(bank.rates), len(bank.hazards), len(bank.noise_ratios))
-        return share.view(*self.batch_shape, share.shape[-2], *sizes)
+        return share.view(*self.batch_shape, *self.prior.sizes)
 
     def posterior(
         self,

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 import torch
-import xarray as xr
 
-from botorch_tv.identity import Description, differences
-from botorch_tv.memory import bytes_text, free_bytes
+from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.datasets import by_trial, read_dataset, write_dataset
 from botorch_tv.simulation.diagnosis import CAUSES, with_trigger
 from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.settings import MEMORY_SHARE
 from botorch_tv.simulation.study_record import StudyRecord, aligned
-from botorch_tv.validation import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,22 +42,6 @@ class StudyResult(StudyRecord):
     Raises:
         ValueError: If a variable or a dimension is missing or empty.
     """
-
-    def merge(self, *others: StudyResult) -> StudyResult:
-        """This result together with the strategies of other results on the same worlds and noise.
-
-        Args:
-            others: Results of other strategies, with the same world, seed, trials and horizon as
-                this result.
-
-        Raises:
-            ValueError: If the trials differ (the message names the difference), or if two
-                strategies have the same label.
-        """
-        data = self.data
-        for other in others:
-            data = merged(data, other.data)
-        return StudyResult(data)
 
     def plot(
         self, path: Where = None, *, ax: Axes | None = None, normalized: bool = True
@@ -228,114 +207,6 @@ class StudyResult(StudyRecord):
                 f"{path} is a netCDF file, but no study result: {error} "
                 "Give a file that StudyResult.save or botorch-tv wrote."
             ) from error
-
-
-# ---------------------------------------------------------------- merging
-
-SAME = ("world", "noise", "goal", "seed", "draws", "horizon", "trials", "dtype")
-"""Names of attributes that are equal for results of the same trials."""
-VERSIONS = ("device", "torch", "botorch", "gpytorch", "numpy", "botorch_tv")
-"""Names of attributes that may differ between merged results; the merged result lists all
-values."""
-COMPARED_TRIALS = 16
-"""Number of trials that are compared to check that two results have the same world."""
-TOLERANCE = 1e-3
-"""Largest accepted difference between regrets of two machines, relative to the largest regret."""
-
-
-def merged(first: xr.Dataset, second: xr.Dataset) -> xr.Dataset:
-    """Merge two results of the same trials with different strategies.
-
-    Raises:
-        ValueError: If trials or worlds differ, or if a label is in both results; the message names
-            the difference.
-    """
-    unlike = differences(_identity(second), _identity(first))
-    variables = sorted({str(name) for name in set(first.variables) ^ set(second.variables)})
-    if variables:
-        unlike.append(f"{', '.join(variables)} is in only one of the results (see record=)")
-    if unlike:
-        raise ValueError(
-            f"StudyResult.merge: these are results of different trials: {'; '.join(unlike)}. Run "
-            "all strategies with the same settings."
-        )
-    twice = sorted(set(first["strategy"].values.tolist()) & set(second["strategy"].values.tolist()))
-    if twice:
-        raise ValueError(
-            f"StudyResult.merge: {', '.join(twice)} is in both results; remove it from one by "
-            "StudyResult(result.data.drop_sel(strategy=...))."
-        )
-    needed, free = first.nbytes + second.nbytes, free_bytes(torch.device("cpu"))
-    require(
-        needed <= free,
-        f"StudyResult.merge: both results take {bytes_text(needed)}, but only "
-        f"{bytes_text(free)} of memory are free; run all strategies with the same save_to=FOLDER, "
-        "which computes only missing strategies and stores the result on disk.",
-    )
-    _require_same_worlds(first, second)
-    joined = together(
-        {name: str(each.attrs[name]) for name in VERSIONS if name in each.attrs}
-        for each in (first, second)
-    )
-    attributes = dict(first.attrs) | joined
-    shown = [json.loads(each.attrs.get("strategies", "{}")) for each in (first, second)]
-    attributes["strategies"] = json.dumps({**shown[0], **shown[1]})
-    attributes["seconds"] = sum(each.attrs.get("seconds", 0.0) for each in (first, second))
-    attributes["created"] = max(str(each.attrs.get("created", "")) for each in (first, second))
-    return xr.concat(
-        [first, second],
-        dim="strategy",
-        data_vars="minimal",
-        coords="minimal",
-        compat="equals",
-        join="exact",
-        combine_attrs="drop",
-    ).assign_attrs(attributes)
-
-
-def together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Join the versions of several runs; the result names all versions of every library."""
-    found: dict[str, dict[str, None]] = {}
-    for versions in several:
-        for name, version in versions.items():
-            found.setdefault(name, {}).update(dict.fromkeys(version.split(", ")))
-    return {name: ", ".join(every) for name, every in found.items()}
-
-
-def _require_same_worlds(first: xr.Dataset, second: xr.Dataset) -> None:
-    """Raise an error if an arm has two different regrets in the same round of the same trial.
-
-    Worlds with equal settings differ if the code that draws them has changed between the runs. Only
-    the first trials are compared, because all trials are drawn by the same code.
-    """
-    if "index" not in first.variables:
-        return  # on a box there is nothing to compare: two strategies rarely choose the same point
-    few = [
-        each.isel(trial=slice(0, COMPARED_TRIALS)).transpose("strategy", "trial", "round", ...)
-        for each in (first, second)
-    ]
-    arms, regrets = ([each[name].to_numpy() for each in few] for name in ("index", "regret"))
-    scale = max(float(np.abs(each).max(initial=0.0)) for each in regrets)
-    for arm, regret in zip(arms[0], regrets[0]):
-        unlike = (arms[1] == arm) & (np.abs(regrets[1] - regret) > TOLERANCE * scale)
-        if unlike.any():
-            number, trial, step = (int(each) for each in np.argwhere(unlike)[0])
-            raise ValueError(
-                "StudyResult.merge: these are results of different worlds or goals: in trial "
-                f"{first['trial'].to_numpy()[trial]}, round {first['round'].to_numpy()[step]}, arm "
-                f"{arm[trial, step]} has the regret {regret[trial, step]:.6g} here and "
-                f"{regrets[1][number, trial, step]:.6g} there; run all strategies again, with the "
-                f"same versions (botorch_tv {first.attrs.get('botorch_tv')} and "
-                f"{second.attrs.get('botorch_tv')})."
-            )
-
-
-def _identity(data: xr.Dataset) -> dict[str, Description]:
-    """The settings in which two results must agree to be results of the same trials."""
-    shared = {name: data.attrs.get(name) for name in SAME}
-    world = json.loads(data.attrs.get("world_description") or "null") or shared["world"]
-    sizes = {str(name): size for name, size in data.sizes.items() if name != "strategy"}
-    return {**shared, "world": world, "sizes": sizes}
 
 
 # ---------------------------------------------------------------- the verdict

@@ -17,7 +17,7 @@ from botorch_tv.hints import hinted
 from botorch_tv.memory import torch_threads
 from botorch_tv.simulation.executors import Executor, Task, play_elsewhere, play_here
 from botorch_tv.simulation.recorders import Recorder
-from botorch_tv.simulation.result import StudyResult, together
+from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.rounds import Progress, progress_bar
 from botorch_tv.simulation.rules import require_compiled
 from botorch_tv.simulation.settings import (
@@ -209,7 +209,11 @@ def run_study(
 
 def _joined(made_with: set[str]) -> dict[str, str]:
     """The versions of the libraries that computed a study, with a warning if they differ."""
-    found = together(map(json.loads, sorted(made_with)))
+    versions: dict[str, dict[str, None]] = {}
+    for libraries in map(json.loads, sorted(made_with)):
+        for name, version in libraries.items():
+            versions.setdefault(name, {})[version] = None
+    found = {name: ", ".join(every) for name, every in versions.items()}
     if len(made_with) > 1:
         several = ", ".join(
             f"{name} {version}" for name, version in found.items() if ", " in version

@@ -29,7 +29,6 @@ from botorch_tv.simulation import (
     run_study,
     settings,
 )
-from botorch_tv.simulation import result as results
 from botorch_tv.simulation.datasets import BlockMoments
 from botorch_tv.simulation.plots.curves import regret_curves
 from botorch_tv.simulation.result import diagnosis_table, write_diagnosis, write_maps
@@ -230,19 +229,6 @@ def test_large_results_stay_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert on_disk(study(tmp_path / "folder"))
     with pytest.raises(ValueError, match=r"give save_to=FOLDER .* store them on disk"):
         study()
-
-
-@pytest.mark.usefixtures("little")
-def test_results_that_cannot_be_merged_in_memory(tmp_path, monkeypatch) -> None:
-    result = study(tmp_path)
-    parts = (["ET"], ["TV", "TS"])
-    first, second = (StudyResult(result.data.sel(strategy=labels)) for labels in parts)
-    together = first.merge(second)
-    expected = StudyResult(result.data.sel(strategy=together.strategies)).data["index"]
-    np.testing.assert_array_equal(together.data["index"], expected)
-    monkeypatch.setattr(results, "free_bytes", lambda device: 1000)
-    with pytest.raises(ValueError, match=r"both results take .* 1,000 bytes of memory .*save_to"):
-        first.merge(second)
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [1, 4, 5], [10]])

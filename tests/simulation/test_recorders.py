@@ -125,10 +125,6 @@ def test_chunks_folders_and_files(whole: StudyResult, tmp_path: Path) -> None:
     assert same(study(record, tmp_path / "study"), whole)
     retained.save(tmp_path / "study.nc")
     assert same(StudyResult.load(tmp_path / "study.nc"), whole)
-    tv, et = (StudyResult(whole.data.sel(strategy=[label])) for label in ("TV", "ET"))
-    assert same(tv.merge(et), retained) is False
-    turned = et.merge(tv)
-    np.testing.assert_array_equal(turned.data["visits"], whole.data["visits"])
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,11 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import xarray as xr
 from helpers import child_study
 from helpers.child_study import KERNEL
@@ -22,11 +20,9 @@ from botorch_tv.simulation import (
     PredictionError,
     StudyResult,
     executors,
-    run_study,
 )
 from botorch_tv.simulation.result import verdict
-from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import Grid, gp_ucb
+from botorch_tv.strategies import Grid
 
 
 @pytest.fixture
@@ -209,80 +205,3 @@ def test_an_omitted_strategy_stays(tmp_path: Path, played: list[list[str]]) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(study("TV", "TS", "ET", save_to=tmp_path), whole)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
-def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[str, Any]) -> None:
-    first, second = study("TS", **recorded), study("TV", "ET", chunk=5, **recorded)
-    whole = study("TS", "TV", "ET", **recorded)
-    together = first.merge(second)
-    for name in whole.data.data_vars:
-        np.testing.assert_allclose(together.data[name], whole.data[name], atol=1e-10)
-    assert together.strategies == whole.strategies
-    for name in {*whole.data.attrs} - {"seconds", "created"}:
-        assert together.data.attrs[name] == whole.data.attrs[name]
-    apart = first.merge(*(study(label, chunk=5, **recorded) for label in ("TV", "ET")))
-    assert apart.strategies == whole.strategies
-    np.testing.assert_array_equal(apart.data["index"], whole.data["index"])
-    together.save(tmp_path / "together.nc")
-    assert_same(StudyResult.load(tmp_path / "together.nc"), together)
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"seed": 4}, "seed is 4 there and 3 here"),
-        ({"epsilon": 0.1}, r"world\.epsilon is 0\.1 there and 0\.05 here"),
-        ({"trials": 4}, "trials is 4 there and 5 here; sizes.trial is 4"),
-        ({"horizon": 5}, "horizon is 5 there and 6 here; .*sizes.round is 5"),
-        ({"record": (Diagnosis(),)}, "band, .*observation.* in only one"),
-    ],
-)
-def test_results_of_other_trials_are_not_merged(changes: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=rf"different trials: .*{message}"):
-        study("TV").merge(study("ET", **changes))
-
-
-@pytest.mark.full
-def test_results_with_other_goals_labels_or_draws_are_not_merged(monkeypatch) -> None:
-    first = study("TV")
-    monkeypatch.setitem(PLAYERS, "down", gp_ucb(kernel=KERNEL, noise=0.02, maximize=False))
-    with pytest.raises(ValueError, match="goal is 'the smallest value' there and 'the largest"):
-        first.merge(study("down"))
-    with pytest.raises(ValueError, match="TV is in both"):
-        first.merge(study("TV", "ET"))
-    earlier = study("ET").data
-    assert first.merge(StudyResult(earlier)).strategies == ["TV", "ET"]
-    del earlier.attrs["draws"]
-    with pytest.raises(ValueError, match=r"draws is None there and 'Splittable.* here"):
-        first.merge(StudyResult(earlier))
-
-
-def test_worlds_with_equal_text() -> None:
-    """A covariance that differs by rounding is the same world; the text shows only its size."""
-
-    def played(scale: float, label: str) -> StudyResult:
-        kernel = torch.as_tensor(scale * (np.eye(16) + 0.3))
-        world = MarkovWorld(GRID, kernel=kernel, epsilon=0.05, noise=0.02)
-        players = {label: PLAYERS[label]}
-        return run_study(world, players, trials=2, horizon=2, progress=False)
-
-    first, other = played(1.0, "TV"), played(2.0, "ET")
-    assert first.data.attrs["world"] == other.data.attrs["world"]
-    with pytest.raises(ValueError, match=r"world\.kernel is .* there and .* here"):
-        first.merge(other)
-    assert first.merge(played(1 + 1e-14, "ET")).strategies == ["TV", "ET"]
-
-
-def test_worlds_drawn_by_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, rounds = study("TV"), MarkovWorld.rounds
-
-    def later(world: MarkovWorld, stream: Stream) -> Iterator[torch.Tensor]:
-        return (values.flip(-1) for values in rounds(world, stream))
-
-    monkeypatch.setattr(MarkovWorld, "rounds", later)
-    message = r"different worlds or goals: in trial 0, round 1, arm 0 has the regret .* here and .*"
-    with pytest.raises(ValueError, match=message):
-        first.merge(study("ET"))

@@ -51,6 +51,8 @@ LARGEST = 1e100
 squares of much larger numbers are infinite."""
 SMALLEST_FACTOR = 1e-3
 """Factor on a matrix below which the matrix itself is multiplied."""
+TIED = 1e-12
+"""Smallest loss by which points are compared; of smaller losses rounding would select a point."""
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,8 +108,9 @@ def advanced(
         return running
     learns, block, most = good.any(-1), running.block, prior.bank.points
     goes_on = ~learns
-    if block.y.shape[-1] + y.shape[-1] <= most:
-        goes_on = goes_on | ((time == newest.time) & (newest.shape > SHAPE))
+    if looks:
+        fits = block.good.sum(-1) + good.sum(-1) <= most
+        goes_on = goes_on | (fits & (time == newest.time) & (newest.shape > SHAPE))
     several = looks and bool(goes_on.any())
     absorbed = _absorbed(
         prior, running, ~goes_on if several or not looks else None, y.shape[-1], consume
@@ -131,8 +134,8 @@ def advanced(
     )
 
 
-def blocks(time: Tensor) -> Iterator[slice]:
-    """The rows of each block, given the times of all rows in order, `T x n`.
+def blocks(time: Tensor, most: int) -> Iterator[slice]:
+    """The rows of each block, at most ``most``, given the times of all rows in order, `T x n`.
 
     On a device other than a CPU, where the host would wait, every row is a block.
     """
@@ -143,19 +146,19 @@ def blocks(time: Tensor) -> Iterator[slice]:
         ends = [*(row for row, same in enumerate(goes_on, 1) if not same), n]
     first = 0
     for end in ends:
-        yield slice(first, end)
+        for start in range(first, end, most):
+            yield slice(start, min(end, start + most))
         first = end
 
 
 def _in_order(
     points: Tensor, y: Tensor, ratio: Tensor, good: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The measurements of a block that some trial learns from, in an order that they determine."""
-    some = good.any(0)
-    points, y, ratio, good = (part[:, some] for part in (points, y, ratio, good))
+    """The measurements of a block that each trial learns from, in an order that they determine."""
     order = torch.arange(y.shape[-1], device=y.device).expand_as(y)
-    for key in (ratio, y, *points.unbind(-1)[::-1]):
+    for key in (ratio, y, *points.unbind(-1)[::-1], ~good):
         order = order.gather(1, key.gather(1, order).argsort(dim=1, stable=True))
+    order = order[:, : int(good.sum(-1).max())]
     points = points.take_along_dim(order.unsqueeze(-1), 1)
     return points, y.gather(1, order), ratio.gather(1, order), good.gather(1, order)
 
@@ -233,7 +236,7 @@ def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixtur
     learned = (worth @ M.flatten(-2)).view(*M.shape[:2], *M.shape[-2:])[..., 1:, 1:]
     learned = learned + (share * mean).mT @ mean
     lost = (span.root * (learned @ span.root)).sum(-2) / span.root.square().sum(-2)
-    slot = torch.where(span.used, lost, torch.inf).argmin(-1)
+    slot = torch.where(span.used, lost.clamp_min(TIED), torch.inf).argmin(-1)
     span, w = span.without(slot, span.used.sum(-1) > prior.bank.points)
     rows = running.rows - w.unsqueeze(-1) * (w.unsqueeze(-2) @ running.rows)
     w = torch.nn.functional.pad(w, (1, 0))[:, :, None, :, None]
@@ -293,7 +296,7 @@ def _with_block(
     span, rows = before.span, []
     for i in range(q):
         span, phi, across = span.added(
-            points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
+            points[:, i], prior.lengthscales, prior.tolerance, good[:, i]
         )
         rows.append(phi)
         if prior.points is not None:

@@ -79,12 +79,14 @@ def require_apart(bank: Bank, X: Array) -> None:
         assert rest.min() > 100 * bank.tolerance
 
 
-def told(player: Strategy, domain: Domain, data: Readings) -> State:
+def told(player: Strategy, domain: Domain, data: Readings, device: str = "cpu") -> State:
     """The state of one trial after all readings, one by one."""
-    state = player.init(domain)
+    state = player.init(domain, device=torch.device(device))
     for x, y, time, good in zip(*data):
-        suggestion = player.suggestion_at(state, torch.from_numpy(x), now=float(time))
-        state, _ = player.tell(state, suggestion, float(y), ok=torch.tensor(bool(good)))
+        place = torch.from_numpy(x).to(device)
+        suggestion = player.suggestion_at(state, place, now=float(time))
+        ok = torch.tensor(bool(good), device=device)
+        state, _ = player.tell(state, suggestion, float(y), ok=ok)
     return state
 
 

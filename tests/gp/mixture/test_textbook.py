@@ -146,10 +146,23 @@ def test_readings_of_one_time_have_no_order(dim, blocks):
         assert float((other.variance.sqrt() / sd - 1).abs().max()) < 1e-6
 
 
+def test_more_readings_of_one_time_than_points_are_split_alike():
+    bank, data = bank_of(1, points=8), readings(1, (1, 1, 1, 1, 19, 1))
+    data = data._replace(good=data.good | True)
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    query = torch.linspace(0, 1, 5, dtype=D).unsqueeze(-1)
+    asked = torch.cat([query, torch.full((5, 1), now, dtype=D)], -1)
+    mine = player.posterior(told(player, cube(1), data), query, now=now)
+    its = by_model(bank, data, asked)
+    torch.testing.assert_close(mine.mean, its.mean, rtol=0, atol=1e-9)
+    torch.testing.assert_close(mine.variance, its.variance, rtol=0, atol=1e-9)
+
+
 @pytest.mark.few("single", "few")
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_grids_and_boxes_agree_at_the_arms(blocks):
-    bank, data = bank_of(1, lengthscales=(0.2,)), readings(1, BLOCKS[blocks])
+    """With points beyond the limit removed; the blocks of forty are larger than the limit."""
+    bank, data = bank_of(1, lengthscales=(0.2,), points=8), readings(1, BLOCKS[blocks])
     player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
     arms = torch.linspace(0, 1, 9, dtype=D).unsqueeze(-1)
     states = [told(player, domain, data) for domain in (cube(1), Grid(arms))]
@@ -183,24 +196,32 @@ def test_a_box_of_listed_values_has_the_posterior_of_a_grid():
         torch.testing.assert_close(first, second, rtol=0, atol=1e-9)
 
 
-def test_trials_of_a_batch_are_lone_trials():
-    """Each measures at times of its own, some at one time while others go on."""
-    bank, trials = bank_of(2, lengthscales=(0.15,)), 3
+@pytest.mark.few("26")
+@pytest.mark.parametrize("seed", [26, 1, 2, 3])
+def test_trials_of_a_batch_are_lone_trials(seed):
+    """Each measures at times of its own, some at one time while others go on, or fails for long.
+
+    If all members jump, a long pause leaves nothing by which points to remove could be told apart.
+    """
+    hazards = (0.0, 0.05) if seed % 2 else (0.1,)
+    bank, trials, n = bank_of(2, lengthscales=(0.15,), hazards=hazards, points=8), 3, 26
     player, box = adaptive_gp_ucb(bank=bank), cube(2)
-    generator = torch.Generator().manual_seed(1)
-    X = torch.rand(16, trials, 2, dtype=D, generator=generator)
-    gaps = torch.randint(0, 3, (16, trials), generator=generator).double()
-    gaps[9, 1] = 1e12
-    times, ok = gaps.cumsum(0), torch.rand(16, trials, generator=generator) < 0.85
+    generator = torch.Generator().manual_seed(seed)
+    arms = torch.rand(14, 2, dtype=D, generator=generator)
+    X = arms[torch.randint(14, (n, trials), generator=generator)]
+    some_gaps = torch.tensor([0.0, 0.0, 1.0, 1.0, 1e-3, 5.0, 1e12], dtype=D)
+    gaps = some_gaps[torch.randint(7, (n, trials), generator=generator)]
+    times, ok = gaps.cumsum(0), torch.rand(n, trials, generator=generator) < 0.85
+    ok[8:18, 2] = False
     y = torch.sin(5 * X.sum(-1)) + (times > 9) * X[..., 0]
-    y[13, 2] += 20.0
+    y[:5, 0], y[9, 0], y[20, 2] = 3.0, 21.0, 21.0
 
     def posterior_of(some):
         state = player.init(box, batch_shape=(len(some),))
-        for row in range(16):
+        for row in range(n):
             suggestion = player.suggestion_at(state, X[row, some], now=times[row, some])
             state, _ = player.tell(state, suggestion, y[row, some], ok=ok[row, some])
-        query = X[:5, 0].expand(len(some), -1, -1)
+        query = arms[:5].expand(len(some), -1, -1)
         posterior = player.posterior(state, query, now=state.time + 1.5)
         return posterior.mean, posterior.variance, player.weights(state)
 
@@ -235,6 +256,21 @@ def test_points_beyond_the_limit_are_removed_as_in_function_space(dim, blocks):
     assert_textbook(player, state, book, query, now, 1e-9)
     exact = predicted(bank_of(dim), *data[:3], query, now, good=data.good)
     assert np.abs(book.mean - exact.mean).max() > 1e-6
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_device_learns_the_same_where_blocks_need_no_host(device):
+    """Without jumps and outliers, readings of one time count as if they came one by one."""
+    parts = {"hazards": (0.0,), "outliers": 0.0, "lengthscales": (0.15,)}
+    bank, data = bank_of(2, **parts), readings(2, BLOCKS["few"])
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    state = told(player, cube(2), data, device)
+    query = torch.rand(4, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    book = predicted(bank, *data[:3], query.numpy(), now, good=data.good)
+    posterior = player.posterior(state, query.to(device), now=now)
+    mean, covariance = posterior.mean[:, 0].cpu(), posterior.mvn.covariance_matrix.cpu()
+    np.testing.assert_allclose(mean, book.mean, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(covariance, book.covariance, rtol=0, atol=1e-7)
 
 
 def drifting(n: int, seed: int) -> Readings:
