@@ -70,8 +70,7 @@ class Bank:
             its information is projected on the other points (Csató and Opper, 2002).
         tolerance: Largest prior variance, in [1e-7, 0.1], that a measured point may have given
             the objective at the points measured before, if the point is represented by these
-            points. This variance counts as noise. By default it is a tenth of the smallest noise
-            ratio, but at most 0.001.
+            points. This variance counts as noise, so it should be far below all noise ratios.
 
     Raises:
         ValueError: If a list is empty, if it repeats a number, or if a number is out of range.
@@ -84,7 +83,7 @@ class Bank:
     outliers: float = 0.005
     histories: int = 4
     points: int = 128
-    tolerance: float | None = None
+    tolerance: float = 1e-5
 
     def __post_init__(self) -> None:
         chance = "[0, 1)", "it is a probability per unit of time, for example 0.01."
@@ -107,8 +106,7 @@ class Bank:
         require_number("Bank: outliers", self.outliers, *chance)
         require_integer("Bank: histories", self.histories, 4, "with fewer, noise passes for jumps.")
         require_integer("Bank: points", self.points, 8, "use 128.")
-        if self.tolerance is not None:
-            require_number("Bank: tolerance", self.tolerance, "[1e-7, 0.1]", "use 0.001.")
+        require_number("Bank: tolerance", self.tolerance, "[1e-7, 0.1]", "use 0.00001.")
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
         """Parameter names with their values, in the order of the axes of the members' weights.
@@ -142,7 +140,6 @@ class BankPrior:
 
     Attributes:
         lengthscales: Lengthscales as fractions of the ranges, `L x 1 x 1`.
-        tolerance: Prior variance up to which other points represent a point.
         sizes: Numbers of lengthscales, rates, hazards and noise ratios.
         rate: Rate of change ε of each history, `K`.
         hazard: Probability h of a jump for each history, `K`.
@@ -170,8 +167,6 @@ class BankPrior:
         self.starts, self.variance, self.context_dim = starts, variance, context_dim
         self.scratch = Scratch()
         values = bank.values(len(lower) + context_dim)
-        least = min(1e-3, min(values["noise_ratio"]) / 10)
-        self.tolerance = least if bank.tolerance is None else bank.tolerance
         lengthscales, *parts = (variance.new_tensor(part) for part in values.values())
         self.lengthscales, self.sizes = (
             lengthscales[:, None, None],

@@ -49,6 +49,8 @@ LIKELY_JUMP = 0.5
 LARGEST = 1e100
 """Absolute value to which larger standardised measurements and time gaps are reduced, because the
 squares of much larger numbers are infinite."""
+FEW = 4
+"""Largest number of columns whose outer products are added one after another."""
 SMALLEST_FACTOR = 1e-3
 """Factor on a matrix below which the matrix itself is multiplied."""
 TIED = 1e-12
@@ -176,7 +178,7 @@ def _absorbed(
         consume: Whether the memory of the matrices may be reused.
     """
     block, looks = running.block, running.jumped.device.type == "cpu"
-    before, M = running.now, running.matrices if consume else running.matrices.clone()
+    before, M = running.now, running.matrices
     W, replaces = block.weights, block.replaces
     if where is not None:
         before = chosen(where, before, running.before)
@@ -185,13 +187,13 @@ def _absorbed(
     small = factor < SMALLEST_FACTOR
     if not looks or bool(small.any()):
         by = torch.where(small, factor, 1.0)[..., None, None]
+        M = M.clone()
         M[..., 1:] *= by
         M[..., 1:, :] *= by
         factor = torch.where(small, 1.0, factor)
     u, size = block.steps.clone(), M.shape[-1]
     u[..., 1:, :] /= factor[..., None, None]
-    flat = u.view(-1, size, u.shape[-1])
-    M.view(-1, size, size).baddbmm_(flat @ W.flatten(0, 2), flat.mT)
+    M = _plus(M, u @ W, u, in_place=consume)
     if replaces.shape[-1] and not (looks and not bool(replaces.any())):
         outer = block.coordinates.unsqueeze(-3)
         new, at = outer @ block.jumped @ outer.mT, (*_grid(block.place), block.place)
@@ -215,6 +217,19 @@ def _absorbed(
     if missing > 0:
         running = enlarged(running, max(missing, GROWTH))
     return running._replace(used=count)
+
+
+def _plus(M: Tensor, left: Tensor, right: Tensor, *, in_place: bool) -> Tensor:
+    """M + left rightᵀ, for `* x n x n` and `* x n x q`."""
+    size, q = left.shape[-2:]
+    if q > FEW:
+        add = torch.Tensor.baddbmm_ if in_place else torch.baddbmm
+        flat = left.reshape(-1, size, q), right.reshape(-1, size, q).mT
+        return add(M.view(-1, size, size), *flat).view_as(M)
+    for i in range(q):  # faster than a product
+        pair = left[..., i : i + 1], right[..., i : i + 1].mT
+        M = M.addcmul_(*pair) if in_place or i else M.addcmul(*pair)
+    return M
 
 
 def _grid(place: Tensor) -> tuple[Tensor, Tensor]:
@@ -242,15 +257,22 @@ def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixtur
     w = torch.nn.functional.pad(w, (1, 0))[:, :, None, :, None]
     mean = before.mean.unsqueeze(-1)
     mean = (mean - w * (w.mT @ mean)).squeeze(-1)
-    across = M @ w  # H M H = M - w (M w)ᵀ - (M w) wᵀ + (wᵀ M w) w wᵀ
+    # H M H = M - w (M w)ᵀ - (M w) wᵀ + (wᵀ M w) w wᵀ
+    across = (M.flatten(2, 3) @ w.squeeze(2)).view(*M.shape[:-1], 1)
     across = across - 0.5 * w * (w.mT @ across)
-    w = w.expand_as(across)
-    left, right = torch.cat([w, across], -1), torch.cat([across, w], -1)
-    size = M.shape[-1]
-    flat = left.flatten(0, 2), right.flatten(0, 2).mT
-    M.view(-1, size, size).baddbmm_(*flat, alpha=-1)
+    left, right = (
+        torch.cat([-w.expand_as(across), -across], -1),
+        torch.cat([across, w.expand_as(across)], -1),
+    )
+    M = _plus(M, left, right, in_place=True)
     stays = torch.nn.functional.pad(span.used, (1, 0), value=True).unsqueeze(2)
-    M *= (stays.unsqueeze(-1) & stays.unsqueeze(-2)).to(M)
+    trial, lengthscale = (part.squeeze(-1) for part in _grid(slot.unsqueeze(-1)))
+    own = stays[..., 0, :].gather(-1, (slot + 1).unsqueeze(-1)).unsqueeze(-1).to(M)
+    for at in (
+        (trial, lengthscale, slice(None), slot + 1),
+        (trial, lengthscale, slice(None), slice(None), slot + 1),
+    ):
+        M[at] *= own
     before = before._replace(span=span, mean=mean * stays)
     return running._replace(before=before, rows=rows)
 
@@ -296,7 +318,7 @@ def _with_block(
     span, rows = before.span, []
     for i in range(q):
         span, phi, across = span.added(
-            points[:, i], prior.lengthscales, prior.tolerance, good[:, i]
+            points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
         )
         rows.append(phi)
         if prior.points is not None:

@@ -158,10 +158,13 @@ def test_more_readings_of_one_time_than_points_are_split_alike():
     player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
     query = torch.linspace(0, 1, 5, dtype=D).unsqueeze(-1)
     asked = torch.cat([query, torch.full((5, 1), now, dtype=D)], -1)
-    mine = player.posterior(told(player, cube(1), data), query, now=now)
-    its = by_model(bank, data, asked)
+    state = told(player, cube(1), data)
+    mine, its = player.posterior(state, query, now=now), by_model(bank, data, asked)
     torch.testing.assert_close(mine.mean, its.mean, rtol=0, atol=1e-9)
-    torch.testing.assert_close(mine.variance, its.variance, rtol=0, atol=1e-9)
+    wide = with_bands(torch.diag_embed(its.variance.view(5, 1)), player, state)
+    torch.testing.assert_close(
+        mine.variance.view(5), torch.as_tensor(wide).view(5), rtol=0, atol=1e-9
+    )
 
 
 @pytest.mark.few("single", "few")
@@ -276,7 +279,8 @@ def test_a_device_learns_the_same_where_blocks_need_no_host(device):
     posterior = player.posterior(state, query.to(device), now=now)
     mean, covariance = posterior.mean[:, 0].cpu(), posterior.mvn.covariance_matrix.cpu()
     np.testing.assert_allclose(mean, book.mean, rtol=0, atol=1e-7)
-    np.testing.assert_allclose(covariance, book.covariance, rtol=0, atol=1e-7)
+    wide = with_bands(book.covariance, player, state)
+    np.testing.assert_allclose(covariance, wide, rtol=0, atol=1e-7)
 
 
 def drifting(n: int, seed: int) -> Readings:
