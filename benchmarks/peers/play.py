@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.peers.peers import PEERS
 from benchmarks.peers.protocol import Peer
-from benchmarks.peers.worlds import WORLDS
+from benchmarks.peers.worlds import WORLDS, World
 
 
 def play(
@@ -47,7 +47,7 @@ def play(
     played = WORLDS[world](seed)
     if most is not None:
         played = replace(played, rounds=min(most, played.rounds))
-    noise = np.random.default_rng([seed, 7]).normal(0, played.noise, played.rounds + 1)
+    noise = noise_of(played, seed)
     queries, held, seconds, processor = [], 0.0, [], []
     now = 1.0
     while now <= played.rounds:
@@ -76,6 +76,11 @@ def play(
         "processor_seconds_per_round": float(np.mean(processor)),
         "peak_memory_MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
+
+
+def noise_of(world: World, seed: int) -> np.ndarray:
+    """Errors of the measurements by time."""
+    return np.random.default_rng([seed, 7]).normal(0, world.noise, world.rounds + 1)
 
 
 def main(arguments: list[str]) -> None:

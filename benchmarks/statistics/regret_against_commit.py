@@ -5,16 +5,16 @@
         [--worlds NAME ...] [--first 100] [--seeds 20] [--rounds 2000] [--minutes 60] [--afresh]
         [--data FOLDER] [--table] [--out FILE]
 
-A call plays what FOLDER lacks, a seed on all worlds before the next seed, with the library of the
+A call plays what FOLDER lacks, ten seeds on all worlds before the next ten, with the library of the
 checkout ``--tree`` under a label; then it compares the labels, and with ``--table`` prints a table
-and writes no record. Other optimisers run under their own name. All face the same functions and
-noise. Worlds:
+and writes no record. Seeds are a batch of trials, which choose as loops do. Other optimisers run
+under their own name. All face the same functions and noise. Worlds:
 
 - *drifting-4* to *drifting-10*, *gmpb-f2-100* and those of one and two parameters of
-  :mod:`benchmarks.peers.worlds`, played by ``Loop(box)``. On *gmpb-f2-100* two more figures count
-  whole environments: the offline error, the mean over evaluations of f* - the best value since the
-  change, and E_bbc, the same at the last evaluation before each change;
-- those of :mod:`benchmarks.statistics.regret_on_square`, all seeds in one batch;
+  :mod:`benchmarks.peers.worlds`. On *gmpb-f2-100* two more figures count whole environments: the
+  offline error, the mean over evaluations of f* - the best value since the change, and E_bbc, the
+  same at the last evaluation before each change;
+- those of :mod:`benchmarks.statistics.regret_on_square`;
 - *temperature*, *traffic*, *traffic above usual*: the records of
   :mod:`benchmarks.statistics.box_worlds`, played by a loop over arms.
 
@@ -35,6 +35,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from benchmarks.command_line import command_line
 from benchmarks.peers import play as peers
 from benchmarks.peers.peers import PEERS
 from benchmarks.peers.protocol import Peer
-from benchmarks.peers.worlds import WORLDS as LOOPS
+from benchmarks.peers.worlds import WORLDS as BOXES
 from benchmarks.records import ROOT, begin, write
 from benchmarks.statistics.paired import ADAPTIVE, REGRET, mean_and_error, standard_error
 
@@ -62,35 +63,62 @@ LOW = (*SQUARE.values(), *FLAT, *RECORDS)
 """Worlds of one and two dimensions, over which Holm's correction is made."""
 WORLDS = (*HIGH, GMPB, *LOW)
 PLAYERS = (ADAPTIVE, "optuna-tpe", "optuna-gp", "botorch-time")
+BATCH = 10
+"""Seeds played on a world before the next world."""
+EACH = "regret of every seed"
 Run = dict[str, Any]
 
 
-def loops(player: str, world: str, seed: int, rounds: int) -> Run:
-    """A run of a peer or of ``Loop(box)``."""
+def of_peer(player: str, world: str, seed: int, rounds: int) -> Run:
+    """A run of another optimiser."""
     module, _, kind = PEERS[player].loop.partition(":")
     peer: type[Peer] = getattr(import_module(module), kind)
     peer.prepare()
-    made = peer(LOOPS[world](seed).dim, seed)
+    made = peer(BOXES[world](seed).dim, seed)
     found = peers.play(made, world, seed, most=rounds)
-    return {
-        "regret": found["regret_per_query"],
-        "each": found["regret_of_each_query"],
-        "seconds": found["processor_seconds_per_round"],
-        "versions": {package: version(package) for package in PEERS[player].versions},
-    }
+    versions = {package: version(package) for package in PEERS[player].versions}
+    return _run(found["regret_of_each_query"]) | {"versions": versions}
 
 
-def on_square(world: str, seeds: range) -> list[Run]:
+def _run(each: Sequence[float]) -> Run:
+    """A run from the regret of each round."""
+    return {"regret": float(np.mean(each)), "each": [round(float(one), 5) for one in each]}
+
+
+def on_box(world: str, seeds: Sequence[int], rounds: int) -> list[Run]:
+    """Runs of a batch of trials, which choose as loops do, in the order of the seeds."""
+    import torch
+
+    from botorch_tv.strategies import Box, adaptive_gp_ucb
+
+    played = [BOXES[world](seed) for seed in seeds]
+    rounds, dim = min(rounds, played[0].rounds), played[0].dim
+    noises = [peers.noise_of(one, seed) for one, seed in zip(played, seeds)]
+    strategy, each = adaptive_gp_ucb(), []
+    cube = torch.tensor([[0.0] * dim, [1.0] * dim]).double()
+    state = strategy.init(Box(cube), batch_shape=(len(seeds),))
+    for t in range(1, rounds + 1):
+        asked = strategy.ask(state)
+        X = asked.X.clamp(0, 1).numpy()
+        values = [one.values(x[None], float(t))[0] for one, x in zip(played, X)]
+        each.append([one.best(float(t)) - value for one, value in zip(played, values)])
+        told = torch.tensor([value + noise[t] for value, noise in zip(values, noises)]).double()
+        state, _ = strategy.tell(state, asked, told, consume=True)
+    return [_run(regret) for regret in zip(*each)]
+
+
+def on_square(world: str, seeds: Sequence[int]) -> list[Run]:
     """Runs of a batch of trials, in the order of the seeds."""
     from benchmarks.statistics import regret_on_square as square
     from botorch_tv.strategies import adaptive_gp_ucb
 
     name = next(short for short, full in SQUARE.items() if full == world)
     rounds = square.HORIZONS.get(name, SQUARE_ROUNDS)
-    played = square.world(name, seeds, rounds)
-    found = square.play(ADAPTIVE, adaptive_gp_ucb(), played, seeds, rounds)
-    seconds = found["processor seconds per round and loop"]
-    return [{"regret": total / rounds, "seconds": seconds} for total in found[REGRET]]
+    batch = range(seeds[0], seeds[-1] + 1)
+    played = square.world(name, batch, rounds)
+    found = square.play(ADAPTIVE, adaptive_gp_ucb(), played, batch, rounds)
+    regrets = dict(zip(batch, found[REGRET]))
+    return [{"regret": regrets[seed] / rounds} for seed in seeds]
 
 
 def on_record(world: str, seed: int, data: Path | None) -> Run:
@@ -106,17 +134,13 @@ def on_record(world: str, seed: int, data: Path | None) -> Run:
         usual = world == "traffic above usual"
         trial = box_worlds.traffic(records, seed, box_worlds.HOURS, usual=usual)
     assert trial.arms is not None
-    loop, regret, seconds = Loop(Grid(trial.arms.double())), 0.0, 0.0
+    loop, regret = Loop(Grid(trial.arms.double())), 0.0
     for t in range(1, trial.horizon + 1):
-        start = time.process_time()
         asked = loop.ask(now=float(t))
-        seconds += time.process_time() - start
         f = float(trial.value(asked.X.view(1, -1), t))
         regret += trial.highest(t) - f
-        start = time.process_time()
         loop.tell(f, suggestion=asked)
-        seconds += time.process_time() - start
-    return {"regret": regret / trial.horizon, "seconds": seconds / trial.horizon}
+    return {"regret": regret / trial.horizon}
 
 
 def missing(options: argparse.Namespace, label: str, world: str) -> list[int]:
@@ -128,22 +152,21 @@ def missing(options: argparse.Namespace, label: str, world: str) -> list[int]:
 
 def runs(options: argparse.Namespace) -> Iterator[tuple[str, str, list[int], list[Run]]]:
     """Label, world, seeds and runs of what the folder lacks; other optimisers play boxes alone."""
-    for first in range(options.first, options.first + options.seeds):
-        for player in options.players:
-            label = options.label if player == ADAPTIVE else player
-            for world in options.worlds:
-                lacking = missing(options, label, world)
-                if not lacking or (world not in LOOPS and player != ADAPTIVE):
-                    continue
-                if world in SQUARE.values():
-                    batch = range(lacking[0], lacking[-1] + 1)
-                    yield label, world, list(batch), on_square(world, batch)
-                elif first in lacking:
-                    if world in RECORDS:
-                        run = on_record(world, first, options.data)
-                    else:
-                        run = loops(player, world, first, options.rounds)
-                    yield label, world, [first], [run]
+    last = options.first + options.seeds
+    for first, player, world in product(
+        range(options.first, last, BATCH), options.players, options.worlds
+    ):
+        label = options.label if player == ADAPTIVE else player
+        seeds = [each for each in missing(options, label, world) if 0 <= each - first < BATCH]
+        if player != ADAPTIVE:
+            for seed in seeds if world in BOXES else []:
+                yield label, world, [seed], [of_peer(player, world, seed, options.rounds)]
+        elif world in RECORDS:
+            for seed in seeds:
+                yield label, world, [seed], [on_record(world, seed, options.data)]
+        elif seeds:
+            batch = on_square(world, seeds) if world in SQUARE.values() else None
+            yield label, world, seeds, batch or on_box(world, seeds, options.rounds)
 
 
 def stored(folder: Path, label: str, world: str) -> dict[int, Run]:
@@ -218,10 +241,7 @@ def comparison(options: argparse.Namespace) -> dict[str, Run]:
                 row: Run = mean_and_error(list(values.values()))
                 row |= {
                     "seeds": len(values),
-                    "first seed": min(values),
-                    "processor seconds per round": float(
-                        np.mean([run["seconds"] for run in rows.values()])
-                    ),
+                    EACH: {str(seed): round(value, 5) for seed, value in values.items()},
                     "commits": sorted({run["commit"] for run in rows.values()}),
                 }
                 if world == GMPB:
@@ -247,8 +267,8 @@ def comparison(options: argparse.Namespace) -> dict[str, Run]:
 def table(found: dict[str, Run]) -> str:
     """The comparison as a table in Markdown."""
     lines = [
-        "| world | strategy | seeds | regret | ratio | difference | worse, p (Holm) | ms |",
-        "|---|---|---|---|---|---|---|---|",
+        "| world | strategy | seeds | regret | ratio | difference | worse, p (Holm) |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, rows in found.items():
         for label, row in rows.items():
@@ -264,7 +284,6 @@ def table(found: dict[str, Run]) -> str:
                     _pm(pair["difference"], pair["its standard error"]),
                     shown + ("" if adjusted is None else f" ({adjusted:.2f})"),
                 ]
-            cells.append(f"{1000 * row['processor seconds per round']:.0f}")
             lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
@@ -303,7 +322,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         sys.path.insert(0, str(options.tree.resolve()))
         library = Path(import_module("botorch_tv").__file__ or "").resolve()
         assert library.is_relative_to(options.tree.resolve()), library
-    facts, until = begin(1, seed=options.first), time.monotonic() + 60 * options.minutes
+    facts = begin(1, seed=options.first, packages=("optuna", "gmpb"))
+    until = time.monotonic() + 60 * options.minutes
     commit = commit_of(options.tree)
     warnings.filterwarnings("ignore")
     if options.afresh:

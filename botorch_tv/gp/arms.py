@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
 from botorch_tv.gp.basis import Basis, FeatureBasis
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.feature_filter import Filter, RootFilter
@@ -110,11 +110,14 @@ class ArmInference(Inference):
         return variance - (covariance.square() @ by_arm.unsqueeze(-1)).squeeze(-1)
 
 
-def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """Mean and covariance within each group of arms, computed in blocks.
+def joint_in_groups(
+    choice: Tensor, gain: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]]
+) -> Joint:
+    """The joint posterior within each group of arms, computed in blocks.
 
     Args:
         choice: Arms of e groups, `batch_shape x e x q`.
+        gain: The information gain, `batch_shape`.
         at: Maps arms, `batch_shape x n`, to their mean and covariance.
     """
     q, means, blocks = choice.shape[-1], [], []
@@ -124,7 +127,7 @@ def joint_in_groups(choice: Tensor, at: Callable[[Tensor], tuple[Tensor, Tensor]
         square = covariance.reshape(*part.shape, *part.shape[-2:])
         # Dimensions are now group, member, group, member; select the covariances within each group.
         blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
-    return [torch.cat(means, -2), torch.cat(blocks, -3)]
+    return torch.cat(means, -2), torch.cat(blocks, -3), gain
 
 
 class ArmRegression(ArmInference):
@@ -155,8 +158,7 @@ class ArmRegression(ArmInference):
             mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
             return mean + per_trial(offset), prior - posterior.covariance_reduction(basis, index)
 
-        mean, covariance = joint_in_groups(choice, at)
-        return mean, covariance, posterior.information_gain
+        return joint_in_groups(choice, posterior.information_gain, at)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, moves = basis_of(data), self.process.moves
@@ -201,13 +203,12 @@ class Recursion(Inference):
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         leaving, cleared, running = change.leaving, change.cleared, before.running
         process, basis = self.process, basis_of(after)
-        if after.dropped == after.rounds:
-            return self._emptied(after)
         rough = amplifies(after.least_noise, basis)
         anew = rough or process.moves or after.rounds % REFRESH_ROUNDS == 0
         # A filter replaces the inverse as soon as the noise of an observation is too small.
         replaced = isinstance(running, PlayedArms) and after.least_noise < before.least_noise
-        if change.others or (leaving and anew) or (rough and replaced):
+        empty = after.dropped == after.rounds
+        if empty or change.others or (leaving and anew) or (rough and replaced):
             return self._anew(after)
         assert isinstance(running, RunningPosterior)
         if not consume:
@@ -239,8 +240,6 @@ class Recursion(Inference):
         return after._replace(running=running)
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
-        if after.dropped == after.rounds > before.dropped:
-            return self._emptied(after)
         changes = change.leaving or change.others or change.cleared is not None
         return self._anew(after) if changes else after
 
@@ -250,7 +249,8 @@ class Recursion(Inference):
     def _numbers(self, basis: Basis, horizon: int) -> int:
         """Number of values per trial in memory for the posterior of ``horizon`` rounds."""
         form, process, rows = self._form(basis), self.process, self.process.most_retained(horizon)
-        regression, in_arms = numbers_of_regression(basis, rows, process.moves), form is PlayedArms
+        regression = numbers_of_regression(basis, rows, process.moves)
+        in_arms = issubclass(form, PlayedArms)
         if process.slides:  # until a recomputation, a removal frees no slot and adds a row
             rows = min(horizon, rows + REFRESH_ROUNDS * (1 if in_arms else 2))
         numbers = form.numbers(basis, rows)
@@ -269,7 +269,12 @@ class Recursion(Inference):
 
     def _anew(self, data: Data) -> Data:
         """Recompute the posterior from the retained rows, at the time of the newest observation."""
-        observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
+        basis = basis_of(data)
+        if data.dropped == data.rounds:
+            # If rows were dropped without a reset, the time since the origin continues to grow.
+            elapsed = _elapsed(data, data.time)
+            return data._replace(running=self._prior(basis, data.time.shape, elapsed))
+        observations = self.observations(data, Present(data.time, data.time))
         observations = observations._replace(choice=self._located(basis, observations.choice))
         form, exact = self._form(basis), not amplifies(data.least_noise, basis)
         if issubclass(form, PlayedArms) and exact and observations.y.shape[-1] <= basis.size:
@@ -279,12 +284,6 @@ class Recursion(Inference):
             # The root is computed once here; otherwise every sample would compute it again.
             return data._replace(running=running.as_root(basis))
         return data._replace(running=running)
-
-    def _emptied(self, data: Data) -> Data:
-        """The posterior without any rows, at the time of the newest observation."""
-        # If rows were dropped without a reset, the time since the origin continues to grow.
-        elapsed = _elapsed(data, data.time)
-        return data._replace(running=self._prior(basis_of(data), data.time.shape, elapsed))
 
     def _prior(self, basis: Basis, shape: Size, elapsed: Tensor | None = None) -> RunningPosterior:
         trend, variance = self.process.given_mean is None, self._variance(basis, elapsed)
@@ -300,13 +299,13 @@ class Recursion(Inference):
         return factor.unsqueeze(-1) * basis.variance
 
     def _moved_to(
-        self, data: Data, now: Tensor, index: Tensor | None = None
+        self, data: Data, now: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
-        """The posterior at time ``now``, of all arms or of some; valid until the next call.
+        """The posterior at time ``now``; valid until the next call.
 
         Returns:
             Five values; 2 to 4 are `batch_shape`, and None for a static objective.
-            1. The mean minus the estimated constant, `batch_shape x q`.
+            1. The mean minus the estimated constant, `batch_shape x M`.
             2. The factor on D, where D is the prior minus the posterior covariance.
             3. The factor on the prior covariance.
             4. The prior variance that is new since the last observation, as a share of the
@@ -316,14 +315,11 @@ class Recursion(Inference):
         running = running_of(data)
         mean, trend = running.mean, running.trend
         square = prior = grown = estimate = None
-        if index is not None:
-            mean = mean.gather(-1, index)
         if trend is not None:
             # The mean and the response of the trend decay by the same factor, so the response may
             # be subtracted before the decay.
-            response = trend.response if index is None else trend.response.gather(-1, index)
             estimate = trend.constant
-            mean = mean - estimate.unsqueeze(-1) * response
+            mean = mean - estimate.unsqueeze(-1) * trend.response
         if self.process.moves:
             attenuation, square, grown, prior = self._motion(data, data.time, data, now)
             out = data.prior.scratch.take("mean", mean.shape, mean)
@@ -375,16 +371,14 @@ class ArmRecursion(Recursion, ArmInference):
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
         basis, running = basis_of(data), running_of(data)
 
-        def at(index: Tensor) -> tuple[Tensor, Tensor]:
-            mean, square, prior, _, estimate = self._moved_to(data, present.now, index)
-            lost = basis.inner(running.at(basis, index), index)
-            if square is not None:
-                lost = square[..., None, None] * lost
-            mean = mean + per_trial(self.prior_mean(estimate))
-            return mean, scaled(basis.gram(index), prior) - lost
+        mean, square, prior, _, estimate = self._moved_to(data, present.now)
+        mean = mean + per_trial(self.prior_mean(estimate))
 
-        mean, covariance = joint_in_groups(choice, at)
-        return mean, covariance, running.information_gain
+        def at(index: Tensor) -> tuple[Tensor, Tensor]:
+            lost = scaled(basis.inner(running.at(basis, index), index), square)
+            return mean.gather(-1, index), scaled(basis.gram(index), prior) - lost
+
+        return joint_in_groups(choice, running.information_gain, at)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis = basis_of(data)
@@ -401,7 +395,8 @@ class ArmRecursion(Recursion, ArmInference):
         grows = process.moves and not process.decay.stationary
         if grows or amplifies(process.noise, basis):
             return Filter
-        return PlayedArms
+        clears = all(rule.resets_beyond_band for rule in process.retention)
+        return PlayedArms if clears else SlidingArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

@@ -101,7 +101,6 @@ class Basis(ABC):
         row = self.row(index)
         return row @ row.mT
 
-    @abstractmethod
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         """Coordinates of a sample with mean 0 and a given posterior covariance.
 
@@ -113,6 +112,16 @@ class Basis(ABC):
         Returns:
             The coordinates, `batch_shape x r`; mapped to the arms, they are a sample with mean 0.
         """
+        return (self.root(reduction, prior_factor) @ normal.unsqueeze(-1)).squeeze(-1)
+
+    def root(self, reduction: Tensor, prior_factor: Tensor | None) -> Tensor:
+        """Lower triangular root R of the posterior covariance R Rᵀ of orthonormal coordinates.
+
+        The arguments are those of :meth:`draw`.
+        """
+        posterior, prior = -reduction, 1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
+        posterior.diagonal(dim1=-2, dim2=-1).add_(prior)
+        return torch.linalg.cholesky_ex(posterior).L
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
         """The value of a function over the arms at one arm per trial, `batch_shape`.
@@ -259,10 +268,8 @@ class FeatureBasis(Basis):
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # A Cholesky factor depends on the coordinates; here it is computed in the coordinates of
         # ``frame``.
-        identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
-        covariance = scaled(identity, prior_factor) - self._into_frame(reduction)
-        root: Tensor = torch.linalg.cholesky_ex(covariance).L
-        return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
+        drawn = super().draw(self._into_frame(reduction), prior_factor, self._drawn(normal))
+        return self._out_of_frame(drawn)
 
     def draw_from_prior(self, normal: Tensor) -> Tensor:
         """Coordinates of a draw from the prior; for ``normal``, see :meth:`draw`."""

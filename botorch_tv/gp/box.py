@@ -176,19 +176,6 @@ class PointBasis(Basis):
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
         return coordinates
 
-    def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        return (self.root(reduction, prior_factor) @ normal.unsqueeze(-1)).squeeze(-1)
-
-    def root(self, reduction: Tensor, prior_factor: Tensor | None) -> Tensor:
-        """Lower triangular root R of the posterior covariance R Rᵀ of the coordinates.
-
-        The arguments are those of :meth:`draw`. Noise variances are at least ``least_noise``, so
-        the eigenvalues of the covariance are far above rounding errors.
-        """
-        posterior, prior = -reduction, 1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
-        posterior.diagonal(dim1=-2, dim2=-1).add_(prior)
-        return torch.linalg.cholesky_ex(posterior).L
-
 
 def point_basis(
     box_prior: BoxPrior, corners: Tensor, *, tolerance: float, least_noise: float, most: int

@@ -258,12 +258,12 @@ class GaussianPosterior(PointPosterior):
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
         *waves, correction = self.path
-        change = _times(self._cross(X), correction)
-        if not waves:
-            return -change
-        assert isinstance(self.kernel, Stationary)
-        frequency, weight = waves
-        return _times(self.kernel.waves(X, frequency), weight) - change
+        prior: Tensor | float = 0.0
+        if waves:
+            assert isinstance(self.kernel, Stationary)
+            frequency, weight = waves
+            prior = _times(self.kernel.waves(X, frequency), weight)
+        return prior - _times(self._cross(X), correction)
 
     @cached_property
     def _cross(self) -> Covariance:

@@ -229,10 +229,12 @@ class Descent:
         product, lengths = products[..., 0, 1], products.diagonal(dim1=-2, dim2=-1).sqrt()
         useless = product <= CURVATURE * lengths.prod(-1)
         first = self._fresh > useless
-        scale = product / products[..., 1, 1].clamp_min(torch.finfo(s.dtype).tiny)
-        rescaled = scale[..., None, None] * self._identity
-        inverse = torch.where(first[..., None, None], rescaled, self._inverse)
-        self._fresh = self._fresh & useless
+        inverse = self._inverse
+        if s.device.type != "cpu" or bool(first.any()):
+            scale = product / products[..., 1, 1].clamp_min(torch.finfo(s.dtype).tiny)
+            rescaled = scale[..., None, None] * self._identity
+            inverse = torch.where(first[..., None, None], rescaled, inverse)
+            self._fresh = self._fresh & useless
         rho = product.reciprocal().masked_fill_(useless, 0.0).unsqueeze(-1)
         # With h = H y and u = h - ½ (1 + ρ yᵀh) s the update is H - ρ (s uᵀ + u sᵀ).
         h = (inverse @ y.unsqueeze(-1)).squeeze(-1)

@@ -27,6 +27,7 @@ from botorch_tv.strategies.outcomes import (
     as_if_measured,
     avoiding,
     elsewhere,
+    of_model,
     recommended,
     retried,
     success,
@@ -249,9 +250,9 @@ class MeasurementLog(NamedTuple):
         if not bool(self.strategy.predicts(before)):
             return None
         X = like(before).new_tensor(answer.point)
-        predicted = self.strategy.suggestion_at(before, X, now=answer.time)
-        sd = (predicted.sd.square() + self.strategy.model_noise(before)).sqrt()
-        better = float((answer.y - predicted.mean) / sd) * (1 if self.strategy.maximize else -1)
+        mean, sd = of_model(self.strategy, before, answer.time, X.unsqueeze(0))
+        sd = (sd.square() + self.strategy.model_noise(before)).sqrt()
+        better = float((answer.y - mean) / sd) * (1 if self.strategy.maximize else -1)
         return (answer, better, before) if abs(better) > FAR else None
 
     def _after(self, place: int) -> State:
@@ -438,10 +439,11 @@ class MeasurementLog(NamedTuple):
         X = recommended(strategy, holding(self.trusted, fixed), now, context, chance)
         predicted = strategy.suggestion_at(state, X, now=now)
         mean, sd = float(predicted.mean), float(predicted.sd)
-        most = UNSUPPORTED_SHARE * strategy.prior_variance(state)
+        share = state.time.new_tensor(UNSUPPORTED_SHARE * strategy.prior_variance(state))
+        most = float(share.sqrt() * strategy.band_factor(state, share))
         predicts = bool(self.answers) and bool(strategy.predicts(state))
         fails = chance is not None and chance.fails
-        return Best(X, mean, sd, fails=fails, supported=not predicts or sd**2 <= most)
+        return Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
 
     def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.

@@ -316,7 +316,7 @@ def learned(
     """
     points, time = split(X.reshape(len(running.jumped), *X.shape[-2:]), time_dim)
     y, noise = Y.reshape(time.shape), torch.ones_like(time)
-    for rows in blocks(time):
+    for rows in blocks(time, prior.bank.points):
         reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
         good = reading[-1].bool()
         consume = rows.start > 0 and not X.requires_grad  # gradients need the earlier matrices
@@ -394,10 +394,8 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     @property
     def weights(self) -> Tensor:
         """Weights of members, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
-        bank = self.prior.bank
         share = self.running.member_weights(self.prior)
-        sizes = (len(bank.rates), len(bank.hazards), len(bank.noise_ratios))
-        return share.view(*self.batch_shape, share.shape[-2], *sizes)
+        return share.view(*self.batch_shape, *self.prior.sizes)
 
     def posterior(
         self,
@@ -548,7 +546,8 @@ def adaptive_model(
     Observations may be in any units. The units of y and time are computed from the first four
     observations in order of time, and from any further observations at the time of the fourth
     observation. If y is equal in all observations used for the units, later observations are used
-    too. ``adaptive_gp_ucb()`` has the same posterior given the same data.
+    too. ``adaptive_gp_ucb()`` has the same posterior given the same data, with wider bands of
+    predictions; see :meth:`Adaptive.band_factor`.
 
     Predictions are possible from the time of the newest observation on. Fix the time of the points
     with :func:`~botorch_tv.acquisition.present.at_present`. For several outcomes, such as an

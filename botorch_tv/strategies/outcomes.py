@@ -19,11 +19,12 @@ from operator import itemgetter
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.process import SearchSizes
 from botorch_tv.gp.search import Region, Search, SearchProblem, Uniform, raw_points
+from botorch_tv.strategies.arguments import located
 from botorch_tv.strategies.box import Box, holding, searched
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
@@ -320,9 +321,17 @@ def _bounds(
 ) -> tuple[Tensor, Tensor]:
     """Points `M x d` with the context, `M x (d + c)`, and their confidence bounds, `M`."""
     every = torch.cat([X, context.expand(len(X), -1)], -1)
-    posterior = strategy.posterior(state, every.unsqueeze(-2), now=now)  # separate for each point
-    mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
+    mean, sd = of_model(strategy, state, now, every)
     return every, (mean if strategy.maximize else -mean) + width * sd
+
+
+def of_model(
+    strategy: Strategy, state: State, now: float | None, X: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The model's own mean and sd at points with their context `M x (d + c)`, `M` each."""
+    choice = located(state, X.unsqueeze(-2), Size((len(X), 1)))
+    mean, covariance, _ = strategy._joint(state, choice, now)
+    return mean.flatten(), covariance.flatten().clamp_min(0).sqrt()
 
 
 def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
@@ -407,7 +416,8 @@ def as_if_measured(
     suggestion = strategy.suggestion_at(state, X, now=time)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
     if limit is not None and predicts:
-        worse = suggestion.sd if strategy.maximize else -suggestion.sd
+        sd = of_model(strategy, state, time, X.unsqueeze(0))[1][0]
+        worse = sd if strategy.maximize else -sd
         z = (limit - value) / worse
         ratio = math.sqrt(2 / math.pi) / torch.special.erfcx(-z / math.sqrt(2))  # φ(z) / Φ(z)
         value, ok = value - worse * ratio, z < SETTLED

@@ -129,7 +129,16 @@ class Strategy(Declaring, ABC):
 
     @abstractmethod
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
-        """The joint posterior of f_now within groups of arms or points."""
+        """The model's joint posterior of f_now within groups of arms or points."""
+
+    def band_factor(self, state: State, variance: Tensor) -> Tensor | float:
+        """Factor on the model's standard deviations with which bands of predictions hold.
+
+        Args:
+            state: The current state.
+            variance: Variances of f in the units of y, `batch_shape` and any further dimensions.
+        """
+        return 1.0
 
     @abstractmethod
     def arm_means(self, state: State) -> Tensor:
@@ -566,6 +575,9 @@ class Strategy(Declaring, ABC):
         groups = X.reshape(lead.numel(), *shape, q, d).movedim(0, dims)
         choice = located(state, groups, groups.shape[dims:-1])
         mean, covariance, _ = self._joint(state, choice, now)
+        wider = self.band_factor(state, covariance.diagonal(dim1=-2, dim2=-1))
+        if isinstance(wider, Tensor):
+            covariance = covariance * wider.unsqueeze(-1) * wider.unsqueeze(-2)
         if observation_noise:
             noise = self.model_noise(state).to(mean)[..., None, None, None]
             identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)

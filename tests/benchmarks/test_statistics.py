@@ -11,6 +11,8 @@ import torch
 from scipy import stats
 
 pytest.importorskip("optuna")
+from benchmarks.peers.loops.ours import Adaptive
+from benchmarks.peers.play import play
 from benchmarks.statistics import (
     box_worlds,
     cost_after_pruning,
@@ -124,12 +126,12 @@ def test_both_samplers_continue_the_same_pruned_studies(tmp_path, monkeypatch):
 def test_runs_of_two_commits_are_paired_and_resumed(tmp_path, monkeypatch):
     random, played = np.random.default_rng(0), []
 
-    def made_up(player, world, seed, rounds):
-        played.append(seed)
-        each = list(random.random(rounds) + (world == "static"))
-        return {"regret": float(np.mean(each)), "each": each, "seconds": 1.0}
+    def made_up(world, seeds, rounds):
+        played.extend(seeds)
+        every = random.random((len(seeds), rounds)) + (world == "static")
+        return [{"regret": float(np.mean(each)), "each": list(each)} for each in every]
 
-    monkeypatch.setattr(regret_against_commit, "loops", made_up)
+    monkeypatch.setattr(regret_against_commit, "on_box", made_up)
     given = ["--runs", str(tmp_path), "--worlds", "static", "gmpb-f2-100", "--out"]
     given.append(str(tmp_path / "record.json"))
     regret_against_commit.main([*given, "--label", "before", "--seeds", "3", "--rounds", "250"])
@@ -159,6 +161,13 @@ def test_runs_of_two_commits_are_paired_and_resumed(tmp_path, monkeypatch):
     assert found["gmpb-f2-100, E_bbc"] == pytest.approx(np.mean(last))
     adjusted = regret_against_commit.holm({"a": 0.04, "b": 0.01, "c": 0.03})
     assert adjusted == pytest.approx({"a": 0.06, "b": 0.03, "c": 0.06})
+
+
+@pytest.mark.full
+def test_a_batch_of_seeds_plays_as_loops():
+    for seed, run in zip((3, 5), regret_against_commit.on_box("turning", (3, 5), 9)):
+        found = play(Adaptive(2, seed), "turning", seed, most=9)["regret_of_each_query"]
+        assert run["each"] == pytest.approx(found, abs=1e-5)
 
 
 SMALL = {

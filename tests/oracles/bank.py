@@ -20,7 +20,7 @@ SHAPE = 2.0
 """A and B before any data."""
 
 
-@dataclass
+@dataclass(eq=False)
 class History:
     log: float
     """Log-probability of the data and of the history."""
@@ -31,7 +31,7 @@ class History:
     """Time of the first reading after the newest jump."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Member:
     K: Array
     """Prior covariance of g, with a last row and column of zeros."""
@@ -76,6 +76,10 @@ class DenseBank:
             K[:N, :N] = np.exp(-0.5 * square / lengthscale**2)
             self.members.append(Member(K, *own, [History(0.0, np.zeros(N + 1), K + level, SHAPE)]))
 
+        per = len(self.members) // self.sizes[0]
+        groups = [self.members[first : first + per] for first in range(0, len(self.members), per)]
+        self.groups: list[tuple[list[Member], list[int]]] = [(group, []) for group in groups]
+
     def shares(self) -> list[tuple[float, Member, History]]:
         """Every history with its probability and its member."""
         pairs = [(member, history) for member in self.members for history in member.histories]
@@ -102,6 +106,9 @@ class DenseBank:
 
     def observe(self, rows: list[int], y: Array, time: float) -> None:
         """Learn from all readings of one time: the values ``y`` at the points ``rows``."""
+        self._remove_points()
+        for _, retained in self.groups:
+            retained += [row for row in dict.fromkeys(rows) if row not in retained]
         gap = 0.0 if self.time is None else time - self.time
         wrong = [self._log_outlier(value) for value in y]
         shares = [share for share, *_ in self.shares()]
@@ -120,6 +127,41 @@ class DenseBank:
             if jumped is not None:
                 self._take_in(member, jumped)
         self.A, self.time = self.A + len(rows) / 2, time
+
+    def _remove_points(self) -> None:
+        """Let at most ``points`` points of each lengthscale represent all that was measured.
+
+        The law of m and of g at the retained points does not change, and g elsewhere depends on g
+        at the retained points as before any data. The point goes of whose deviation from the others
+        least was learned: the square of the mean, and the decrease in variance, in prior sds.
+        """
+        for group, retained in self.groups:
+            K = group[0].K[:-1, :-1]
+            while len(retained) > getattr(self.bank, "points", math.inf):
+                lost = []
+                for i in retained:
+                    others = [row for row in retained if row != i]
+                    h = np.zeros(len(K) + 1)
+                    h[others] = -np.linalg.solve(K[np.ix_(others, others)], K[others, i])
+                    h[i] = 1.0
+                    h /= np.sqrt(h[:-1] @ K @ h[:-1])
+                    total = 0.0
+                    for share, member, history in self.shares():
+                        if member in group:
+                            s2 = history.B / (self.A - 1)
+                            total += share * (
+                                (h @ history.mean) ** 2 + s2 * (1 - h @ history.P @ h)
+                            )
+                    lost.append(total)
+                del retained[int(np.argmin(lost))]
+                T = np.zeros((len(K) + 1, len(retained) + 1))
+                T[:-1, :-1] = np.linalg.solve(K[np.ix_(retained, retained)], K[retained]).T
+                T[-1, -1], rest = 1.0, group[0].K.copy()
+                rest[:-1, :-1] -= T[:-1, :-1] @ K[retained]
+                at = [*retained, len(K)]
+                for history in itertools.chain(*(member.histories for member in group)):
+                    history.mean = T @ history.mean[at]
+                    history.P = T @ history.P[np.ix_(at, at)] @ T.T + rest
 
     def _log_outlier(self, y: float) -> float:
         """Log of the probability of an outlier times its density at y: Student's t, 4 degrees."""

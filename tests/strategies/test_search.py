@@ -1,6 +1,6 @@
 """Starts and slopes of searches."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -164,8 +164,9 @@ BANK = Bank(rates=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,))
 
 
 def test_bounds_of_the_adaptive_strategy():
-    for dim in (1, 2):
-        compared(adaptive_gp_ucb(bank=BANK), dim, rounds=14)
+    for dim in (1, 2, 6):
+        bank = replace(BANK, lengthscales=(0.2 * dim**0.5, 0.5 * dim**0.5))
+        compared(adaptive_gp_ucb(bank=bank), dim, rounds=14)
 
 
 @pytest.mark.parametrize("maximize", [True, False])

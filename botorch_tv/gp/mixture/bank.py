@@ -25,9 +25,12 @@ from botorch_tv.validation import require, require_integer, require_number
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
 """Names of the parameters in which the members of a bank differ."""
 NEAREST = 3
-"""Largest number of coordinates for which default lengthscales come from a table. With more
+"""Largest number of coordinates for which default values come from a table. With more
 coordinates, default lengthscales grow with the root of the dimension, as distances do."""
 SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)}
+NOISE_RATIOS = {1: (0.01, 0.05), 2: (0.01, 0.05), NEAREST: (0.0005, 0.01, 0.05)}
+"""Default noise ratios. With three or more coordinates peaks are small parts of the domain. Without
+a small noise ratio, the height of a peak, measured repeatedly, would be taken for noise."""
 MOST_COLUMNS = 20
 """Largest number of coordinates, including the context, for which a bank was tested."""
 STARTS = 64
@@ -56,7 +59,8 @@ class Bank:
         hazards: Probabilities h of a jump, in [0, 1).
         lengthscales: Lengthscales ℓ, positive; None for defaults that depend on the number of
             coordinates.
-        noise_ratios: Noise ratios ρ, positive.
+        noise_ratios: Noise ratios ρ, positive; None for defaults that depend on the number of
+            coordinates.
         outliers: Probability, in [0, 1), that a measurement is an outlier, whose value does not
             depend on the objective.
         histories: Number of histories retained for a member that jumps, at least 4: the two
@@ -66,7 +70,8 @@ class Bank:
             its information is projected on the other points (Csató and Opper, 2002).
         tolerance: Largest prior variance, in [1e-7, 0.1], that a measured point may have given
             the objective at the points measured before, if the point is represented by these
-            points. This variance counts as noise.
+            points. This variance counts as noise. By default it is a tenth of the smallest noise
+            ratio, but at most 0.001.
 
     Raises:
         ValueError: If a list is empty, if it repeats a number, or if a number is out of range.
@@ -75,11 +80,11 @@ class Bank:
     rates: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1)
     hazards: tuple[float, ...] = (0.0, 0.02)
     lengthscales: tuple[float, ...] | None = None
-    noise_ratios: tuple[float, ...] = (0.01, 0.05)
+    noise_ratios: tuple[float, ...] | None = None
     outliers: float = 0.005
     histories: int = 4
     points: int = 128
-    tolerance: float = 1e-3
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         chance = "[0, 1)", "it is a probability per unit of time, for example 0.01."
@@ -88,7 +93,7 @@ class Bank:
         for part, (limit, fix) in rules.items():
             name = f"{part}s"
             values = getattr(self, name)
-            if name == "lengthscales" and values is None:
+            if values is None and name in ("lengthscales", "noise_ratios"):
                 continue
             own = tuple(
                 float(require_number(f"Bank: {name}", value, limit, fix)) for value in values
@@ -102,19 +107,8 @@ class Bank:
         require_number("Bank: outliers", self.outliers, *chance)
         require_integer("Bank: histories", self.histories, 4, "with fewer, noise passes for jumps.")
         require_integer("Bank: points", self.points, 8, "use 128.")
-        require_number("Bank: tolerance", self.tolerance, "[1e-7, 0.1]", "use 0.001.")
-
-    def lengthscales_of(self, columns: int) -> tuple[float, ...]:
-        """Lengthscales as fractions of the ranges.
-
-        Args:
-            columns: Number of coordinates, including the context.
-        """
-        if self.lengthscales is not None:
-            return self.lengthscales
-        shares = SHARES[min(columns, NEAREST)]
-        longer = math.sqrt(max(columns, NEAREST) / NEAREST)
-        return tuple(longer * share for share in shares)
+        if self.tolerance is not None:
+            require_number("Bank: tolerance", self.tolerance, "[1e-7, 0.1]", "use 0.001.")
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
         """Parameter names with their values, in the order of the axes of the members' weights.
@@ -122,8 +116,12 @@ class Bank:
         Args:
             columns: Number of coordinates, including the context.
         """
-        parts = self.lengthscales_of(columns), self.rates, self.hazards, self.noise_ratios
-        return dict(zip(PARTS, parts))
+        nearest, lengthscales = min(columns, NEAREST), self.lengthscales
+        if lengthscales is None:
+            longer = math.sqrt(max(columns, NEAREST) / NEAREST)
+            lengthscales = tuple(longer * share for share in SHARES[nearest])
+        noise_ratios = self.noise_ratios or NOISE_RATIOS[nearest]
+        return dict(zip(PARTS, (lengthscales, self.rates, self.hazards, noise_ratios)))
 
 
 class BankPrior:
@@ -144,9 +142,13 @@ class BankPrior:
 
     Attributes:
         lengthscales: Lengthscales as fractions of the ranges, `L x 1 x 1`.
+        tolerance: Prior variance up to which other points represent a point.
+        sizes: Numbers of lengthscales, rates, hazards and noise ratios.
         rate: Rate of change ε of each history, `K`.
         hazard: Probability h of a jump for each history, `K`.
         noise: Noise ratio ρ of each history, `K`.
+        log_lasts: ln(1 - ε) of each history, `K`.
+        log_stays: ln(1 - h) of each history, `K`.
         member: Index of the combination of rate, hazard and noise ratio, `K`, int64; the noise
             ratio varies fastest.
         never_jumping: Number of members that never jump.
@@ -167,15 +169,20 @@ class BankPrior:
         self.bank, self.lower, self.upper, self.points = bank, lower, upper, points
         self.starts, self.variance, self.context_dim = starts, variance, context_dim
         self.scratch = Scratch()
-        lengthscales = bank.lengthscales_of(len(lower) + context_dim)
-        self.lengthscales = variance.new_tensor(lengthscales)[:, None, None]
-        parts = (bank.rates, bank.hazards, bank.noise_ratios)
-        axes = [torch.tensor(part, dtype=variance.dtype, device=variance.device) for part in parts]
-        rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
+        values = bank.values(len(lower) + context_dim)
+        least = min(1e-3, min(values["noise_ratio"]) / 10)
+        self.tolerance = least if bank.tolerance is None else bank.tolerance
+        lengthscales, *parts = (variance.new_tensor(part) for part in values.values())
+        self.lengthscales, self.sizes = (
+            lengthscales[:, None, None],
+            tuple(map(len, values.values())),
+        )
+        rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*parts, indexing="ij"))
         never_jump = (hazard == 0).nonzero().squeeze(-1)
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)
         self.member, self.never_jumping = torch.cat([never_jump, jumping]), len(never_jump)
         self.rate, self.hazard, self.noise = (part[self.member] for part in (rate, hazard, noise))
+        self.log_lasts, self.log_stays = torch.log1p(-self.rate), torch.log1p(-self.hazard)
 
     @cached_property
     def _in_unit(self) -> bool:

@@ -51,6 +51,8 @@ LARGEST = 1e100
 squares of much larger numbers are infinite."""
 SMALLEST_FACTOR = 1e-3
 """Factor on a matrix below which the matrix itself is multiplied."""
+TIED = 1e-12
+"""Smallest loss by which points are compared; of smaller losses rounding would select a point."""
 
 
 def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,8 +65,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
         the probability of a jump. The logarithm stays finite for gaps after which H rounds to 1.
     """
     elapsed = gap.to(prior.rate).clamp_max(LARGEST).unsqueeze(-1)
-    attenuation = torch.exp(0.5 * elapsed * torch.log1p(-prior.rate))
-    return attenuation, elapsed * torch.log1p(-prior.hazard)
+    return torch.exp(0.5 * elapsed * prior.log_lasts), elapsed * prior.log_stays
 
 
 def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
@@ -107,8 +108,9 @@ def advanced(
         return running
     learns, block, most = good.any(-1), running.block, prior.bank.points
     goes_on = ~learns
-    if block.y.shape[-1] + y.shape[-1] <= most:
-        goes_on = goes_on | ((time == newest.time) & (newest.shape > SHAPE))
+    if looks:
+        fits = block.good.sum(-1) + good.sum(-1) <= most
+        goes_on = goes_on | (fits & (time == newest.time) & (newest.shape > SHAPE))
     several = looks and bool(goes_on.any())
     absorbed = _absorbed(
         prior, running, ~goes_on if several or not looks else None, y.shape[-1], consume
@@ -132,8 +134,8 @@ def advanced(
     )
 
 
-def blocks(time: Tensor) -> Iterator[slice]:
-    """The rows of each block, given the times of all rows in order, `T x n`.
+def blocks(time: Tensor, most: int) -> Iterator[slice]:
+    """The rows of each block, at most ``most``, given the times of all rows in order, `T x n`.
 
     On a device other than a CPU, where the host would wait, every row is a block.
     """
@@ -144,19 +146,19 @@ def blocks(time: Tensor) -> Iterator[slice]:
         ends = [*(row for row, same in enumerate(goes_on, 1) if not same), n]
     first = 0
     for end in ends:
-        yield slice(first, end)
+        for start in range(first, end, most):
+            yield slice(start, min(end, start + most))
         first = end
 
 
 def _in_order(
     points: Tensor, y: Tensor, ratio: Tensor, good: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The measurements of a block that some trial learns from, in an order that they determine."""
-    some = good.any(0)
-    points, y, ratio, good = (part[:, some] for part in (points, y, ratio, good))
+    """The measurements of a block that each trial learns from, in an order that they determine."""
     order = torch.arange(y.shape[-1], device=y.device).expand_as(y)
-    for key in (ratio, y, *points.unbind(-1)[::-1]):
+    for key in (ratio, y, *points.unbind(-1)[::-1], ~good):
         order = order.gather(1, key.gather(1, order).argsort(dim=1, stable=True))
+    order = order[:, : int(good.sum(-1).max())]
     points = points.take_along_dim(order.unsqueeze(-1), 1)
     return points, y.gather(1, order), ratio.gather(1, order), good.gather(1, order)
 
@@ -234,7 +236,7 @@ def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixtur
     learned = (worth @ M.flatten(-2)).view(*M.shape[:2], *M.shape[-2:])[..., 1:, 1:]
     learned = learned + (share * mean).mT @ mean
     lost = (span.root * (learned @ span.root)).sum(-2) / span.root.square().sum(-2)
-    slot = torch.where(span.used, lost, torch.inf).argmin(-1)
+    slot = torch.where(span.used, lost.clamp_min(TIED), torch.inf).argmin(-1)
     span, w = span.without(slot, span.used.sum(-1) > prior.bank.points)
     rows = running.rows - w.unsqueeze(-1) * (w.unsqueeze(-2) @ running.rows)
     w = torch.nn.functional.pad(w, (1, 0))[:, :, None, :, None]
@@ -291,36 +293,35 @@ def _with_block(
     mask = good.to(y)[:, None, None]  # T x 1 x 1 x q
     noise = torch.where(good, ratio, 1.0)[:, None, None] * prior.noise.unsqueeze(-1)
 
-    span, owns, each = before.span, [], points.unsqueeze(1)
-    arms = running.rows.new_zeros(0, points.shape[-1]) if prior.points is None else prior.points
+    span, rows = before.span, []
     for i in range(q):
-        row = gaussian(each[..., i : i + 1, :], arms, prior.lengthscales).squeeze(-2)
-        span, own, across = span.added(
-            points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
+        span, phi, across = span.added(
+            points[:, i], prior.lengthscales, prior.tolerance, good[:, i]
         )
-        owns.append(own)
+        rows.append(phi)
         if prior.points is not None:
-            _note(running.rows, row, own, across)
-    spatial = gaussian(each, each, prior.lengthscales)
-    phi = span.at(each, prior.lengthscales).mT  # T x L x n x q
+            row = gaussian(points[:, None, i : i + 1], prior.points, prior.lengthscales)
+            _note(running.rows, row.squeeze(-2), phi, across)
+    phi = torch.stack(rows, -1)  # T x L x n x q
+    c = torch.nn.functional.pad(phi, (0, 0, 1, 0), value=1.0)
     factor, mean = before.factor * attenuation, before.mean.clone()
     mean[..., 1:] *= attenuation.unsqueeze(-1)
-    # The product of M, which is stored without the factor, with the covariances of the points.
-    T, L, K, size, _ = M.shape
-    inner = torch.nn.functional.pad(phi, (0, 0, 1, 0))
-    g = (M.view(T, L, K * size, size) @ inner).view(T, L, K, size, q)
+    # The product of M, which is stored without the factor, with the coordinates of the points.
+    g = (M.flatten(2, 3)[..., 1:] @ phi).view(*M.shape[:-1], q)
     g = torch.addcmul(M[..., :1], g, factor[..., None, None])
     g[..., 1:, :] *= factor[..., None, None]
-    c = inner
-    c[..., 0, :] = 1
-    own = torch.nn.functional.pad(torch.stack(owns, -1), (0, 0, 1, 0), value=1.0)
-    u, e = own.unsqueeze(2) - g, (y[:, None, None] - mean @ c) * mask
+    u, e = c.unsqueeze(2) - g, (y[:, None, None] - mean @ c) * mask
+    spatial = torch.ones_like(phi[..., :1, :])
+    if q > 1:  # what the coordinates miss of a point is independent of other points
+        spatial = phi.mT @ phi
+        spatial.diagonal(dim1=-2, dim2=-1).fill_(1.0)
     S = (spatial + 1).unsqueeze(2) - c.mT.unsqueeze(2) @ g
 
-    S = _masked(S + torch.diag_embed(noise), mask)
+    S = _masked(S + _diagonal(noise), mask)
     V = S.diagonal(dim1=-2, dim2=-1)
     log_wrong = _log_wrong(prior, running, y)[:, None, None]
-    logs = log_student(e.square() / V, V.log(), 1.0, A.unsqueeze(-1), B.unsqueeze(-1))
+    one = e.new_ones(()), A.unsqueeze(-1), B.unsqueeze(-1)
+    logs = log_student(e.square() / V, V.log(), *one)
     either = torch.logaddexp(logs, log_wrong)
     # r is the probability of an outlier, which leaves a history unchanged.
     r = (log_wrong - either).exp() * mask
@@ -334,12 +335,12 @@ def _with_block(
     solved = (inverse @ weighed.unsqueeze(-1)).squeeze(-1)
     square = (weighed * solved).sum(-1)
     if q > 1:  # the density of all measurements is not the product of their densities
-        alone = log_student(weighed.square() / V, V.log(), 1.0, A.unsqueeze(-1), B.unsqueeze(-1))
+        alone = log_student(weighed.square() / V, V.log(), *one)
         total = total + log_student(square, logdet, number, A, B) - (alone * mask).sum(-1)
         nats = nats + 0.5 * (logdet - (V.log() * mask).sum(-1))
     shape, scale = A + 0.5 * number, B + 0.5 * (square + r.sum(-1) * B / A)
     W = inverse * root.unsqueeze(-1) * root.unsqueeze(-2)
-    W = W - torch.diag_embed(r * solved.square() * (shape / scale).unsqueeze(-1))
+    W = W - _diagonal(r * solved.square() * (shape / scale).unsqueeze(-1))
     now = Summary(
         span=span,
         mean=mean + (u @ (root * solved).unsqueeze(-1)).squeeze(-1),
@@ -352,17 +353,21 @@ def _with_block(
         information_gain=before.information_gain + (before.weights * nats).sum((-2, -1)),
     )
     # The coordinates of the constant, and those of the points without the constant.
-    coordinates = torch.nn.functional.pad(own * mask, (1, 0))
-    coordinates[..., 0, :] = 0
+    coordinates = torch.nn.functional.pad(phi * mask, (1, 0, 1, 0))
     coordinates[..., 0, 0] = 1
     block = running.block._replace(
         points=points, y=y, ratio=ratio, good=good, steps=u, weights=W, coordinates=coordinates
     )
     if log_stays.shape[-1] == prior.never_jumping:
-        block = block._replace(jumped=W.new_zeros(T, L, 0, q + 1, q + 1))
+        block = block._replace(jumped=W.new_zeros(*W.shape[:2], 0, q + 1, q + 1))
         return running._replace(now=now, block=block)
     running = running._replace(now=now, block=block)
     return _with_jumps(prior, running, log_stays, spatial, noise)
+
+
+def _diagonal(values: Tensor) -> Tensor:
+    """Diagonal matrices, `* x q -> * x q x q`."""
+    return values.unsqueeze(-1) if values.shape[-1] == 1 else torch.diag_embed(values)
 
 
 def _masked(S: Tensor, mask: Tensor) -> Tensor:
@@ -410,7 +415,7 @@ def _with_jumps(
     mask = block.good.to(block.y)[:, None, None]
     level, learned = before.mean[..., some, 0], running.matrices[..., some, 0, 0]
     S = spatial.unsqueeze(2) + (1 - learned)[..., None, None]
-    S = _masked(S + torch.diag_embed(noise[..., some, :]), mask)
+    S = _masked(S + _diagonal(noise[..., some, :]), mask)
     e = (block.y[:, None, None] - level.unsqueeze(-1)) * mask
     inverse, logdet = inverted(S)
     solved = (inverse @ e.unsqueeze(-1)).squeeze(-1)
@@ -428,7 +433,7 @@ def _with_jumps(
     B = (share * (scale + 0.5 * square).view(histories)).sum(-1)
     # In coordinates of the constant and of the measured points.
     first = ((1 - learned).unsqueeze(-1) * mask).unsqueeze(-2)
-    u = torch.cat([first, torch.diag_embed(mask).expand_as(S)], -2)
+    u = torch.cat([first, _diagonal(mask).expand_as(S)], -2)
     a = (u @ solved.unsqueeze(-1)).squeeze(-1)
     a[..., 0] += level
     M = u @ inverse @ u.mT

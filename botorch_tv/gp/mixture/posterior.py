@@ -248,7 +248,8 @@ def drawn(
     rows = rows / s.unsqueeze(-1)
     root = root_of(M - rows.mT @ rows)
     weights = normal[:, 1 : 1 + 2 * FREQUENCIES]
-    noise = (root @ normal[:, -root.shape[-1] :].unsqueeze(-1)).squeeze(-1)
+    first = 1 + 2 * FREQUENCIES
+    noise = (root @ normal[:, first : first + root.shape[-1]].unsqueeze(-1)).squeeze(-1)
     before = waves(span.points, lengthscale) @ weights.unsqueeze(-1)
     noise[:, 1:] -= (span.root @ before).squeeze(-1)
     value = mean + s * noise
@@ -359,9 +360,10 @@ class MixtureInference(Inference):
         else:
             good[:, :-1] &= anew.unsqueeze(-1)
             good[:, -1] &= running.units.ready
-        for rows in blocks(time):
+        prior = bank_prior(after)
+        for rows in blocks(time, prior.bank.points):
             running = advanced(
-                bank_prior(after),
+                prior,
                 running,
                 *(choice[:, rows], y[:, rows], time[:, rows.start]),
                 *(ratio[:, rows], good[:, rows]),

@@ -124,7 +124,8 @@ class Span(NamedTuple):
         v = self.root.take_along_dim(at.unsqueeze(-2), -1).squeeze(-1)
         v = v / torch.linalg.vector_norm(v, dim=-1, keepdim=True)
         w = v + gone * torch.where(v < 0, -1.0, 1.0)  # without cancellation
-        w = w * (2 / w.square().sum(-1, keepdim=True)).sqrt() * where.unsqueeze(-1)
+        w = w * (2 / w.square().sum(-1, keepdim=True)).sqrt()
+        w = torch.where(where.unsqueeze(-1), w, 0.0)  # NaN in trials without points
         root = self.root - w.unsqueeze(-1) * (w.unsqueeze(-2) @ self.root)
         root = root.masked_fill(gone.unsqueeze(-1) | gone.unsqueeze(-2), 0.0)
         return Span(self.points, root, self.used & ~gone), w

@@ -79,17 +79,27 @@ def require_apart(bank: Bank, X: Array) -> None:
         assert rest.min() > 100 * bank.tolerance
 
 
-def told(player: Strategy, domain: Domain, data: Readings) -> State:
+def told(player: Strategy, domain: Domain, data: Readings, device: str = "cpu") -> State:
     """The state of one trial after all readings, one by one."""
-    state = player.init(domain)
+    state = player.init(domain, device=torch.device(device))
     for x, y, time, good in zip(*data):
-        suggestion = player.suggestion_at(state, torch.from_numpy(x), now=float(time))
-        state, _ = player.tell(state, suggestion, float(y), ok=torch.tensor(bool(good)))
+        place = torch.from_numpy(x).to(device)
+        suggestion = player.suggestion_at(state, place, now=float(time))
+        ok = torch.tensor(bool(good), device=device)
+        state, _ = player.tell(state, suggestion, float(y), ok=ok)
     return state
 
 
 def cube(dim: int) -> Box:
     return Box(torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, dim))
+
+
+def with_bands(covariance: Array, player: Strategy, state: State) -> Array:
+    """A covariance of the model `... x q x q`, with bands of predictions in place of its own."""
+    covariance = np.asarray(covariance)
+    variance = covariance.diagonal(axis1=-2, axis2=-1)
+    factor = np.sqrt(1 + 1.75 * np.minimum(variance / player.prior_variance(state), 1))
+    return covariance * factor[..., None] * factor[..., None, :]
 
 
 def assert_textbook(
@@ -98,7 +108,7 @@ def assert_textbook(
     posterior = player.posterior(state, torch.from_numpy(query), now=now)
     for found, wanted in (
         (posterior.mean[:, 0], book.mean),
-        (posterior.mvn.covariance_matrix, book.covariance),
+        (posterior.mvn.covariance_matrix, with_bands(book.covariance, player, state)),
         (player.weights(state), book.weights),
         (player.jump(state), book.jump),
         (player.model_noise(state), book.noise),

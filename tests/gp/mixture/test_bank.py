@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from gp.mixture.readings import OFFSET, require_apart
+from gp.mixture.readings import OFFSET, require_apart, with_bands
 from numpy.testing import assert_allclose
 from oracles.bank import predicted
 from torch.testing import assert_close
@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.acquisition import IGPUCB
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.gp.mixture.bank import FIRST, checks_clock
+from botorch_tv.gp.mixture.bank import FIRST, Bank, checks_clock, prior_on_box
 from botorch_tv.models import adaptive_model
 
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -62,7 +62,8 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     book = predicted(OFFSET, *rows, QUERY.numpy(), now, clock=clock)
     posterior = player.posterior(state, QUERY, now=now)
     assert_allclose(posterior.mean[:, 0], book.mean, rtol=0, atol=1e-8)
-    assert_allclose(posterior.variance[:, 0], book.covariance.diagonal(), rtol=0, atol=1e-8)
+    variance = with_bands(book.covariance, player, state).diagonal()
+    assert_allclose(posterior.variance[:, 0], variance, rtol=0, atol=1e-8)
     assert_allclose(by_model(X, t, y, ahead=0.5).mean[:, 0], book.mean, rtol=0, atol=1e-8)
 
 
@@ -183,3 +184,22 @@ def test_no_setting_is_recommended_for_one_lucky_reading(sign):
     near = abs(loop.ask().point[0] - 0.2) <= 0.1
     assert ("the next suggestion measures near it" in text) == near
     assert text.split("Reading")[1].split("\n")[0] in loop.describe()  # it is open now
+
+
+@pytest.mark.parametrize(
+    ("given", "columns", "context", "ratios", "tolerance"),
+    [
+        ({}, 2, 0, (0.01, 0.05), 1e-3),
+        ({}, 2, 1, (0.0005, 0.01, 0.05), 5e-5),
+        ({}, 9, 0, (0.0005, 0.01, 0.05), 5e-5),
+        ({"noise_ratios": (0.2, 0.002)}, 9, 0, (0.2, 0.002), 2e-4),
+        ({"tolerance": 0.05}, 9, 0, (0.0005, 0.01, 0.05), 0.05),
+    ],
+)
+def test_default_noise_ratios_follow_the_dimension_and_the_tolerance_the_ratios(
+    given, columns, context, ratios, tolerance
+):
+    lower = torch.zeros(columns, dtype=torch.float64)
+    prior = prior_on_box(Bank(**given), lower, lower + 1, context)
+    assert tuple(dict.fromkeys(prior.noise.tolist())) == ratios
+    assert prior.tolerance == pytest.approx(tolerance)

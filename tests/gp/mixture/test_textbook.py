@@ -1,10 +1,13 @@
 """The posterior of a bank against the dense textbook, through strategies and models."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from gp.mixture.readings import (
     SHARES,
+    TOLERANCE,
     Readings,
     assert_textbook,
     bank_of,
@@ -12,10 +15,12 @@ from gp.mixture.readings import (
     readings,
     require_apart,
     told,
+    with_bands,
 )
 from oracles.bank import predicted
 
 from botorch_tv import Box, Choice, Grid, adaptive_gp_ucb
+from botorch_tv.acquisition import IGPUCB
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.models import adaptive_model
 from botorch_tv.strategies.parameters import MixedSearch, Number, Space
@@ -34,14 +39,61 @@ BLOCKS = {
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_the_posterior_of_a_strategy(dim, blocks):
     """With a jump, an outlier, repeated points, failures and a pause of 1e12 gaps."""
-    bank = bank_of(dim)
-    player, data = adaptive_gp_ucb(bank=bank), readings(dim, BLOCKS[blocks])
+    bank, data = bank_of(dim), readings(dim, BLOCKS[blocks])
+    player = adaptive_gp_ucb(bank=bank, width=IGPUCB(B=0.0, R=1.0, delta=math.exp(-1)))
     require_apart(bank, data.X)
     query = np.random.default_rng(100).random((4, dim))
     state = told(player, cube(dim), data)
     for now in data.times[-1] + np.array([0.0, 2.5]):
         book = predicted(bank, *data[:3], query, now, good=data.good)
         assert_textbook(player, state, book, query, float(now), 1e-7)
+        width = player.suggestion_at(state, torch.from_numpy(query[0]), now=float(now)).sqrt_beta
+        assert float(width) ** 2 / 2 - 2 == pytest.approx(book.information_gain, abs=1e-7)
+
+
+def picked(random: np.random.Generator, values: list[float], most: int) -> tuple[float, ...]:
+    count = random.integers(1, most + 1)
+    return tuple(sorted(random.choice(values, count, replace=False).tolist()))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("seed", range(12))
+def test_random_banks_and_readings(seed):
+    random = np.random.default_rng(seed)
+    dim, n = int(random.integers(1, 5)), int(random.integers(14, 26))
+    bank = Bank(
+        rates=picked(random, [0.0, 0.01, 0.1, 0.5], 2),
+        hazards=picked(random, [0.0, 0.02, 0.2, 0.6], 2),
+        lengthscales=(0.1 * dim**0.5,),
+        noise_ratios=picked(random, [1e-6, 1e-3, 0.01, 1.0], 2),
+        outliers=float(random.choice([0.0, 0.005, 0.2])),
+        histories=int(random.integers(4, 7)),
+        tolerance=TOLERANCE,
+        points=int(random.choice([12, 128])),
+    )
+    arms = (np.arange(10)[:, None] + 0.5 * random.random((10, dim))) / 10
+    require_apart(bank, arms)
+    times = random.choice([0.0, 0.0, 1.0, 1.0, 0.3, 4.0, 1e5], n).cumsum()
+    y = random.standard_normal(n) * random.choice([1.0, 1.0, 1.0, 30.0], n)
+    data = Readings(arms[random.integers(10, size=n)], y, times, random.random(n) < 0.85)
+    player, query = adaptive_gp_ucb(bank=bank), random.random((3, dim))
+    state, now = told(player, cube(dim), data), float(times[-1] + random.choice([0.0, 1.0, 50.0]))
+    clock = float(player.step(state))
+    book = predicted(bank, *data[:3], query, now, good=data.good, clock=clock)
+    assert_textbook(player, state, book, query, now, 1e-7)
+
+
+@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 0.08), (1e-5, 0.01)])
+def test_a_coarse_tolerance_changes_little(tolerance, most):
+    """Root mean square change of the mean, in posterior standard deviations, at nearby readings."""
+    bank = bank_of(2, lengthscales=(0.2,), tolerance=tolerance)
+    data = drifting(30, 0)
+    data = data._replace(X=np.where(data.y[:, None] > 1.0, 0.5 + 0.1 * data.X, data.X))
+    player, query = adaptive_gp_ucb(bank=bank), np.random.default_rng(0).random((50, 2))
+    posterior = player.posterior(told(player, cube(2), data), torch.from_numpy(query), now=30.0)
+    book = predicted(bank, *data[:3], query, 30.0)
+    apart = posterior.mean[:, 0].numpy() - book.mean
+    assert 1e-5 < float(np.sqrt((apart**2 / book.covariance.diagonal()).mean())) < most
 
 
 def by_model(bank: Bank, data: Readings, query: torch.Tensor, first: int | None = None):
@@ -69,12 +121,17 @@ def test_the_joint_posterior_of_a_model_at_several_times():
         np.testing.assert_allclose(found, book.covariance, rtol=0, atol=1e-7)
 
 
+MOST = {"few": 8, "many": 48, "many at first": 44}
+"""So many points represent the readings, which have more points in six dimensions."""
+
+
 @pytest.mark.few("few-6")
 @pytest.mark.parametrize("dim", [1, 6])
-@pytest.mark.parametrize("blocks", ["few", "many", "many at first"])
+@pytest.mark.parametrize("blocks", MOST)
 def test_readings_of_one_time_have_no_order(dim, blocks):
-    """Whether they arrive one by one, or in one call."""
-    bank, data = bank_of(dim, lengthscales=SHARES[dim][1:]), readings(dim, BLOCKS[blocks])
+    """Whether they arrive one by one, or in one call; with a coarse tolerance and few points."""
+    bank = bank_of(dim, lengthscales=SHARES[dim][1:], tolerance=1e-3, points=MOST[blocks])
+    data = readings(dim, BLOCKS[blocks])
     data = data._replace(good=data.good | True)
     player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
     query = torch.rand(5, dim, dtype=D, generator=torch.Generator().manual_seed(0))
@@ -84,16 +141,34 @@ def test_readings_of_one_time_have_no_order(dim, blocks):
         mixed = data.ordered(np.lexsort([random.random(len(data.y)), data.times]))
         state = told(player, cube(dim), mixed)
         found += [player.posterior(state, query, now=now), by_model(bank, mixed, asked)]
-    sd = found[0].variance.sqrt()
-    for other in found[1:]:
-        assert float(((other.mean - found[0].mean) / sd).abs().max()) < 1e-6
-        assert float((other.variance.sqrt() / sd - 1).abs().max()) < 1e-6
+    # The model has no bands of predictions, so its variance is given those of the strategy.
+    covariances = torch.diag_embed(found[1].variance.view(5, 1))
+    wide = torch.as_tensor(with_bands(covariances, player, state)).view(5, 1)
+    assert float((found[0].variance / wide - 1).abs().max()) < 1e-6
+    sd = found[1].variance.sqrt()
+    assert float(((found[0].mean - found[1].mean) / sd).abs().max()) < 1e-6
+    for first, other in (found[::2], found[1::2]):
+        assert float(((other.mean - first.mean) / sd).abs().max()) < 1e-6
+        assert float(((other.variance / first.variance).sqrt() - 1).abs().max()) < 1e-6
+
+
+def test_more_readings_of_one_time_than_points_are_split_alike():
+    bank, data = bank_of(1, points=8), readings(1, (1, 1, 1, 1, 19, 1))
+    data = data._replace(good=data.good | True)
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    query = torch.linspace(0, 1, 5, dtype=D).unsqueeze(-1)
+    asked = torch.cat([query, torch.full((5, 1), now, dtype=D)], -1)
+    mine = player.posterior(told(player, cube(1), data), query, now=now)
+    its = by_model(bank, data, asked)
+    torch.testing.assert_close(mine.mean, its.mean, rtol=0, atol=1e-9)
+    torch.testing.assert_close(mine.variance, its.variance, rtol=0, atol=1e-9)
 
 
 @pytest.mark.few("single", "few")
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_grids_and_boxes_agree_at_the_arms(blocks):
-    bank, data = bank_of(1, lengthscales=(0.2,)), readings(1, BLOCKS[blocks])
+    """With points beyond the limit removed; the blocks of forty are larger than the limit."""
+    bank, data = bank_of(1, lengthscales=(0.2,), points=8), readings(1, BLOCKS[blocks])
     player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
     arms = torch.linspace(0, 1, 9, dtype=D).unsqueeze(-1)
     states = [told(player, domain, data) for domain in (cube(1), Grid(arms))]
@@ -127,24 +202,32 @@ def test_a_box_of_listed_values_has_the_posterior_of_a_grid():
         torch.testing.assert_close(first, second, rtol=0, atol=1e-9)
 
 
-def test_trials_of_a_batch_are_lone_trials():
-    """Each measures at times of its own, some at one time while others go on."""
-    bank, trials = bank_of(2, lengthscales=(0.15,)), 3
+@pytest.mark.few("26")
+@pytest.mark.parametrize("seed", [26, 1, 2, 3])
+def test_trials_of_a_batch_are_lone_trials(seed):
+    """Each measures at times of its own, some at one time while others go on, or fails for long.
+
+    If all members jump, a long pause leaves nothing by which points to remove could be told apart.
+    """
+    hazards = (0.0, 0.05) if seed % 2 else (0.1,)
+    bank, trials, n = bank_of(2, lengthscales=(0.15,), hazards=hazards, points=8), 3, 26
     player, box = adaptive_gp_ucb(bank=bank), cube(2)
-    generator = torch.Generator().manual_seed(1)
-    X = torch.rand(16, trials, 2, dtype=D, generator=generator)
-    gaps = torch.randint(0, 3, (16, trials), generator=generator).double()
-    gaps[9, 1] = 1e12
-    times, ok = gaps.cumsum(0), torch.rand(16, trials, generator=generator) < 0.85
+    generator = torch.Generator().manual_seed(seed)
+    arms = torch.rand(14, 2, dtype=D, generator=generator)
+    X = arms[torch.randint(14, (n, trials), generator=generator)]
+    some_gaps = torch.tensor([0.0, 0.0, 1.0, 1.0, 1e-3, 5.0, 1e12], dtype=D)
+    gaps = some_gaps[torch.randint(7, (n, trials), generator=generator)]
+    times, ok = gaps.cumsum(0), torch.rand(n, trials, generator=generator) < 0.85
+    ok[8:18, 2] = False
     y = torch.sin(5 * X.sum(-1)) + (times > 9) * X[..., 0]
-    y[13, 2] += 20.0
+    y[:5, 0], y[9, 0], y[20, 2] = 3.0, 21.0, 21.0
 
     def posterior_of(some):
         state = player.init(box, batch_shape=(len(some),))
-        for row in range(16):
+        for row in range(n):
             suggestion = player.suggestion_at(state, X[row, some], now=times[row, some])
             state, _ = player.tell(state, suggestion, y[row, some], ok=ok[row, some])
-        query = X[:5, 0].expand(len(some), -1, -1)
+        query = arms[:5].expand(len(some), -1, -1)
         posterior = player.posterior(state, query, now=state.time + 1.5)
         return posterior.mean, posterior.variance, player.weights(state)
 
@@ -165,6 +248,35 @@ def test_a_limit_of_points_that_is_not_reached_changes_nothing():
         found.append((posterior.mean, posterior.variance, player.weights(state)))
     for few, many in zip(*found):
         torch.testing.assert_close(few, many, rtol=0, atol=1e-10)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("blocks", ["single", "few"])
+@pytest.mark.parametrize("dim", [2, 6])
+def test_points_beyond_the_limit_are_removed_as_in_function_space(dim, blocks):
+    bank = bank_of(dim, points=8)
+    player, data = adaptive_gp_ucb(bank=bank), readings(dim, BLOCKS[blocks])
+    query, now = np.random.default_rng(1).random((4, dim)), float(data.times[-1]) + 1.0
+    state = told(player, cube(dim), data)
+    book = predicted(bank, *data[:3], query, now, good=data.good)
+    assert_textbook(player, state, book, query, now, 1e-9)
+    exact = predicted(bank_of(dim), *data[:3], query, now, good=data.good)
+    assert np.abs(book.mean - exact.mean).max() > 1e-6
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_device_learns_the_same_where_blocks_need_no_host(device):
+    """Without jumps and outliers, readings of one time count as if they came one by one."""
+    parts = {"hazards": (0.0,), "outliers": 0.0, "lengthscales": (0.15,)}
+    bank, data = bank_of(2, **parts), readings(2, BLOCKS["few"])
+    player, now = adaptive_gp_ucb(bank=bank), float(data.times[-1]) + 1.0
+    state = told(player, cube(2), data, device)
+    query = torch.rand(4, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    book = predicted(bank, *data[:3], query.numpy(), now, good=data.good)
+    posterior = player.posterior(state, query.to(device), now=now)
+    mean, covariance = posterior.mean[:, 0].cpu(), posterior.mvn.covariance_matrix.cpu()
+    np.testing.assert_allclose(mean, book.mean, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(covariance, book.covariance, rtol=0, atol=1e-7)
 
 
 def drifting(n: int, seed: int) -> Readings:
@@ -194,10 +306,11 @@ def test_a_limit_that_is_reached_changes_little(seed):
 
 
 @pytest.mark.parametrize("rounds", [30, pytest.param(3000, marks=pytest.mark.slow)])
-def test_many_rounds_on_few_points_are_the_textbook(rounds):
+def test_many_rounds_are_the_textbook(rounds):
+    """Sixteen of thirty points represent the posterior; the textbook removes points too."""
     random = np.random.default_rng(0)
-    arms = random.random((12, 2))
-    X, t = arms[random.integers(12, size=rounds)], np.arange(float(rounds))
+    arms = random.random((30, 2))
+    X, t = arms[random.integers(30, size=rounds)], np.arange(float(rounds))
     y = np.sin(5 * X[:, 0] + t / 300) + X[:, 1] * (t > rounds / 2)
     y += 0.1 * random.standard_normal(rounds)
     data = Readings(X, y, t, np.ones(rounds, bool))
