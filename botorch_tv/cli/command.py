@@ -117,7 +117,6 @@ def _parser() -> argparse.ArgumentParser:
     paper.set_defaults(run=_paper)
     paper.add_argument("id", metavar="ID", help="an experiment, 'list' for a list, or 'all'")
     option(paper, "--trials", "number of trials (default: as published)", type=int)
-    option(paper, "--noise", "variance of the noise (default: as published)", type=float)
     text = "folder of recorded data for some experiments (default: synthetic data, no verdict)"
     option(paper, "--data", text, type=Path, metavar="FOLDER")
     text = "few trials of few rounds, as a test, in OUT/quick; no verdict"
@@ -188,9 +187,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     chosen = list(EXPERIMENTS.values()) if every else [experiment_named(arguments.id)]
     options, folder = _run_options(arguments), arguments.out
     folder.mkdir(parents=True, exist_ok=True)
-    data, noise, refuted = given.get("data"), given.get("noise"), False
-    for experiment in chosen:  # check every experiment before the first run
-        experiment.check_noise(noise)
+    data, refuted = given.get("data"), False
     if data is not None and every:
         Recordings(data).check()
     if arguments.quick:
@@ -200,7 +197,6 @@ def _paper(arguments: argparse.Namespace) -> int:
         outcome = experiment.run(
             folder,
             trials=given.get("trials"),
-            noise=noise,
             data=data,
             quick=arguments.quick,
             lasting=not arguments.quick,

@@ -196,8 +196,6 @@ class Learned(NamedTuple):
         decay: The decay, with the learned values of every loop.
         log_posterior: Logarithm of the product of marginal likelihood and prior densities,
             `batch_shape`.
-        evaluations: Number of times that the posterior density was evaluated, in total over all
-            loops.
     """
 
     vector: Tensor
@@ -205,7 +203,6 @@ class Learned(NamedTuple):
     noise: Tensor
     decay: PerTrial
     log_posterior: Tensor
-    evaluations: int
 
 
 @torch.no_grad()
@@ -286,7 +283,7 @@ def learn(
     for *piece, some in zip(*(torch.split(value, size) for value in inputs)):
         data = dict(zip((*packed, "unit"), piece))
         ends.append(_search(refit, parts, decay, layout, data, some, estimates_mean))
-    found, values, evaluations = zip(*ends)
+    found, values = zip(*ends)
     x, value = torch.cat(found), torch.cat(values)
     shape = y.shape[:-1]
     lengthscale, variance, noise_found, natural, _ = (
@@ -298,7 +295,6 @@ def learn(
         noise=noise_found.to(y),
         decay=PerTrial(decay, layout.named(natural), unit.reshape(shape)),
         log_posterior=-value.reshape(shape),
-        evaluations=sum(evaluations),
     )
 
 
@@ -310,12 +306,11 @@ def _search(
     data: dict[str, Tensor],
     starts: Tensor,
     estimates_mean: bool,
-) -> tuple[Tensor, Tensor, int]:
+) -> tuple[Tensor, Tensor]:
     """For each of b loops, the best result of the s searches from ``starts``, `b x s x p`.
 
     Returns:
-        Three results: the best vector of each loop, `b x p`; its value, `b`; and the number of
-        evaluations.
+        Two results: the best vector of each loop, `b x p`; and its value, `b`.
     """
     b, s, p = starts.shape
     objective = NegativeLogPosterior(
@@ -340,7 +335,7 @@ def _search(
     )
     value, best = ends.value.view(b, s).min(-1)
     best_x = ends.x.view(b, s, p)[torch.arange(b, device=starts.device), best]
-    return best_x, value, ends.evaluations
+    return best_x, value
 
 
 def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -32,7 +32,7 @@ class Case(ABC):
 
     Attributes:
         title: A caption that distinguishes the case from the other cases.
-        noise: Default variance of the noise; None if it depends on the data.
+        noise: Variance of the noise; None if it depends on the data.
         trials: Largest number of distinct trials; None for any number.
         horizon: Largest number of rounds; None for any number.
     """
@@ -43,11 +43,10 @@ class Case(ABC):
     horizon: int | None = None
 
     @abstractmethod
-    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
+    def stage(self, data: Path | None = None) -> Stage:
         """Two values: the world (simulated objectives); and a dict from labels to strategies.
 
         Args:
-            noise: Variance of the noise; None for the default of the experiment.
             data: Folder of records; None for synthetic records.
         """
 
@@ -76,9 +75,8 @@ class Drawn(Case):
     def noise(self) -> float:  # type: ignore[override]
         return self.variance() if callable(self.variance) else self.variance
 
-    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
-        noise = self.noise if noise is None else noise
-        return self.world(noise), self.strategies(noise)
+    def stage(self, data: Path | None = None) -> Stage:
+        return self.world(self.noise), self.strategies(self.noise)
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class Recorded(Case):
     trials: int | None = None
     noise = None
 
-    def stage(self, noise: float | None = None, data: Path | None = None) -> Stage:
+    def stage(self, data: Path | None = None) -> Stage:
         world = self.world(Recordings(data))
         return world, self.strategies(world)
 
@@ -179,7 +177,6 @@ class Experiment:
         folder: Path,
         *,
         trials: int | None = None,
-        noise: float | None = None,
         data: Path | None = None,
         quick: bool = False,
         lasting: bool = False,
@@ -193,7 +190,6 @@ class Experiment:
             folder: Folder for the results, created if missing. File names start with the
                 experiment's id.
             trials: Trials per study.
-            noise: Variance of the noise in the world and in the models; None for the default.
             data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without a folder,
                 records are synthetic and nothing is judged.
             quick: Whether to limit the run to the numbers of trials and rounds in :attr:`quick`; a
@@ -204,17 +200,14 @@ class Experiment:
                 ``seed``, ``device``, ``dtype``, ``chunk`` and ``progress``.
 
         Raises:
-            ValueError: If ``noise`` is given, although cases differ in noise variance or a case
-                uses a record.
             FileNotFoundError: If ``data`` lacks a record.
         """
-        self.check_noise(noise)
         sizes = [(self.trials, self.horizon), *[self.quick] * quick]
         count, longest = (min(size) for size in zip(*sizes))
         chunks = self.chunk_folders(folder)
         results, others, doubts = {}, list[str](), ["A quick look, too small to be judged."] * quick
         for name, case in self.cases.items():
-            world, strategies = case.stage(noise, data)
+            world, strategies = case.stage(data)
             most = [count if trials is None else trials, case.trials]
             if isinstance(case, Recorded):
                 doubts += [STAND_IN] * (data is None)
@@ -274,24 +267,6 @@ class Experiment:
             folder: Where results are written.
         """
         return {name: folder / f"{self.id}-{name}.chunks" for name in self.cases}
-
-    def check_noise(self, noise: float | None) -> None:
-        """Check that the user may change the noise variance.
-
-        Args:
-            noise: The user's variance; None for the default of the experiment.
-
-        Raises:
-            ValueError: If cases differ in noise variance, or if a case uses a record.
-        """
-        if noise is None:
-            return
-        each = {name: case.noise for name, case in self.cases.items()}
-        if None in each.values() or len(set(each.values())) > 1:
-            raise ValueError(
-                f"{self.id}: noise is {noise}, but this experiment uses a record, or its cases "
-                f"have different variances: {each}; omit the noise."
-            )
 
 
 def draw_panels(cases: Mapping[str, Case], results: Results, path: Path, **scales: bool) -> Figure:

@@ -306,39 +306,6 @@ def diagnosis_text(table: pd.DataFrame) -> str:
     return f"{aligned(table, shown)}\n{_LEGEND}"
 
 
-def calibration_table(result: StudyRecord) -> pd.DataFrame:
-    """A table of all shares of :meth:`StudyRecord.calibration`, with a share in each row.
-
-    Args:
-        result: A diagnosed study.
-
-    Returns:
-        The following columns. `strategy`: label of the strategy. `inside`: name of the quantity; if
-        the band is the strategy's own band, the name contains the band. `level`: nominal level of
-        the band; NaN if the name ends with "in every round". `share`: share of rounds with the
-        quantity inside the band; share of trials if the name ends with "in every round".
-        `standard_error`: standard error of the share over trials.
-
-    Raises:
-        ValueError: If the study was not diagnosed.
-    """
-    shares = result.calibration()
-    rows: list[tuple[str, str, float, float, float]] = []
-    for label in result.strategies:
-        own = shares.sel(strategy=label)
-        for name in ("objective", "observation"):
-            for level in shares["level"].values:
-                at = own.sel(level=level)
-                share, error = float(at[name]), float(at[f"{name}_error"])
-                rows.append((label, name, float(level), share, error))
-        for name, meaning, level in (
-            ("played", "objective in the band played", float(own["played_level"])),
-            ("throughout", "objective in the band played in every round", math.nan),
-        ):
-            rows.append((label, meaning, level, float(own[name]), float(own[f"{name}_error"])))
-    return pd.DataFrame(rows, columns=["strategy", "inside", "level", "share", "standard_error"])
-
-
 def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
     """Write tables and plots of triggered resets, calibration and simple regret.
 
@@ -356,7 +323,7 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
     endings = ("triggers.csv", "calibration.csv", "calibration.png", "simple-regret.png")
     written = [_beside(stem, ending) for ending in endings]
     result.triggers().to_csv(written[0], index=False)
-    calibration_table(result).to_csv(written[1], index=False)
+    result.calibration().to_dataframe().to_csv(written[1])
     result.plot_calibration(written[2])
     result.plot_simple_regret(written[3])
     if with_trigger(result.data):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -285,30 +285,15 @@ def aligned(table: pd.DataFrame, shown: Mapping[str, tuple[str, str]]) -> str:
         table: A table; its index contains the names of the rows.
         shown: The columns to show, each with its title and number format.
     """
-    columns = [["", *map(str, table.index)]]
-    for name, (title, form) in shown.items():
-        cells = ["" if math.isnan(value) else f"{value:{form}}" for value in table[name].to_list()]
-        columns.append([title, *cells])
-    return in_columns(zip(*columns), names=1)
-
-
-def in_columns(rows: Iterable[Sequence[str]], names: int) -> str:
-    """Rows of text in aligned columns.
-
-    Args:
-        rows: The rows, all of the same length; the first row consists of the titles.
-        names: Number of left-aligned columns, which come first; all others are right-aligned.
-    """
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = []
-    for row in rows:
-        cells = (
-            cell.ljust(width) if place < names else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths))
-        )
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    formats: Any = [f"{{:{form}}}".format for _, form in shown.values()]
+    text: str = table.to_string(
+        columns=list(shown),
+        header=[f" {title}" for title, _ in shown.values()],
+        formatters=formats,
+        na_rep="",
+        index_names=False,
+    )
+    return text
 
 
 # ---------------------------------------------------------------- summaries

@@ -11,7 +11,6 @@ from botorch_tv.cli import command as cli
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.diagnosis import typical_trial
 from botorch_tv.simulation.result import (
-    calibration_table,
     diagnosis_table,
     diagnosis_text,
     write_diagnosis,
@@ -133,9 +132,8 @@ def test_files_of_a_study(drawn, tmp_path):
     assert set(tmp_path.iterdir()) == set(written)
     retained = pd.read_csv(tmp_path / "study-triggers.csv")
     pd.testing.assert_frame_equal(retained, drawn.triggers(), check_dtype=False)
-    pd.testing.assert_frame_equal(
-        pd.read_csv(tmp_path / "study-calibration.csv"), calibration_table(drawn)
-    )
+    shares = pd.read_csv(tmp_path / "study-calibration.csv", index_col=["strategy", "level"])
+    pd.testing.assert_frame_equal(shares, drawn.calibration().to_dataframe())
 
 
 @pytest.mark.full
