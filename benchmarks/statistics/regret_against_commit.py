@@ -65,6 +65,7 @@ WORLDS = (*HIGH, GMPB, *LOW)
 PLAYERS = (ADAPTIVE, "optuna-tpe", "optuna-gp", "botorch-time")
 BATCH = 10
 """Seeds played on a world before the next world."""
+EACH = "regret of every seed"
 Run = dict[str, Any]
 
 
@@ -240,7 +241,7 @@ def comparison(options: argparse.Namespace) -> dict[str, Run]:
                 row: Run = mean_and_error(list(values.values()))
                 row |= {
                     "seeds": len(values),
-                    "first seed": min(values),
+                    EACH: {str(seed): round(value, 5) for seed, value in values.items()},
                     "commits": sorted({run["commit"] for run in rows.values()}),
                 }
                 if world == GMPB:
@@ -321,7 +322,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         sys.path.insert(0, str(options.tree.resolve()))
         library = Path(import_module("botorch_tv").__file__ or "").resolve()
         assert library.is_relative_to(options.tree.resolve()), library
-    facts, until = begin(1, seed=options.first), time.monotonic() + 60 * options.minutes
+    facts = begin(1, seed=options.first, packages=("optuna", "gmpb"))
+    until = time.monotonic() + 60 * options.minutes
     commit = commit_of(options.tree)
     warnings.filterwarnings("ignore")
     if options.afresh:

@@ -219,11 +219,14 @@ class PlayedArms(RunningPosterior):
     Attributes:
         arms: The arm in every slot, `batch_shape x slots`, int64.
         inverse: P, `batch_shape x slots x slots`, zero in slots not used.
-        precision: Sum of 1 / noise over the observations in every slot, `batch_shape x slots`. It
-            is required to remove observations of a static objective.
+        removes: Whether observations may be removed, as those that leave a window are.
+        precision: If so, the sum of 1 / noise over the observations in every slot,
+            `batch_shape x slots`.
         count: Number of used slots, `batch_shape`, int64; below the number of allocated slots.
         used: Upper bound of ``count`` over all trials.
     """
+
+    removes = False
 
     def __init__(self, basis: Basis, shape: Size, variance: Tensor, *, trend: bool) -> None:
         super().__init__(basis, shape, variance, trend=trend)
@@ -298,7 +301,8 @@ class PlayedArms(RunningPosterior):
 
     def _clear(self, trials: Tensor) -> None:
         clear_(self.slots(self.used)[1], trials)
-        clear_(self.precision, trials)
+        if self.removes:
+            clear_(self.precision, trials)
         self.count.masked_fill_(trials, 0)
 
     def _step(
@@ -319,7 +323,8 @@ class PlayedArms(RunningPosterior):
             z.scatter_(-1, slot, 1.0, reduce="add")
         else:
             z.scatter_add_(-1, slot, prior.unsqueeze(-1))
-        self.precision.scatter_add_(-1, slot, noise.reciprocal().unsqueeze(-1))
+        if self.removes:
+            self.precision.scatter_add_(-1, slot, noise.reciprocal().unsqueeze(-1))
         torch.maximum(self.count, slot.squeeze(-1).add_(1), out=self.count)
         # The arm's posterior variance is the inner product of z and the arm's prior covariances.
         column = z.view(trials, width, 1)
@@ -352,3 +357,9 @@ class PlayedArms(RunningPosterior):
 
     def _on_all_arms(self, basis: Basis, row: Tensor, out: Tensor) -> Tensor:
         return basis.mixture(self.arms[..., : row.shape[-1]], row, out=out)
+
+
+class SlidingArms(PlayedArms):
+    """Played arms whose observations may be removed."""
+
+    removes = True

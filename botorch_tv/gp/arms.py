@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
 from botorch_tv.gp.basis import Basis, FeatureBasis
 from botorch_tv.gp.data import Change, Data, Present, Prior
 from botorch_tv.gp.feature_filter import Filter, RootFilter
@@ -249,7 +249,8 @@ class Recursion(Inference):
     def _numbers(self, basis: Basis, horizon: int) -> int:
         """Number of values per trial in memory for the posterior of ``horizon`` rounds."""
         form, process, rows = self._form(basis), self.process, self.process.most_retained(horizon)
-        regression, in_arms = numbers_of_regression(basis, rows, process.moves), form is PlayedArms
+        regression = numbers_of_regression(basis, rows, process.moves)
+        in_arms = issubclass(form, PlayedArms)
         if process.slides:  # until a recomputation, a removal frees no slot and adds a row
             rows = min(horizon, rows + REFRESH_ROUNDS * (1 if in_arms else 2))
         numbers = form.numbers(basis, rows)
@@ -394,7 +395,8 @@ class ArmRecursion(Recursion, ArmInference):
         grows = process.moves and not process.decay.stationary
         if grows or amplifies(process.noise, basis):
             return Filter
-        return PlayedArms
+        clears = all(rule.resets_beyond_band for rule in process.retention)
+        return PlayedArms if clears else SlidingArms
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

@@ -39,6 +39,19 @@ def test_stored_summaries_follow_from_stored_runs():
                     assert found[label][figure] == pytest.approx(value, rel=1e-3, abs=1e-4)
 
 
+def test_stored_ratios_follow_from_stored_regrets():
+    worlds = STORED["statistics_regret_against_commit.json"]["worlds"]
+    for rows in worlds.values():
+        before = rows["before"]["regret of every seed"]
+        for label, row in rows.items():
+            each = row["regret of every seed"]
+            assert row["mean"] == pytest.approx(np.mean([*each.values()]), rel=1e-4)
+            if (pair := row.get("against before")) is not None:
+                ours, other = zip(*[(each[seed], before[seed]) for seed in each if seed in before])
+                assert pair["pairs"] == len(ours), label
+                assert pair["ratio"] == pytest.approx(np.sum(ours) / np.sum(other), rel=1e-4)
+
+
 def test_standard_errors():
     values = np.random.default_rng(0).standard_normal(7)
     assert standard_error(values.tolist()) == pytest.approx(sem(values), rel=1e-14)

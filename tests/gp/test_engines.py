@@ -5,7 +5,7 @@ import torch
 from torch import Size
 from torch.testing import assert_close
 
-from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior
+from botorch_tv.gp.arm_engine import PlayedArms, RunningPosterior, SlidingArms
 from botorch_tv.gp.arms import LEAST_NOISE, amplifies
 from botorch_tv.gp.basis import ArmBasis
 from botorch_tv.gp.covariance import factor
@@ -19,7 +19,7 @@ NOISE = 0.05
 FEATURES = factor(K, GRID.shape, "features")
 
 
-@pytest.mark.parametrize("form", [Filter, PlayedArms, RootFilter])
+@pytest.mark.parametrize("form", [Filter, SlidingArms, RootFilter])
 def test_covariance_and_samples(form: type[RunningPosterior]) -> None:
     """The map from normal variates to a sample is linear: its square is the covariance.
 
