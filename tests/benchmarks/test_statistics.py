@@ -16,6 +16,7 @@ from benchmarks.peers.play import play
 from benchmarks.statistics import (
     box_worlds,
     cost_after_pruning,
+    coverage_of_bands,
     delay_of_detection,
     regret_against_commit,
     regret_of_later_algorithms,
@@ -30,6 +31,7 @@ from botorch_tv.forgetting import EventTrigger, GLRTrigger
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import GPStrategy, Grid
+from botorch_tv.strategies.adaptive import WIDER
 from botorch_tv.test_functions import DriftingBranin
 
 
@@ -201,3 +203,12 @@ def test_a_script_writes_its_record(script, tmp_path, monkeypatch):
     if script in (regret_on_square, regret_on_boxes):
         monkeypatch.setattr(script, "play", None)  # nothing is played again
         assert script.main([*SMALL[script], "--out", str(path)])["worlds"] == record["worlds"]
+
+
+@pytest.mark.full
+def test_bands_are_wider_than_those_of_the_model():
+    problem = 2, None, 8, 0.1, lambda X, t: -(X - 0.3).square().sum(-1) - 0.01 * t
+    found = coverage_of_bands.coverage(problem, 0)
+    assert 1.0 < found["width"] < (1 + WIDER) ** 0.5
+    for figure, covered in found["bands"].items():
+        assert 0 <= found["of the model"][figure] <= covered <= 1
