@@ -75,7 +75,7 @@ def of_peer(player: str, world: str, seed: int, rounds: int) -> Run:
     peer: type[Peer] = getattr(import_module(module), kind)
     peer.prepare()
     made = peer(BOXES[world](seed).dim, seed)
-    found = peers.play(made, world, seed, most=rounds)
+    found: dict[str, Any] = peers.play(made, world, seed, most=rounds)
     versions = {package: version(package) for package in PEERS[player].versions}
     return _run(found["regret_of_each_query"]) | {"versions": versions}
 
