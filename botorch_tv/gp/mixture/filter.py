@@ -114,9 +114,6 @@ def advanced(
         fits = block.good.sum(-1) + good.sum(-1) <= most
         goes_on = goes_on | (fits & (time == newest.time) & (newest.shape > SHAPE))
     several = looks and bool(goes_on.any())
-    absorbed = _absorbed(
-        prior, running, ~goes_on if several or not looks else None, y.shape[-1], consume
-    )
     y = ((y - units.centre.unsqueeze(-1)) / units.spread.unsqueeze(-1)).clamp(-LARGEST, LARGEST)
     parts: tuple[Tensor, ...] = (prior.at(choice, units), y, ratio, good)
     if several:
@@ -124,6 +121,8 @@ def advanced(
         parts = tuple(torch.cat(pair, 1) for pair in zip(old, parts))
     if looks and parts[-1].shape[-1] > 1:
         parts = _in_order(*parts)
+    where = ~goes_on if several or not looks else None
+    absorbed = _absorbed(prior, running, where, parts[-1].shape[-1], consume)
     after = _with_block(prior, absorbed, torch.where(learns, time, newest.time), *parts)
     if not looks:
         after = chosen(learns, after, absorbed._replace(rows=after.rows))
@@ -168,13 +167,13 @@ def _in_order(
 def _absorbed(
     prior: BankPrior, running: RunningMixture, where: Tensor | None, q: int, consume: bool
 ) -> RunningMixture:
-    """The posterior with its block absorbed by the matrices, and with room for q measurements.
+    """The posterior with its block absorbed by the matrices, and with room for a block.
 
     Args:
         prior: The prior of the candidate processes.
         running: The posterior.
         where: Trials that absorb their block, `T`, bool; None for all.
-        q: Number of further measurements, for which slots must be free.
+        q: Number of measurements of the next block, for which slots must be free.
         consume: Whether the memory of the matrices may be reused.
     """
     block, looks = running.block, running.jumped.device.type == "cpu"
@@ -212,8 +211,7 @@ def _absorbed(
     for _ in range(count - most):
         running = _without_a_point(prior, running)
     count = min(count, most)
-    room = q if where is None else q + block.y.shape[-1]
-    missing = count + room - size + 1
+    missing = count + q - size + 1
     if missing > 0:
         running = enlarged(running, max(missing, GROWTH))
     return running._replace(used=count)
@@ -264,7 +262,8 @@ def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixtur
         torch.cat([-w.expand_as(across), -across], -1),
         torch.cat([across, w.expand_as(across)], -1),
     )
-    M = _plus(M, left, right, in_place=True)
+    needed = M.requires_grad or w.requires_grad  # derivatives need the matrices before
+    M = _plus(M, left, right, in_place=not needed)
     stays = torch.nn.functional.pad(span.used, (1, 0), value=True).unsqueeze(2)
     trial, lengthscale = (part.squeeze(-1) for part in _grid(slot.unsqueeze(-1)))
     own = stays[..., 0, :].gather(-1, (slot + 1).unsqueeze(-1)).unsqueeze(-1).to(M)
@@ -274,7 +273,7 @@ def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixtur
     ):
         M[at] *= own
     before = before._replace(span=span, mean=mean * stays)
-    return running._replace(before=before, rows=rows)
+    return running._replace(before=before, matrices=M, rows=rows)
 
 
 def _with_block(
