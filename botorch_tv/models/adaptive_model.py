@@ -342,7 +342,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     """The posterior of a bank of processes at the times in ``X``; see :func:`adaptive_model`.
 
     The model needs no fitting: a single pass over the data computes the weights and the posteriors
-    of all members. The computing time per observation is constant.
+    of all members. The computing time per observation is bounded, see ``Bank.points``.
 
     Args:
         prior: Prior of the bank.

@@ -1,18 +1,17 @@
 """The posterior of a bank of candidate processes, updated by each measurement.
 
 A history of a member is a Gaussian process: f = m + g with a constant m. Drift, jumps, merged
-histories and outliers all leave it in the span of m and of the kernel at the measured points x_1
-... x_n,
+histories and outliers all leave it in the span of m and of the kernel at the measured points,
 
-    mean = cᵀ a,   covariance = k(x, x') + 1 - cᵀ M c',   c = [1, k(x_1, x), ..., k(x_n, x)],
+    mean = cᵀ a,   covariance = s² (k(x, x') + 1 - cᵀ M c'),   c = [1, φ(x)],
 
-in units of the scale s, which is integrated out. Let own(x) be the coordinates of a point: a unit
-vector for a new point, Q k_x with Q = K⁻¹ for a point that the others represent. With the noise ρ,
+with the scale s, which is integrated out, and the orthonormal coordinates φ of a ``Span``, so
+φ(x)ᵀ φ(x') = k(x, x') at measured points. With the noise ratio ρ and the attenuation α,
 
     time passes:  M_ij ← α² M_ij, M_0i ← α M_0i, a_i ← α a_i,
-    observation:  u = own(x) + 1_0 - M c, S = k + 1 - cᵀ M c + ρ, e = y - cᵀ a,
+    observation:  u = c - M c, S = 2 - cᵀ M c + ρ, e = y - cᵀ a,
                   a ← a + u e / S, M ← M + u uᵀ / S,
-    jump:         M and a keep their entries for the constant; all others become 0.
+    jump:         M and a retain their entries for the constant; all others become 0.
 
 Measurements at one time are a block, one observation of a vector, so their order does not matter.
 The newest block is held apart from the matrices until a later measurement arrives, because further
@@ -63,7 +62,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
     The time gaps, `T`, are in units of the clock, and at least 0.
 
     Returns:
-        Two tensors, `T x K` each: for every member, the attenuation a, and log(1 - H), where H is
+        Two tensors, `T x K` each: for every member, the attenuation α, and log(1 - H), where H is
         the probability of a jump. The logarithm stays finite for gaps after which H rounds to 1.
     """
     elapsed = gap.to(prior.rate).clamp_max(LARGEST).unsqueeze(-1)
