@@ -319,7 +319,9 @@ def learned(
     for rows in blocks(time, prior.bank.points):
         reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
         good = reading[-1].bool()
-        consume = rows.start > 0 and not X.requires_grad  # gradients need the earlier matrices
+        # Gradients need the earlier matrices.
+        needed = X.requires_grad or running.matrices.requires_grad
+        consume = rows.start > 0 and not needed
         running = advanced(prior, running, *reading, good, consume=consume)
     return running
 
@@ -340,7 +342,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     """The posterior of a bank of processes at the times in ``X``; see :func:`adaptive_model`.
 
     The model needs no fitting: a single pass over the data computes the weights and the posteriors
-    of all members. The computing time per observation is constant.
+    of all members. The computing time per observation is bounded, see ``Bank.points``.
 
     Args:
         prior: Prior of the bank.

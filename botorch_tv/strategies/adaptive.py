@@ -108,8 +108,9 @@ class Adaptive(ProcessStrategy):
     is computed again. If this median time differs from the unit of time by more than a factor of
     three, the median time becomes the unit of time, and all measurements are processed again. A
     short test run, with seconds between its measurements, therefore does not determine the rates of
-    a run that takes hours. Predictions are the mean and the variance of the mixture of all
-    candidate models; a sample is drawn from a randomly chosen candidate model.
+    a run that takes hours. Predictions are the mean of the mixture of all candidate models, and its
+    standard deviation times :meth:`band_factor`; a sample is drawn from a randomly chosen candidate
+    model.
 
     Like every strategy, this class refuses an observation earlier than the newest observation;
     :class:`Loop` accepts such an observation and replays the log of the loop. The class refuses
@@ -210,9 +211,8 @@ class Adaptive(ProcessStrategy):
         """The choice of a round; before the units are set, a point far from the earlier points.
 
         Unlike the posterior for predictions, the posterior for choices assumes that no jump has
-        happened since the newest measurement. After
-        a jump all points are equally good, but a confidence band that allows for a jump would
-        favour points with a high mean.
+        happened since the newest measurement. After a jump all points are equally good, but a
+        confidence band that allows for a jump would favour points with a high mean.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.ready.view(decision.present.now.shape)
@@ -358,10 +358,9 @@ class Adaptive(ProcessStrategy):
 
         The summary states the probability of drift, the half-life of the correlation, the newest
         change point that a later measurement supports, and estimates of signal, lengthscale and
-        noise. If a probability is below
-        0.95, the summary also states the prior probability. If an estimate is the smallest or the
-        largest candidate value of the bank, the summary adds "or less" or "or more" to the
-        estimate.
+        noise. If a probability is below 0.95, the summary also states the prior probability. If an
+        estimate is the smallest or the largest candidate value of the bank, the summary adds "or
+        less" or "or more" to the estimate.
 
         Args:
             state: The state of one trial.

@@ -245,6 +245,25 @@ def test_fantasies_are_conditioned_models_that_follow_points():
     torch.autograd.gradcheck(best, query[..., :2].clone().requires_grad_())
 
 
+@pytest.mark.parametrize("case", ["later data", "removals", "measured point"])
+def test_gradients_of_conditioned_models(case):
+    X, Y = data(10)
+    bank = replace(JUMPY, points=8) if case == "removals" else JUMPY
+    model = adaptive_model(X, Y, bank=bank)
+    time = model.newest + torch.tensor([[1.0], [2.0]], dtype=D)
+    x = X[:2, :2] if case == "measured point" else query_of(model, 2)[:, :2]
+    later = query_of(model, 2, seed=2, ahead=4.0) + torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    far = query_of(model, 2, seed=3, ahead=6.0)
+
+    def mean(x):
+        conditioned = model.condition_on_observations(torch.cat([x, time], -1), Y[:2])
+        if case != "measured point":
+            conditioned = conditioned.condition_on_observations(later, Y[2:4])
+        return conditioned.posterior(far).mean
+
+    torch.autograd.gradcheck(mean, x.clone().requires_grad_(), fast_mode=True)
+
+
 # Of a model, its inputs at the present, and constraints with an objective.
 CONSTRAINED = {
     "qLogNEI": lambda model, X, parts: qLogNoisyExpectedImprovement(model, X, **parts),

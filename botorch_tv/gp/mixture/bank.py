@@ -168,10 +168,8 @@ class BankPrior:
         self.scratch = Scratch()
         values = bank.values(len(lower) + context_dim)
         lengthscales, *parts = (variance.new_tensor(part) for part in values.values())
-        self.lengthscales, self.sizes = (
-            lengthscales[:, None, None],
-            tuple(map(len, values.values())),
-        )
+        self.lengthscales = lengthscales[:, None, None]
+        self.sizes = tuple(map(len, values.values()))
         rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*parts, indexing="ij"))
         never_jump = (hazard == 0).nonzero().squeeze(-1)
         jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(bank.histories)

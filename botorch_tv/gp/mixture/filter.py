@@ -1,18 +1,17 @@
 """The posterior of a bank of candidate processes, updated by each measurement.
 
 A history of a member is a Gaussian process: f = m + g with a constant m. Drift, jumps, merged
-histories and outliers all leave it in the span of m and of the kernel at the measured points x_1
-... x_n,
+histories and outliers all leave it in the span of m and of the kernel at the measured points,
 
-    mean = cᵀ a,   covariance = k(x, x') + 1 - cᵀ M c',   c = [1, k(x_1, x), ..., k(x_n, x)],
+    mean = cᵀ a,   covariance = s² (k(x, x') + 1 - cᵀ M c'),   c = [1, φ(x)],
 
-in units of the scale s, which is integrated out. Let own(x) be the coordinates of a point: a unit
-vector for a new point, Q k_x with Q = K⁻¹ for a point that the others represent. With the noise ρ,
+with the scale s, which is integrated out, and the orthonormal coordinates φ of a ``Span``, so
+φ(x)ᵀ φ(x') = k(x, x') at measured points. With the noise ratio ρ and the attenuation α,
 
     time passes:  M_ij ← α² M_ij, M_0i ← α M_0i, a_i ← α a_i,
-    observation:  u = own(x) + 1_0 - M c, S = k + 1 - cᵀ M c + ρ, e = y - cᵀ a,
+    observation:  u = c - M c, S = 2 - cᵀ M c + ρ, e = y - cᵀ a,
                   a ← a + u e / S, M ← M + u uᵀ / S,
-    jump:         M and a keep their entries for the constant; all others become 0.
+    jump:         M and a retain their entries for the constant; all others become 0.
 
 Measurements at one time are a block, one observation of a vector, so their order does not matter.
 The newest block is held apart from the matrices until a later measurement arrives, because further
@@ -63,7 +62,7 @@ def passages(prior: BankPrior, gap: Tensor) -> tuple[Tensor, Tensor]:
     The time gaps, `T`, are in units of the clock, and at least 0.
 
     Returns:
-        Two tensors, `T x K` each: for every member, the attenuation a, and log(1 - H), where H is
+        Two tensors, `T x K` each: for every member, the attenuation α, and log(1 - H), where H is
         the probability of a jump. The logarithm stays finite for gaps after which H rounds to 1.
     """
     elapsed = gap.to(prior.rate).clamp_max(LARGEST).unsqueeze(-1)
@@ -114,9 +113,6 @@ def advanced(
         fits = block.good.sum(-1) + good.sum(-1) <= most
         goes_on = goes_on | (fits & (time == newest.time) & (newest.shape > SHAPE))
     several = looks and bool(goes_on.any())
-    absorbed = _absorbed(
-        prior, running, ~goes_on if several or not looks else None, y.shape[-1], consume
-    )
     y = ((y - units.centre.unsqueeze(-1)) / units.spread.unsqueeze(-1)).clamp(-LARGEST, LARGEST)
     parts: tuple[Tensor, ...] = (prior.at(choice, units), y, ratio, good)
     if several:
@@ -124,6 +120,8 @@ def advanced(
         parts = tuple(torch.cat(pair, 1) for pair in zip(old, parts))
     if looks and parts[-1].shape[-1] > 1:
         parts = _in_order(*parts)
+    where = ~goes_on if several or not looks else None
+    absorbed = _absorbed(prior, running, where, parts[-1].shape[-1], consume)
     after = _with_block(prior, absorbed, torch.where(learns, time, newest.time), *parts)
     if not looks:
         after = chosen(learns, after, absorbed._replace(rows=after.rows))
@@ -168,13 +166,13 @@ def _in_order(
 def _absorbed(
     prior: BankPrior, running: RunningMixture, where: Tensor | None, q: int, consume: bool
 ) -> RunningMixture:
-    """The posterior with its block absorbed by the matrices, and with room for q measurements.
+    """The posterior with its block absorbed by the matrices, and with room for a block.
 
     Args:
         prior: The prior of the candidate processes.
         running: The posterior.
         where: Trials that absorb their block, `T`, bool; None for all.
-        q: Number of further measurements, for which slots must be free.
+        q: Number of measurements of the next block, for which slots must be free.
         consume: Whether the memory of the matrices may be reused.
     """
     block, looks = running.block, running.jumped.device.type == "cpu"
@@ -212,8 +210,7 @@ def _absorbed(
     for _ in range(count - most):
         running = _without_a_point(prior, running)
     count = min(count, most)
-    room = q if where is None else q + block.y.shape[-1]
-    missing = count + room - size + 1
+    missing = count + q - size + 1
     if missing > 0:
         running = enlarged(running, max(missing, GROWTH))
     return running._replace(used=count)
@@ -264,7 +261,8 @@ def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixtur
         torch.cat([-w.expand_as(across), -across], -1),
         torch.cat([across, w.expand_as(across)], -1),
     )
-    M = _plus(M, left, right, in_place=True)
+    needed = M.requires_grad or w.requires_grad  # derivatives need the matrices before
+    M = _plus(M, left, right, in_place=not needed)
     stays = torch.nn.functional.pad(span.used, (1, 0), value=True).unsqueeze(2)
     trial, lengthscale = (part.squeeze(-1) for part in _grid(slot.unsqueeze(-1)))
     own = stays[..., 0, :].gather(-1, (slot + 1).unsqueeze(-1)).unsqueeze(-1).to(M)
@@ -274,7 +272,7 @@ def _without_a_point(prior: BankPrior, running: RunningMixture) -> RunningMixtur
     ):
         M[at] *= own
     before = before._replace(span=span, mean=mean * stays)
-    return running._replace(before=before, rows=rows)
+    return running._replace(before=before, matrices=M, rows=rows)
 
 
 def _with_block(

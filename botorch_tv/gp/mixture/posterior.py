@@ -87,26 +87,13 @@ def moments(running: RunningMixture, passages: Sequence[tuple[Tensor, Tensor]]) 
     weight, share = log_weight.logsumexp(-1).softmax(-1), log_weight.softmax(-1)
     attenuation, log_stays = (torch.stack(part, 1).unsqueeze(1) for part in zip(*passages))
     each = (share * running.now.variances).unsqueeze(-2)
-    points, edges, stays = moved_weights(each, attenuation, log_stays.exp())
-    total = running.total(points, edges, each.expand_as(points))
+    stays = log_stays.exp()
+    edges = each * stays * attenuation
+    total = running.total(edges * attenuation, edges, each.expand_as(edges))
     mean, rows = moved_means(z.unsqueeze(2), attenuation, stays, share.unsqueeze(2))
     reduction, worth = total - rows.mT @ rows, each.sum((-2, -1))
     pairs = zip(mean.unbind(2), reduction.unbind(2))
     return [Moments(weight, *pair, worth) for pair in pairs]
-
-
-def moved_weights(each: Tensor, a: Tensor, stays: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights of entries of M after a gap: between points, and between points and the constant.
-
-    The third result is ``stays``.
-
-    Args:
-        each: Weights of histories, `* x K`.
-        a: Attenuation, `* x K`.
-        stays: Probability that no jump has occurred, `* x K`.
-    """
-    edges = each * stays * a
-    return edges * a, edges, stays
 
 
 def moved_means(z: Tensor, a: Tensor, stays: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:

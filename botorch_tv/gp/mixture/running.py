@@ -142,8 +142,9 @@ class RunningMixture(NamedTuple):
         """Weighted sums of the matrices M per lengthscale, `T x L x P x (n + 1) x (n + 1)`.
 
         Args:
-            points: P weights of every history, `T x L x P x K`, for entries between points.
-            edges: Weights for entries between points and the constant.
+            points: P weights of every history, `T x L x P x K`, for entries between coordinates
+                of points.
+            edges: Weights for entries between these coordinates and the constant.
             corner: Weights for the entry of the constant.
         """
         M, block, each = self.matrices, self.block, self.now.factor.unsqueeze(-2)

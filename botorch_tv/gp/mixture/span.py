@@ -98,7 +98,7 @@ class Span(NamedTuple):
         free = torch.zeros_like(self.used).scatter_(
             -1, self.used.view(torch.uint8).argmin(-1, keepdim=True), new
         )
-        apart = rest.sqrt()
+        apart = torch.where(new, rest, 1.0).sqrt()  # without NaN in derivatives
         # The coordinate of a new point is its component orthogonal to the span.
         across = torch.where(free, 1 / apart, 0.0)
         along = across.unsqueeze(-1) * (phi.unsqueeze(-2) @ self.root)

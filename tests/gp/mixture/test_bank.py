@@ -14,6 +14,8 @@ from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.acquisition import IGPUCB
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.mixture.bank import FIRST, Bank, checks_clock, prior_on_box
+from botorch_tv.gp.mixture.filter import advanced
+from botorch_tv.gp.mixture.running import mixture_prior
 from botorch_tv.models import adaptive_model
 
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -199,3 +201,17 @@ def test_default_noise_ratios_follow_the_dimension(given, columns, context, rati
     lower = torch.zeros(columns, dtype=torch.float64)
     prior = prior_on_box(Bank(**given), lower, lower + 1, context)
     assert tuple(dict.fromkeys(prior.noise.tolist())) == ratios
+
+
+def test_blocks_of_different_trials_fit_the_slots_of_samples():
+    """One trial completes a block of 16 readings; the other one, with such a block, has none."""
+    bank = Bank(points=16, rates=(0.0,), lengthscales=(0.05,), noise_ratios=(0.01,))
+    zero, both = SQUARE[0], torch.ones(2, 16, dtype=torch.bool)
+    prior = prior_on_box(bank, *SQUARE, 0)
+    running = mixture_prior(prior, 2)
+    X = torch.rand(2, 16, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for time, good in [(0.0, both), (1.0, both), (1.0, both & torch.tensor([[True], [False]]))]:
+        reading = X + 1e-3 * time, X.sum(-1), zero + time, torch.ones_like(X[..., 0])
+        running = advanced(prior, running, *reading, good)
+        X = X.flip(-1)
+    assert running.matrices.shape[-1] <= prior.slots + 1
