@@ -54,10 +54,10 @@ LEARNED = 0.05
 """Smallest excess over its prior at which the posterior probability of jumps is printed."""
 
 WIDER = 1.75
-"""Number c by which variances of predictions are multiplied less 1 where nothing is measured.
+"""Number c: variances of predictions are multiplied by about 1 + c where nothing is measured.
 
 A loop measures where it expects the best, and the model learns scale and mean there. Elsewhere the
-objective lies lower and varies more than the model expects, and no reading of the loop tells it:
+objective is lower and varies more than the model expects, which no measurement of the loop shows;
 see benchmarks/results/ablations.md."""
 
 
@@ -304,10 +304,13 @@ class Adaptive(ProcessStrategy):
         Args:
             state: A state of one trial.
         """
+        return float(self._scale(state))
+
+    def _scale(self, state: State) -> Tensor:
+        """The mean of s², in squared units of y, `batch_shape`."""
         running = running_mixture(state.data)
-        return float(running.units.spread) ** 2 * float(
-            (running.now.weights * running.now.variances).sum()
-        )
+        scale = (running.now.weights * running.now.variances).sum((-2, -1))
+        return (scale * running.units.spread.square()).view(state.time.shape)
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units of the data are set, `batch_shape`, bool; predictions need units.
@@ -320,17 +323,15 @@ class Adaptive(ProcessStrategy):
     def band_factor(self, state: State, variance: Tensor) -> Tensor:
         """Factor on the model's standard deviations with which bands of predictions hold.
 
-        The factor is √(1 + c v / V) for the variance v and the prior variance V, at most √(1 + c).
-        It is near 1 where the loop has measured. Choices use the model's own variances.
+        The factor is √(1 + c v / V), at most √(1 + c), for the variance v and the estimated
+        variance V of the objective over the domain. It is near 1 where the loop has measured.
+        Choices use the model's own variances.
 
         Args:
             state: The current state.
             variance: Variances of f in the units of y, `batch_shape` and any further dimensions.
         """
-        running = running_mixture(state.data)
-        prior = (running.now.weights * running.now.variances).sum((-2, -1))
-        prior = (prior * running.units.spread.square()).view(state.time.shape)
-        share = variance / leading(prior, variance.dim())
+        share = variance / leading(self._scale(state), variance.dim())
         return (1 + WIDER * share.clamp(0, 1)).sqrt()
 
     def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
