@@ -25,7 +25,6 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger, KeepAll
 from botorch_tv.identity import describe, differences, is_users, libraries
 from botorch_tv.loop import Loop
-from botorch_tv.simulation.result import together
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, gp_ucb
 
@@ -482,9 +481,3 @@ def test_a_study_and_a_loop_are_not_resumed_with_an_edited_kernel(user, tmp_path
     Loop.load(file, strategy())
     with pytest.raises(ValueError, match=changed):
         Loop.load(file, strategy(edited))
-
-
-def test_each_version_is_listed_once_in_the_order_of_runs():
-    runs = [{"torch": "2.12", "numpy": "2.1"}, {"torch": "2.13"}, {"torch": "2.12, 2.11"}]
-    assert together(runs) == {"torch": "2.12, 2.13, 2.11", "numpy": "2.1"}
-    assert together([]) == {}

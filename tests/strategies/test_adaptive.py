@@ -244,10 +244,11 @@ def test_a_possible_jump_does_not_choose(domain, gap):
     suggestion = player.ask(state, now=state.time + gap)
     X = GRID.X.expand(TRIALS, -1, -1)
 
-    def score(X, now):
-        posterior = player.posterior(state, X, now=now)
-        band = suggestion.sqrt_beta.unsqueeze(-1) * posterior.variance[..., 0].sqrt()
-        return posterior.mean[..., 0] + band
+    def score(X, now):  # of the model, without the bands of predictions
+        choice = X if domain is BOX else (X.unsqueeze(-2) == GRID.X).all(-1).int().argmax(-1)
+        mean, covariance, _ = player._joint(state, choice.unsqueeze(2), now)
+        sd = covariance[..., 0, 0].sqrt()
+        return mean[..., 0] + suggestion.sqrt_beta.unsqueeze(-1) * sd
 
     chosen = score(suggestion.X.unsqueeze(-2), state.time)[:, 0]
     best = score(X, state.time)

@@ -113,4 +113,4 @@ def assert_textbook(
         (player.jump(state), book.jump),
         (player.model_noise(state), book.noise),
     ):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=atol)  # variances reach 600
