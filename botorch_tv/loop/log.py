@@ -21,6 +21,7 @@ from torch import Tensor
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
+from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.outcomes import (
     Success,
     apart,
@@ -32,7 +33,7 @@ from botorch_tv.strategies.outcomes import (
     retried,
     success,
 )
-from botorch_tv.strategies.parameters import MixedSearch, Space
+from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 

@@ -27,7 +27,8 @@ from botorch_tv.gp.search import Region, Search, SearchProblem, Uniform, raw_poi
 from botorch_tv.strategies.arguments import located
 from botorch_tv.strategies.box import Box, holding, searched
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
+from botorch_tv.strategies.mixed_search import FILLS, MixedSearch
+from botorch_tv.strategies.parameters import Choice, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
 
@@ -460,8 +461,9 @@ def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
     """
     trials, found = len(tried), []
     for (name, axis), at in zip(space.by_name.items(), space.places):
-        if not isinstance(axis, Choice) or axis.columns == 0:
+        if not isinstance(axis, Choice) or axis.ordered or axis.columns == 0:
             continue
+        assert axis.levels is not None
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
         for number, category in enumerate(axis.choices):
             when = (level == number).nonzero().squeeze(-1)
