@@ -12,7 +12,9 @@ OWN = ("self", "cls")
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 INSTEAD = {
-    "constraints failed outcome_constraints parameter_constraints state": "Loop.tell(ok=False) "
+    "inequality_constraints parameter_constraints": "Box({'a': (0, 1), 'b': (0, 1)}, "
+    "constraints=['a + b <= 1']) limits parameters",
+    "constraints failed outcome_constraints state": "Loop.tell(ok=False) "
     "reports a failure, and similar settings are avoided; constraints do not exist yet",
     "objective objectives": "Loop.tell(y) takes one number; combine objectives into one",
     "direction directions goal minimize": "Loop(ranges, maximize=False) minimises",
