@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
@@ -137,6 +138,26 @@ class Decision:
         """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
         return self.inference.joint(self.data, choice, self.present)
 
+    def predictions(self) -> Predictions:
+        """The predictions that choices use, as a function of points."""
+        inference, data, domain = self.inference, self.data, self.state.domain
+        unit = inference.unit(data)
+        unit = data.prior.variance.new_ones(1, 1) if unit is None else unit.reshape(-1, 1)
+        if isinstance(domain, Grid):
+            assert isinstance(inference, ArmInference)
+            arms = inference.predict(data, self.present)
+            center = arms.offset
+            on_arms = tuple(part.reshape(-1, len(domain)) for part in (arms.mean, arms.sd))
+            posterior: Any = OnArms(domain, *on_arms)
+        else:
+            assert isinstance(inference, (PointInference, PointMixture))
+            posterior = inference.predict(data, self.present)
+            center = inference.prior_mean(posterior.offset)
+        center = (
+            center.reshape(-1, 1) if isinstance(center, Tensor) else torch.full_like(unit, center)
+        )
+        return Predictions(posterior, unit, center)
+
     def at(self, choice: Tensor) -> Suggestion:
         """The suggestion to measure at ``choice`` (arms or points), with the prediction there."""
         dims = self.present.now.dim()
@@ -213,6 +234,50 @@ class Decision:
         if self.context is not None:
             candidates.context = self.context.reshape(-1, box.columns - box.dim)
         return candidates
+
+
+class OnArms(NamedTuple):
+    """Means and standard deviations on the arms of a grid, `trials x M` each."""
+
+    domain: Grid
+    mean: Tensor
+    sd: Tensor
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations at arms `trials x q x d`, `trials x q` each."""
+        arms = self.domain.locate(X)
+        return self.mean.gather(-1, arms), self.sd.gather(-1, arms)
+
+    def select(self, trials: Tensor) -> OnArms:
+        """The values in some of the trials."""
+        return OnArms(self.domain, self.mean[trials], self.sd[trials])
+
+
+class Predictions(NamedTuple):
+    """Predictions of f as a function of points; trials are flattened to one dimension."""
+
+    posterior: OnArms | PointPosterior
+    unit: Tensor
+    """The unit of the posterior, `trials x 1` or `1 x 1`."""
+    center: Tensor
+    """The mean that is added, `trials x 1` or `1 x 1`."""
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations of f in the units of y, `trials x q` each.
+
+        Args:
+            X: Points with their context, `trials x q x columns`; on a box the result is
+                differentiable in the points.
+        """
+        mean, sd = self.posterior.at(X)
+        return mean * self.unit + self.center, sd * self.unit
+
+    def select(self, trials: Tensor) -> Predictions:
+        """The predictions in some of the trials, given by their indices."""
+        unit, center = (
+            part if len(part) == 1 else part[trials] for part in (self.unit, self.center)
+        )
+        return Predictions(self.posterior.select(trials), unit, center)
 
 
 def model_noise(inference: Inference, data: Data) -> Tensor:
@@ -292,6 +357,11 @@ class RoundCandidates(Candidates):
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation at a choice, each `batch_shape`."""
+
+    @property
+    def points(self) -> Tensor:
+        """The candidates with their context, `trials x M x columns`, if they are listed."""
+        raise _unlisted("points")
 
     @abstractmethod
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
@@ -445,11 +515,15 @@ class ArmCandidates(RoundCandidates):
     @cached_property
     def _judged(self) -> tuple[Tensor, Tensor]:
         """Feasibility of all arms, `trials x M`."""
+        assert self.feasible is not None
+        return self.feasible.judge(self.points)
+
+    @property
+    def points(self) -> Tensor:
         domain, own = self.decision.state.domain, self.data.prior.variance
         assert isinstance(domain, Grid)
-        assert self.feasible is not None
         every = domain.points(torch.arange(len(domain), device=own.device), own)
-        return self.feasible.judge(every.expand(self.data.time.numel(), -1, -1))
+        return every.expand(self.data.time.numel(), -1, -1)
 
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.reshape(-1, 1)
@@ -727,6 +801,10 @@ class _Points(BoxCandidates):
         self._shape, self._whole = whole._shape, whole
         self._X = with_context(X, whole.context)
         self._view = (*whole._shape, X.shape[-2])
+
+    @property
+    def points(self) -> Tensor:
+        return self._X
 
     @property
     def noise(self) -> Tensor:
