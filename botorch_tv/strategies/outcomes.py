@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -180,6 +180,15 @@ class Outcomes(Composed):
 
     def arm_means(self, state: State) -> Tensor:
         return self.members[0].arm_means(state.members[0])
+
+    def describe(
+        self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
+    ) -> str:
+        texts = []
+        for expression, (member, own) in zip(self.expressions, self.pairs(state)):
+            text = member.describe(own, format_time=format_time, unit=unit)
+            texts.append(f"{expression.text}: {text}")
+        return "\n".join(texts)
 
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         return self.members[0]._joint(state.members[0], choice, now)
