@@ -35,7 +35,7 @@ from botorch_tv.loop.clock import LoopClock, Units
 from botorch_tv.loop.log import Measurement, MeasurementLog, Question, recounted
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.parameters import MixedSearch
+from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.state import FORMAT as STATE_FORMAT
 from botorch_tv.validation import require
 

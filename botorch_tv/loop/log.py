@@ -21,8 +21,9 @@ from torch import Tensor
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.feasible import Success, corners_of
+from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.outcomes import Outcomes
-from botorch_tv.strategies.parameters import MixedSearch, Space
+from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion

@@ -12,8 +12,9 @@ from torch import Size, Tensor
 from botorch_tv.strategies.arguments import located
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.mixed_search import FILLS, MixedSearch
 from botorch_tv.strategies.outcomes import Outcomes
-from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
+from botorch_tv.strategies.parameters import Choice, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
 
@@ -151,8 +152,9 @@ def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
     """
     trials, found = len(tried), []
     for (name, axis), at in zip(space.by_name.items(), space.places):
-        if not isinstance(axis, Choice) or axis.columns == 0:
+        if not isinstance(axis, Choice) or axis.ordered or axis.columns == 0:
             continue
+        assert axis.levels is not None
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
         for number, category in enumerate(axis.choices):
             when = (level == number).nonzero().squeeze(-1)
