@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import torch
@@ -14,15 +12,17 @@ import torch
 from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.datasets import by_trial, read_dataset, write_dataset
 from botorch_tv.simulation.diagnosis import CAUSES, with_trigger
+from botorch_tv.simulation.plots import (
+    plot_calibration,
+    plot_prediction_error,
+    plot_regret,
+    plot_simple_regret,
+    plot_triggers,
+    plot_weights,
+)
 from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.settings import MEMORY_SHARE
 from botorch_tv.simulation.study_record import StudyRecord, aligned
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from botorch_tv.drawing import Where
 
 
 class StudyResult(StudyRecord):
@@ -43,132 +43,12 @@ class StudyResult(StudyRecord):
         ValueError: If a variable or a dimension is missing or empty.
     """
 
-    def plot(
-        self, path: Where = None, *, ax: Axes | None = None, normalized: bool = True
-    ) -> Figure:
-        """Plot regret curves with error bands, and resets as ticks below the curves.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            ax: Axes for a plot of one kind of regret, without resets.
-            normalized: Which kind of regret is drawn on ``ax``: normalised if True, else
-                cumulative.
-        """
-        from botorch_tv.simulation.plots import plot_regret
-
-        return plot_regret(self, path, ax=ax, normalized=normalized)
-
-    def plot_triggers(
-        self,
-        strategy: str | None = None,
-        trial: int | None = None,
-        path: Where = None,
-        *,
-        ax: Axes | None = None,
-    ) -> Figure:
-        """Plot one trial over time: predictions, the trigger's band, resets and their causes.
-
-        Args:
-            strategy: Label of a strategy with a trigger; by default the first strategy with a
-                trigger.
-            trial: Number of the trial; by default a trial with the typical number of resets.
-            path: Where to write the figure; its extension selects the format.
-            ax: Axes for the upper panel of the plot.
-
-        Raises:
-            ValueError: If the study was not diagnosed, or if ``strategy`` is not a strategy with a
-                trigger.
-            KeyError: If the study has no trial with this number.
-        """
-        from botorch_tv.simulation.plots import plot_triggers
-
-        return plot_triggers(self, strategy, trial, path, ax=ax)
-
-    def plot_calibration(self, path: Where = None, *, ax: Axes | None = None) -> Figure:
-        """Plot reliability diagrams of objective and observations, and calibration over time.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            ax: Axes for the reliability diagram of the objective.
-
-        Raises:
-            ValueError: If the study was not diagnosed.
-        """
-        from botorch_tv.simulation.plots import plot_calibration
-
-        return plot_calibration(self, path, ax=ax)
-
-    def plot_simple_regret(self, path: Where = None, *, ax: Axes | None = None) -> Figure:
-        """Plot simple regret over time, next to the regret of the arms played.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            ax: Axes for the plot of simple regret over time.
-
-        Raises:
-            ValueError: If the study was not diagnosed.
-        """
-        from botorch_tv.simulation.plots import plot_simple_regret
-
-        return plot_simple_regret(self, path, ax=ax)
-
-    def plot_weights(
-        self,
-        path: Where = None,
-        *,
-        strategy: str | None = None,
-        trial: int | None = None,
-        ax: Axes | None = None,
-    ) -> Figure:
-        """Plot the weights of the adaptive strategy, round by round.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            strategy: Label of an adaptive strategy; by default the first adaptive strategy.
-            trial: Number of the trial to plot. By default the plot shows the mean over all trials,
-                and a band between the quartiles over trials.
-            ax: Axes on which only the posterior weights of the rates of change ε are drawn.
-
-        Raises:
-            ValueError: If weights were not recorded, or if ``strategy`` has no recorded weights.
-            KeyError: If the study has no trial with this number.
-        """
-        from botorch_tv.simulation.plots import plot_weights
-
-        return plot_weights(self, strategy, trial, path, ax=ax)
-
-    def plot_prediction_error(
-        self,
-        path: Where = None,
-        *,
-        across: int = 0,
-        names: Sequence[str] = ("$x_1$", "$x_2$"),
-        aspect: float = 1.0,
-        ax: Axes | None = None,
-        strategy: str | None = None,
-    ) -> Figure:
-        """Map the prediction error of every strategy over the arms, the best strategy first.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            across: Index of the arms' coordinate that is drawn horizontally.
-            names: Names of the coordinates.
-            aspect: Length of a vertical unit divided by the length of a horizontal unit;
-                1 / cos(latitude) for degrees of latitude and longitude.
-            ax: Axes for the map of a single strategy. If the arms have one coordinate, the curves
-                of all strategies are drawn on ``ax``.
-            strategy: Label of the only strategy to draw. By default all strategies are drawn; but
-                if a map is drawn on ``ax``, only the best strategy is drawn.
-
-        Raises:
-            ValueError: If the study did not record prediction errors, or if its arms have more than
-                two coordinates.
-        """
-        from botorch_tv.simulation.plots import plot_prediction_error
-
-        return plot_prediction_error(
-            self, path, across=across, names=names, aspect=aspect, ax=ax, strategy=strategy
-        )
+    plot = plot_regret
+    plot_calibration = plot_calibration
+    plot_prediction_error = plot_prediction_error
+    plot_simple_regret = plot_simple_regret
+    plot_triggers = plot_triggers
+    plot_weights = plot_weights
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result to a compressed netCDF file, atomically.

@@ -195,21 +195,21 @@ EDGES = 0.25, 0.75
 
 def plot_weights(
     result: StudyRecord,
-    strategy: str | None = None,
-    trial: int | None = None,
     path: Where = None,
     *,
+    strategy: str | None = None,
+    trial: int | None = None,
     ax: Axes | None = None,
 ) -> Figure:
     """Plot weights of an adaptive strategy's rates, hazards, lengthscales, noise ratios and jumps.
 
     Args:
         result: A study with ``record=(Weights(),)``.
+        path: Where to write the figure; its extension selects the format.
         strategy: Label of a strategy that uses the recorded bank (the candidate models); by default
             the first strategy that uses this bank.
         trial: Number of the trial to plot. By default the plot shows the mean over all trials, and
             a band between the quartiles over trials.
-        path: Where to write the figure; its extension selects the format.
         ax: Axes on which only the posterior weights of the rates of change ε are drawn; the figure
             of these axes is returned.
 
