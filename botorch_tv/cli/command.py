@@ -100,9 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.set_defaults(run=_compare)
     add_compare_options(compare)
-    text = "also write resets with their causes, calibration of the bands, simple regret"
+    text = "also record predictions; print causes of resets, calibration and simple regret"
     compare.add_argument("--diagnose", action="store_true", help=text)
-    text = "also map the prediction error of every strategy"
+    text = "also record and print the prediction error of every strategy"
     compare.add_argument("--prediction-error", action="store_true", help=text)
     text = "store finished trials; the same command resumes from them, more --trials extend them"
     option(compare, "--save-to", text, type=Path, metavar="FOLDER")
@@ -168,7 +168,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     result.summary().to_csv(folder / "compare.csv")
     result.plot(folder / "compare.png")
     written = f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png"
-    _report(result, written, folder / "compare")
+    _report(result, written)
 
 
 def _paper(arguments: argparse.Namespace) -> int:
@@ -244,20 +244,15 @@ def _plot(arguments: argparse.Namespace) -> None:
     result = StudyResult.load(arguments.file)
     picture = arguments.out or arguments.file.with_suffix(".png")
     result.plot(picture)
-    _report(result, f"Written: {picture}", picture.with_suffix(""))
+    _report(result, f"Written: {picture}")
 
 
-def _report(result: StudyResult, written: str, stem: Path) -> None:
-    """Print a study; if it has a diagnosis or prediction errors, print and write them."""
-    from botorch_tv.simulation import result as report
-    from botorch_tv.simulation.result import verdict
+def _report(result: StudyResult, written: str) -> None:
+    """Print a study, with its diagnosis and prediction errors, if they were recorded."""
+    from botorch_tv.simulation.result import diagnosis_table, diagnosis_text, errors_text, verdict
 
     print(f"{result.summary()}\n\n{verdict(result)}\n{written}")
     if result.diagnosed:
-        print(f"\n{report.diagnosis_text(report.diagnosis_table(result))}")
-        names = ", ".join(path.name for path in report.write_diagnosis(result, stem))
-        print(f"Written to {stem.parent}: {names}")
+        print(f"\n{diagnosis_text(diagnosis_table(result))}")
     if "prediction_error" in result.data:
-        print(f"\n{report.errors_text(result)}")
-        for path in report.write_maps(result, stem):
-            print(f"Written: {path}")
+        print(f"\n{errors_text(result)}")

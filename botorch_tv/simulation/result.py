@@ -20,7 +20,6 @@ from botorch_tv.simulation.plots import (
     plot_triggers,
     plot_weights,
 )
-from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.settings import MEMORY_SHARE
 from botorch_tv.simulation.study_record import StudyRecord, aligned
 
@@ -186,32 +185,6 @@ def diagnosis_text(table: pd.DataFrame) -> str:
     return f"{aligned(table, shown)}\n{_LEGEND}"
 
 
-def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
-    """Write tables and plots of triggered resets, calibration and simple regret.
-
-    Args:
-        result: A diagnosed study.
-        stem: Common beginning of the paths of all files, in an existing folder. If ``stem`` is
-            `out/compare`, the table of triggers is `out/compare-triggers.csv`.
-
-    Returns:
-        The paths of the written files. If no strategy has a trigger, there is no plot of resets.
-
-    Raises:
-        ValueError: If the study was not diagnosed.
-    """
-    endings = ("triggers.csv", "calibration.csv", "calibration.png", "simple-regret.png")
-    written = [_beside(stem, ending) for ending in endings]
-    result.triggers().to_csv(written[0], index=False)
-    result.calibration().to_dataframe().to_csv(written[1])
-    result.plot_calibration(written[2])
-    result.plot_simple_regret(written[3])
-    if with_trigger(result.data):
-        written.append(_beside(stem, "triggers.png"))
-        result.plot_triggers(path=written[-1])
-    return written
-
-
 def errors_text(result: StudyRecord) -> str:
     """The mean squared prediction error of every strategy, best first.
 
@@ -220,29 +193,3 @@ def errors_text(result: StudyRecord) -> str:
     """
     errors = ", ".join(f"{label} {mean}" for label, mean in result.mean_squared_error().items())
     return f"Squared prediction error, mean over arms, rounds and trials: {errors}."
-
-
-def write_maps(result: StudyResult, stem: Path) -> list[Path]:
-    """Plot the prediction error of every strategy over the arms.
-
-    Args:
-        result: A study with prediction errors.
-        stem: Beginning of the path of the file, in an existing folder; `out/compare` gives
-            `out/compare-prediction-error.png`.
-
-    Returns:
-        A list with the path of the written file; it is empty if the arms have more than two
-        coordinates.
-
-    Raises:
-        ValueError: If the study did not record prediction errors.
-    """
-    if result.prediction_error[PLACE].shape[-1] > 2:
-        return []
-    picture = _beside(stem, "prediction-error.png")
-    result.plot_prediction_error(picture)
-    return [picture]
-
-
-def _beside(stem: Path, ending: str) -> Path:
-    return stem.with_name(f"{stem.name}-{ending}")
