@@ -3,8 +3,7 @@
 The functions compute information gains, regret bounds, and the windows and side queries of [M]. For
 a given rate of change, they also compute parameters of a strategy. Functions named ``..._regret``
 are bounds with the constants of their theorems or proofs; functions named ``..._order`` are orders
-with a free factor ``constant``. Plots are in :mod:`botorch_tv.theory.plots`, which requires
-matplotlib.
+up to a constant factor. Plots are in :mod:`botorch_tv.theory.plots`, which requires matplotlib.
 
     >>> from botorch_tv.theory import igp_ucb_regret, window_starts
     >>> igp_ucb_regret(100, gain=12.0, B=1.0, R=0.1, delta=0.1)

@@ -5,8 +5,8 @@ are independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a comp
 [0, r]^d, the slopes of f satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian
 with variance σ². All bounds hold with probability 1 - δ. The docstring of each regret bound names
 the confidence width of the strategy. The bounds are not sharp: on short horizons they exceed the
-regret of the worst choices. Orders have a ``constant``, which the paper does not specify. The lower
-bound assumes that f has two derivatives.
+regret of the worst choices. Orders hold up to a constant, which the paper does not specify. The
+lower bound assumes that f has two derivatives.
 """
 
 from __future__ import annotations
@@ -266,25 +266,19 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
 
 @checked
 def r_gp_ucb_order(
-    T: Rounds,
-    epsilon: float,
-    *,
-    nu: float | None = None,
-    dim: int | None = None,
-    constant: float = 1.0,
+    T: Rounds, epsilon: float, *, nu: float | None = None, dim: int | None = None
 ) -> Tensor:
     """The order of the regret of R-GP-UCB on the Markov model, [B16] Corollary 4.1.
 
     For the squared exponential kernel the order is max(√T, T ε^(1/8)). For a Matérn kernel the
     order is max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), with c of :func:`matern_exponent`. The order
-    holds up to ``constant`` and logarithms if the period N is from :func:`reset_period`.
+    holds up to a constant and logarithms if the period N is from :func:`reset_period`.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -292,30 +286,24 @@ def r_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    return _order(T, epsilon, exponent("r_gp_ucb_order", nu, dim), constant, 4)
+    return _order(T, epsilon, exponent("r_gp_ucb_order", nu, dim), 4)
 
 
 @checked
 def tv_gp_ucb_order(
-    T: Rounds,
-    epsilon: float,
-    *,
-    nu: float | None = None,
-    dim: int | None = None,
-    constant: float = 1.0,
+    T: Rounds, epsilon: float, *, nu: float | None = None, dim: int | None = None
 ) -> Tensor:
     """The order of the regret of TV-GP-UCB on the Markov model, [B16] Corollary 4.1.
 
     For the squared exponential kernel the order is max(√T, T ε^(1/6)). For a Matérn kernel the
     order is max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), with c of :func:`matern_exponent`. The order
-    holds up to ``constant`` and logarithms.
+    holds up to a constant and logarithms.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -323,19 +311,18 @@ def tv_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    return _order(T, epsilon, exponent("tv_gp_ucb_order", nu, dim), constant, 3)
+    return _order(T, epsilon, exponent("tv_gp_ucb_order", nu, dim), 3)
 
 
 @checked
-def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> Tensor:
+def markov_lower_bound(T: Rounds, epsilon: float) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
-    For every strategy, the expected regret is at least of the order T ε, up to ``constant``.
+    For every strategy, the expected regret is at least of the order T ε, up to a constant.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Orders of a lower bound on regret, in the shape of ``T``.
@@ -343,12 +330,12 @@ def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> T
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * epsilon * T
+    return epsilon * T
 
 
-def _order(T: Tensor, epsilon: float, c: float, constant: float, power: int) -> Tensor:
+def _order(T: Tensor, epsilon: float, c: float, power: int) -> Tensor:
     static = T ** ((1 + c) / 2)
-    return constant * torch.maximum(static, T * epsilon ** ((1 - c) / (2 * (power - c))))
+    return torch.maximum(static, T * epsilon ** ((1 - c) / (2 * (power - c))))
 
 
 class TailConstants(NamedTuple):
