@@ -28,7 +28,6 @@ from botorch_tv.theory.bogunovic import squared_exponential_tails as squared_exp
 from botorch_tv.theory.bogunovic import time_varying_gain as time_varying_gain
 from botorch_tv.theory.bogunovic import tv_gp_ucb_order as tv_gp_ucb_order
 from botorch_tv.theory.bogunovic import tv_gp_ucb_regret as tv_gp_ucb_regret
-from botorch_tv.theory.bogunovic import tv_gp_ucb_regret_by_blocks as tv_gp_ucb_regret_by_blocks
 from botorch_tv.theory.brunzema import et_gp_ucb_regret as et_gp_ucb_regret
 from botorch_tv.theory.brunzema import mean_mismatch as mean_mismatch
 from botorch_tv.theory.brunzema import model_mismatch as model_mismatch

@@ -171,7 +171,8 @@ def tv_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T γ~_T) + 2, [B16] Theorem 4.3, eq. (20), with β_T of :class:`BayesTV`.
 
-    This formula bounds the regret of TV-GP-UCB over T rounds.
+    This formula bounds the regret of TV-GP-UCB over T rounds. With the gain of
+    :func:`time_varying_gain`, it is √(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, eq. (21).
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
@@ -193,47 +194,6 @@ def tv_gp_ucb_regret(
     """
     beta = bayes_beta(BayesTV(delta=delta, r=r, a1=a1, b1=b1), T, dim)
     return (information_constant(noise) * T * beta * gain).sqrt() + 2
-
-
-def tv_gp_ucb_regret_by_blocks(
-    T: Number,
-    *,
-    block: int,
-    gain: float,
-    epsilon: float,
-    noise: float,
-    dim: int,
-    delta: float,
-    r: float,
-    a1: float,
-    b1: float,
-) -> Tensor:
-    """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
-
-    This formula bounds the regret of TV-GP-UCB over T rounds. The formula is [B16] eq. (20) with
-    the gain of :func:`time_varying_gain`.
-
-    Args:
-        T: Number T of rounds, at least Ñ; a scalar or a tensor of any shape.
-        block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
-            paper's choice.
-        gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
-        epsilon: Rate of change ε in [0, 1].
-        noise: Noise variance σ², positive.
-        dim: Dimension d of the domain, at least 1.
-        delta: Probability δ that the bound fails, in (0, 1).
-        r: Side length r of the box around the domain, positive.
-        a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
-        b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
-
-    Returns:
-        The bounds, in the shape of ``T``.
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
-    varying = time_varying_gain(T, block=block, gain=gain, epsilon=epsilon)
-    return tv_gp_ucb_regret(T, gain=varying, noise=noise, dim=dim, delta=delta, r=r, a1=a1, b1=b1)
 
 
 @checked

@@ -56,9 +56,7 @@ def test_bogunovic_20_and_21() -> None:
     varying = (T / 5 + 1) * (1.7 + 125 * 0.02)
     got = theory.time_varying_gain(ROUNDS, block=5, gain=1.7, epsilon=0.02)
     assert_allclose(got, varying)
-    blocks = theory.tv_gp_ucb_regret_by_blocks(
-        ROUNDS, block=5, gain=1.7, epsilon=0.02, noise=VARIANCE, **SLOPES
-    )
+    blocks = theory.tv_gp_ucb_regret(ROUNDS, gain=got, noise=VARIANCE, **SLOPES)
     assert_allclose(blocks, np.sqrt(C1 * T * beta * varying) + 2)
 
 
@@ -393,7 +391,7 @@ WORDS = [
     (theory.r_gp_ucb_regret, {"T": torch.tensor([3.0, 2.5])}, r"T is 2\.5, .* at least 1"),
     (theory.r_gp_ucb_regret, {"gain": -1}, "gain is -1, .* docstring"),
     (theory.r_gp_ucb_regret, {"a1": 1e-9}, "a1 must exceed"),
-    (theory.tv_gp_ucb_regret_by_blocks, {"block": 11}, "T is 10, .* at least 11"),
+    (theory.time_varying_gain, {"block": 11}, "T is 10, .* at least 11"),
     (theory.tv_gp_ucb_order, {"nu": 2.5, "dim": None}, "dim is None"),
     (theory.analysis_block, {"nu": 2.5, "dim": None}, "dim is None"),
     (theory.gp_ts_regret, {"B": 1e-3}, r"B is 0.001, but the proof needs"),
