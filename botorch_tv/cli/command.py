@@ -100,10 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.set_defaults(run=_compare)
     add_compare_options(compare)
-    text = "also record predictions; print causes of resets, calibration and simple regret"
-    compare.add_argument("--diagnose", action="store_true", help=text)
-    text = "also record and print the prediction error of every strategy"
-    compare.add_argument("--prediction-error", action="store_true", help=text)
     text = "store finished trials; the same command resumes from them, more --trials extend them"
     option(compare, "--save-to", text, type=Path, metavar="FOLDER")
     _add_run_options(compare, out="botorch-tv-compare")
@@ -146,10 +142,8 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from botorch_tv.cli.compare import comparison
-    from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
+    from botorch_tv.simulation import run_study
 
-    recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
-    recorders += [PredictionError()] if arguments.prediction_error else []
     world, strategies, horizon, text = comparison(arguments)
     options, folder = _run_options(arguments), arguments.out
     folder.mkdir(parents=True, exist_ok=True)
@@ -160,7 +154,6 @@ def _compare(arguments: argparse.Namespace) -> None:
         strategies,
         trials=arguments.trials,
         horizon=horizon,
-        record=recorders,
         save_to=vars(arguments).get("save_to"),
         **options,
     )
@@ -248,11 +241,6 @@ def _plot(arguments: argparse.Namespace) -> None:
 
 
 def _report(result: StudyResult, written: str) -> None:
-    """Print a study, with its diagnosis and prediction errors, if they were recorded."""
-    from botorch_tv.simulation.result import diagnosis_table, diagnosis_text, errors_text, verdict
+    from botorch_tv.simulation.result import verdict
 
     print(f"{result.summary()}\n\n{verdict(result)}\n{written}")
-    if result.diagnosed:
-        print(f"\n{diagnosis_text(diagnosis_table(result))}")
-    if "prediction_error" in result.data:
-        print(f"\n{errors_text(result)}")

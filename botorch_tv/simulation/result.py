@@ -6,12 +6,10 @@ import math
 import os
 from pathlib import Path
 
-import pandas as pd
 import torch
 
 from botorch_tv.memory import free_bytes
-from botorch_tv.simulation.datasets import by_trial, read_dataset, write_dataset
-from botorch_tv.simulation.diagnosis import CAUSES, with_trigger
+from botorch_tv.simulation.datasets import read_dataset, write_dataset
 from botorch_tv.simulation.plots import (
     plot_calibration,
     plot_prediction_error,
@@ -21,7 +19,7 @@ from botorch_tv.simulation.plots import (
     plot_weights,
 )
 from botorch_tv.simulation.settings import MEMORY_SHARE
-from botorch_tv.simulation.study_record import StudyRecord, aligned
+from botorch_tv.simulation.study_record import StudyRecord
 
 
 class StudyResult(StudyRecord):
@@ -118,78 +116,3 @@ def verdict(result: StudyResult) -> str:
     if math.isinf(apart):
         return f"{found}, {gap.mean:.3g} less in every trial."
     return f"{found}, {apart:.1f} standard errors below {second} {over}."
-
-
-# ---------------------------------------------------------------- further variables
-
-LEVEL = 0.9
-
-_COLUMNS = {
-    "triggers": ("triggers", ".2f"),
-    "by_objective": ("f left band", ".0%"),
-    "by_noise": ("by noise", ".0%"),
-    "by_both": ("both", ".0%"),
-    "objective": (f"f in {LEVEL:.0%}", ".0%"),
-    "observation": (f"y in {LEVEL:.0%}", ".0%"),
-    "played": ("f in played", ".0%"),
-    "simple_regret": ("simple regret", ".3f"),
-}
-
-_LEGEND = (
-    "Triggered resets per trial, and the share of each cause. Shares of rounds: objective f and\n"
-    f"observation y, each in its {LEVEL:.0%} band; and f in the band mean ± √β sd."
-)
-
-
-def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
-    """One row per strategy, in the order of the study.
-
-    Args:
-        result: A diagnosed study.
-
-    Returns:
-        The following columns. `triggers`: mean number of triggered resets per trial; NaN for a
-        strategy without a trigger. `by_objective`, `by_noise` and `by_both`: share of triggered
-        resets with each cause; see :func:`trigger_table`. `objective` and `observation`: share of
-        rounds in which the objective and the observation, respectively, lie inside a band of
-        nominal level 90 %. `played`: share of rounds with the objective inside the strategy's own
-        band. `simple_regret`: mean simple regret per round.
-
-    Raises:
-        ValueError: If the study was not diagnosed.
-    """
-    triggers, shares = result.triggers(), result.calibration([LEVEL]).squeeze("level")
-    trials, armed = result.data.sizes["trial"], with_trigger(result.data)
-    simple = result.over_trials(by_trial(result.simple_regret, lambda regret: regret.mean("round")))
-    rows = []
-    for label in result.strategies:
-        causes = triggers["cause"][triggers["strategy"] == label]
-        row = {"triggers": len(causes) / trials if label in armed else math.nan}
-        for cause in CAUSES:
-            row[f"by_{cause}"] = float((causes == cause).mean()) if len(causes) else math.nan
-        for name in ("objective", "observation", "played"):
-            row[name] = float(shares[name].sel(strategy=label))
-        row["simple_regret"] = simple[label].mean
-        rows.append(row)
-    index = pd.Index(result.strategies, name="strategy")
-    return pd.DataFrame(rows, index=index, columns=list(_COLUMNS), dtype=float)
-
-
-def diagnosis_text(table: pd.DataFrame) -> str:
-    """The diagnosis as text, a line per strategy.
-
-    Args:
-        table: The table of :func:`diagnosis_table`.
-    """
-    shown = {name: column for name, column in _COLUMNS.items() if table[name].notna().any()}
-    return f"{aligned(table, shown)}\n{_LEGEND}"
-
-
-def errors_text(result: StudyRecord) -> str:
-    """The mean squared prediction error of every strategy, best first.
-
-    Raises:
-        ValueError: If the study did not record prediction errors.
-    """
-    errors = ", ".join(f"{label} {mean}" for label, mean in result.mean_squared_error().items())
-    return f"Squared prediction error, mean over arms, rounds and trials: {errors}."
