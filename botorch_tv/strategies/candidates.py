@@ -28,7 +28,7 @@ from botorch_tv.gp.data import Data, Present
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.posterior import PointMixture
-from botorch_tv.gp.points import PointInference, PointPosterior, with_context
+from botorch_tv.gp.points import PointInference, PointPosterior, Pull, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Search, SearchProblem
@@ -271,6 +271,17 @@ class Predictions(NamedTuple):
         """
         mean, sd = self.posterior.at(X)
         return mean * self.unit + self.center, sd * self.unit
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        """The results of :meth:`at`, and a :data:`Pull` of derivatives to derivatives in ``X``."""
+        assert isinstance(self.posterior, PointPosterior)
+        mean, sd, pull = self.posterior.slopes(X)
+        unit = self.unit
+
+        def scaled(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            return pull(by_mean * unit, by_sd * unit)
+
+        return mean * unit + self.center, sd * unit, scaled
 
     def select(self, trials: Tensor) -> Predictions:
         """The predictions in some of the trials, given by their indices."""
@@ -683,24 +694,28 @@ class BoxCandidates(RoundCandidates):
             every = problem.score(torch.cat([points, problem.observed], 1), None)
         lowest = every.amin(-1, keepdim=True)
 
-        def promised(values: Tensor, X: Tensor, trials: Tensor | None) -> Tensor:
-            some, own, least = feasible, context, lowest
-            if trials is not None:
-                some, least = feasible.select(trials), lowest[trials]
-                own = None if context is None else context[trials]
-            return promise(values, least, *some.judge(with_context(X, own)), problem.unit)
+        def of(X: Tensor, trials: Tensor | None) -> tuple[Feasible, Tensor, Tensor]:
+            if trials is None:
+                return feasible, lowest, with_context(X, context)
+            own = None if context is None else context[trials]
+            return feasible.select(trials), lowest[trials], with_context(X, own)
 
         def score(X: Tensor, trials: Tensor | None) -> Tensor:
-            return promised(problem.score(X, trials), X, trials)
+            some, least, points = of(X, trials)
+            return promise(problem.score(X, trials), least, *some.judge(points), problem.unit)
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
             assert problem.climbed is not None
+            some, least, points = of(X, trials)
             value, by = problem.climbed(X, trials, 1.0)
-            with torch.enable_grad():
-                value, X = value.requires_grad_(), X.detach().requires_grad_()
-                total = promised(value, X, trials)
-                by_value, by_p = torch.autograd.grad(factor * total.sum(), (value, X))
-            return factor * total.detach(), by_value.unsqueeze(-1) * by + by_p
+            p, allowed, by_p = some.slopes(points)
+            total = promise(value, least, p, allowed, problem.unit)
+            above = (value - least).clamp_min(0)
+            on_value = torch.where(allowed & (above > 0), p, 0.0)
+            on_p = torch.where(allowed, above, problem.unit)
+            by_p = by_p[..., : X.shape[-1]]
+            slope = on_value.unsqueeze(-1) * by + on_p.unsqueeze(-1) * by_p
+            return factor * total, factor * slope
 
         return problem._replace(score=score, climbed=climbed if problem.climbed else None)
 

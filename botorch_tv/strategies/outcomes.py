@@ -59,6 +59,19 @@ class Kept(Feasible):
             p = p * torch.where(ready, torch.special.ndtr(z), 1.0)
         return p, p >= self.least
 
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
+        for predictions, ready, bound, upper in self.bounds:
+            mean, sd, pull = predictions.slopes(X)
+            sign = 1.0 if upper else -1.0
+            z = sign * (bound - mean) / sd
+            q = torch.where(ready, torch.special.ndtr(z), 1.0)
+            density = torch.where(ready, torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi), 0.0)
+            own = pull(-sign * density / sd, -density * z / sd)
+            by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
+            p = p * q
+        return p, p >= self.least, by
+
     def select(self, trials: Tensor) -> Kept:
         bounds = [
             own._replace(predictions=own.predictions.select(trials), ready=own.ready[trials])
