@@ -13,6 +13,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration
+from botorch_tv.even_points import even_points
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
@@ -149,7 +150,7 @@ class Outcomes(Composed):
         """The strategy of each expression."""
         directions = {own.expression.text: own.maximize for own in reversed(self.objectives)}
         return tuple(
-            replace(self.model, maximize=directions.get(own.text, True))  # type: ignore[call-arg]
+            replace(cast(Any, self.model), maximize=directions.get(own.text, True))
             for own in self.expressions
         )
 
@@ -174,7 +175,7 @@ class Outcomes(Composed):
         return self.model.usual_noise
 
     def undisturbed(self) -> Outcomes:
-        return replace(self, model=self.model.undisturbed())
+        return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
 
     def step(self, state: State) -> float | Tensor:
         return self.members[0].step(state.members[0])
@@ -329,7 +330,8 @@ class Outcomes(Composed):
         worst, extent = reference(torch.stack(means, -1))
         weights = weights.reshape(-1, len(self.objectives)).clamp_min(SMALLEST_WEIGHT)
         rule = Scalarisation(tuple(others), worst, extent * weights, width)
-        return replace(self.members[0], exploration=rule)  # type: ignore[call-arg]
+        made: ProcessStrategy = replace(cast(Any, self.members[0]), exploration=rule)
+        return made
 
     @without_gradients
     def tell(  # type: ignore[override]
@@ -371,7 +373,7 @@ class Outcomes(Composed):
                 raise InputDataError("Outcomes takes no noise; it is estimated, or given to model.")
         assert isinstance(values, Tensor)
         by_name = dict(zip(self.names, values.unbind(-1)))
-        states, infos = [], []
+        states, infos = list[State](), list[Info]()
         for expression, (member, before) in zip(self.expressions, self.pairs(state)):
             value = expression.value(by_name)
             good = value.isfinite() if ok is None else value.isfinite() & ok
@@ -422,8 +424,8 @@ class Outcomes(Composed):
         feasible = self._feasible(state, now, feasible)
         feasible = None if feasible is None else feasible.strict()
         k, own = len(self.objectives), state.basis.variance
-        draws = torch.quasirandom.SobolEngine(k, scramble=True, seed=0).draw(points).to(own)
-        normals = torch.special.ndtri((0.5 + 0.5 * draws).clamp_max(1 - 1e-6))
+        normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
+        normals = normals.clamp(0, 6)
         context = None if context is None else context.to(own)
         found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)
