@@ -12,7 +12,7 @@ from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
 from botorch_tv.loop.log import Values
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.expressions import Limit, parse_limits, parse_objectives
+from botorch_tv.strategies.expressions import Limit, Objective, parse_limits, parse_objectives
 from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import ProcessStrategy
@@ -82,7 +82,7 @@ def stated(
     )
     assert objective is not None
     objectives = parse_objectives(objective)
-    texts = [*objectives, *outer]
+    texts: Sequence[Objective | Limit] = [*objectives, *outer]
     names = tuple(dict.fromkeys(name for part in texts for name in part.expression.names or ()))
     both = [name for name in names if name in parameters]
     require(not both, f"Loop: {', '.join(both)} is a parameter and an outcome; rename one.")

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from botorch.exceptions import InputDataError
@@ -117,7 +117,7 @@ class Outcomes(Composed):
     names: tuple[str, ...]
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...] = ()
-    model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)  # type: ignore[assignment]
+    model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)
     confidence: float = CONFIDENCE
     avoids_failures: bool = True
 
@@ -142,7 +142,8 @@ class Outcomes(Composed):
     @functools.cached_property
     def expressions(self) -> tuple[Expression, ...]:
         """The distinct formulas that members predict, objectives first."""
-        every = [part.expression for part in (*self.objectives, *self.limits)]
+        parts: Sequence[Objective | Limit] = [*self.objectives, *self.limits]
+        every = [part.expression for part in parts]
         return tuple({own.text: own for own in every}.values())
 
     @functools.cached_property
