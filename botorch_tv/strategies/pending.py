@@ -13,6 +13,7 @@ from botorch_tv.strategies.arguments import located
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.feasible import Feasible
 from botorch_tv.strategies.mixed_search import FILLS, MixedSearch
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Choice, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
@@ -100,6 +101,10 @@ def as_if_measured(
         time: Time of the measurement.
         limit: Upper bound on the observation (lower bound when minimising); None for no bound.
     """
+    if isinstance(strategy, Outcomes):
+        bounds = [limit, *[None] * (len(strategy.members) - 1)]
+        pairs = zip(strategy.members, state.members, bounds)
+        return strategy.together([as_if_measured(*pair[:2], X, time, pair[2]) for pair in pairs])
     suggestion = strategy.suggestion_at(state, X, now=time)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
     if limit is not None and predicts:
