@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.exceptions import InputDataError
-from scipy.optimize import minimize as scipy_minimize  # type: ignore[import-untyped]
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
@@ -83,14 +82,22 @@ class MixedSearch(Search):
         return FILLS if any(axis.number is None for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:
-        """Raise an error if no point of the box, which is always a unit cube, keeps all limits.
+        """Raise an error if no point of the box, which is always a unit cube, can be chosen.
 
         Args:
             box: The box.
 
         Raises:
-            InputDataError: If no point is found.
+            InputDataError: If no point is found that keeps all limits, or if a held value lies
+                outside the range of the search.
         """
+        for name in self.fixed.keys() & self.ranges.keys():
+            (low, high), value = self.ranges[name], self.fixed[name]
+            if not low <= self.space.by_name[name].position(value) <= high:
+                raise InputDataError(
+                    f"{name} is held at {value!r}, but a limited step allows only values from "
+                    f"{low:g} to {high:g}; hold another value, or allow a larger step."
+                )
         if self.space.limits:
             self._some  # noqa: B018
 
@@ -261,6 +268,8 @@ class MixedSearch(Search):
 
     def _ascents(self, X: Tensor, climb: Objective, evaluations: int, free: Tensor) -> Tensor:
         """The end points of ascents by SLSQP, `q x D`, as one problem with a sum as its score."""
+        from scipy.optimize import minimize as slsqp  # type: ignore[import-untyped]
+
         columns = free.nonzero().squeeze(-1).to(X.device)
         (q, k), m = (len(X), len(columns)), len(self.space.limits)
 
@@ -284,7 +293,7 @@ class MixedSearch(Search):
             return whole.reshape(q * m, q * k)
 
         lower, upper = (end[free].repeat(q).numpy() for end in self.inner.ends)
-        found = scipy_minimize(
+        found = slsqp(
             score,
             X[:, columns].flatten().double().cpu().numpy(),
             jac=True,
@@ -309,7 +318,7 @@ class MixedSearch(Search):
             flat, good = self.inner.repaired(every.flatten(0, 1), FEW)
             values = value(flat).masked_fill(~good, -torch.inf).view(every.shape[:2])
             best = values.argmax(-1)
-            changed = flat.view_as(every)[torch.arange(len(X)), best]
+            changed = flat.view_as(every)[torch.arange(len(X), device=X.device), best]
             if not bool((values.amax(-1) > values[:, 0]).any()):
                 break
             X = changed

@@ -126,10 +126,13 @@ def _steps(space: Space, at: Setting, reach: Setting) -> dict[str, tuple[float, 
             f"the largest steps are {shown(reach)}, but they must be given by name, for some of "
             f"the parameters {', '.join(sorted(names))}."
         )
-    values = at if isinstance(at, Mapping) else space.params(torch.as_tensor(at))
+    values: Mapping[str, Any]
+    if isinstance(at, Mapping):
+        values = at
+    else:
+        values = space.params(torch.as_tensor(at, dtype=torch.float64, device="cpu"))
     for name, step in reach.items():
-        axis, value = space.by_name[name], values[name]
-        value = value if axis.number is axis else axis.index(value)  # type: ignore[union-attr]
+        value = space.by_name[name].position(values[name])
         found[name] = (value, require_number(f"step of {name}", step, "[0, inf]", "give a number."))
     return found
 

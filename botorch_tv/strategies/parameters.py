@@ -69,6 +69,10 @@ class BoxParameter:
         """The parameter itself; an ordered :class:`Choice` has a number for its position."""
         return self
 
+    def position(self, value: float) -> float:
+        """The value itself; an ordered :class:`Choice` counts its values from 0."""
+        return value
+
     @property
     def single(self) -> bool:
         """Whether the parameter has a single value."""
@@ -315,6 +319,9 @@ class Choice:
         ordered: Whether the values are given in order, such as "low", "medium", "high". They are
             then equally spaced in a single column, like the values of an :class:`Integer`.
 
+    Raises:
+        ValueError: If ``ordered`` is not a bool.
+
     Example:
         >>> kind = Choice("sand", "salt", "soap")
     """
@@ -358,7 +365,11 @@ class Choice:
         return all(type(choice) in (int, float) for choice in self.choices)
 
     def along(self, columns: Tensor) -> Tensor:
-        """The values, which are numbers, that are nearest to points `* x columns`; `*`."""
+        """The number among the choices that is nearest to each point `* x columns`, `*`.
+
+        Args:
+            columns: Coordinates, `* x columns`.
+        """
         corners = columns.new_tensor([self.unit(choice) for choice in self.choices])
         index = torch.cdist(columns.reshape(-1, columns.shape[-1]), corners).argmin(-1)
         return columns.new_tensor(self.choices)[index].view(columns.shape[:-1])
@@ -378,6 +389,8 @@ class Choice:
             if choice is value or same:
                 return number
         return self.choices.index(value)
+
+    position = index
 
     def unit(self, value: Any) -> list[float]:
         """The coordinates in the unit cube that represent a value of this parameter.
@@ -430,7 +443,7 @@ class Space:
         self.axes = list(self.by_name.values())
         self.limits = parse_limits(limits, list(self.by_name)) if limits else ()
         for limit in self.limits:
-            for name in limit.expression.names or ():
+            for name in limit.names:
                 axis = self.by_name[name]
                 require(
                     isinstance(axis, BoxParameter) or axis.numeric,

@@ -22,6 +22,8 @@ TRIED = (16, 512)
 """Numbers of points, per point wanted, among which points that keep all limits are sought."""
 REPAIRS = 60
 """Number of steps that move a point until it keeps all limits."""
+STALLED = 4
+"""Number of such steps without progress after which a point counts as stuck."""
 OVERSHOOT = (1.1, 1.9)
 """Smallest and largest length of such a step, relative to a step that just keeps a limit."""
 INWARD = (1e-9, 1e-7, 1e-5, 1e-3, 0.01, 0.03, 0.1, 0.3)
@@ -126,8 +128,8 @@ class Subspace:
                 part = part.clamp(lower[at], upper[at])
             elif rows is not None and (name in self.fixed or name in self.ranges):
                 rows = rows.to(X)
-                part = rows[torch.cdist(part.reshape(-1, part.shape[-1]), rows).argmin(-1)]
-                part = part.view(*X.shape[:-1], -1)
+                row = torch.cdist(part.reshape(-1, part.shape[-1]), rows).argmin(-1)
+                part = rows[row].view_as(part)
             parts.append(part)
         return torch.cat(parts, -1)
 
@@ -218,17 +220,20 @@ class Subspace:
         before, good, margin = X, (self.roomy if inward else self.allowed)(X), self._margin(X)
         shares = torch.linspace(*OVERSHOOT, len(X), dtype=X.dtype, device=X.device).unsqueeze(-1)
         for free in (self.free, self.free & ~self.stepped):
-            free = free.to(X.device)
+            free, past = free.to(X.device), list[Tensor]()
             for _ in range(steps if bool(free.any()) else 0):
                 X = X.detach().requires_grad_()
                 with torch.enable_grad():
                     over = (self.excess(X) + 2 * margin.clamp_min(0)).amax(-1, keepdim=True)
-                    if not over.requires_grad or not bool((over > 0).any()):
+                    # Points that made no progress for some steps will not keep all limits.
+                    past = [*past[-STALLED:], over.detach().clamp_min(0)]
+                    share = 0.99 if len(past) > STALLED else math.inf
+                    if not over.requires_grad or bool((past[-1] >= share * past[0]).all()):
                         break
                     (by,) = torch.autograd.grad(over.sum(), X)
                 by = torch.where(free, by, 0.0)
                 squared = by.square().sum(-1, keepdim=True).clamp_min(torch.finfo(X.dtype).tiny)
-                step = shares * over.detach().clamp_min(0) / squared * by
+                step = shares * past[-1] / squared * by
                 X = self._clamped(X.detach() - step.nan_to_num(0.0, 0.0, 0.0), free)
             X = self.snapped(X.detach())
         return torch.where(good.unsqueeze(-1), before, X), good | self.roomy(X)
@@ -344,7 +349,7 @@ class Subspace:
         """Whether each limit has a parameter without steps that is not held, `m`, bool."""
         unlisted = self.free & ~self.stepped
         names = {name for name, _, at, _ in self._axes if bool(unlisted[at].any())}
-        every = [not names.isdisjoint(limit.expression.names or ()) for limit in self.space.limits]
+        every = [not names.isdisjoint(limit.names) for limit in self.space.limits]
         return torch.tensor(every, device="cpu")
 
     def _margin(self, like: Tensor) -> Tensor:
