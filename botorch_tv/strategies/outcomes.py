@@ -58,9 +58,9 @@ class Kept(Feasible):
             mean, sd = predictions.at(X)
             z = (bound - mean if upper else mean - bound) / sd
             p = p * torch.where(ready, torch.special.ndtr(z), 1.0)
-        return p, p >= self.least
+        return p, (1 - p) / (1 - self.least)
 
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
         for predictions, ready, bound, upper in self.bounds:
             mean, sd, pull = predictions.slopes(X)
@@ -71,7 +71,7 @@ class Kept(Feasible):
             own = pull(-sign * density / sd, -density * z / sd)
             by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
             p = p * q
-        return p, p >= self.least, by
+        return p, (1 - p) / (1 - self.least), by, -by / (1 - self.least)
 
     def select(self, trials: Tensor) -> Kept:
         bounds = [
@@ -211,6 +211,42 @@ class Outcomes(Composed):
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         made = self.members[0]._suggestion_at(state.members[0], choice, now)
         return made._replace(made_by=self._fingerprint)
+
+    def with_bound(self, name: str, bound: float) -> Outcomes:
+        """The strategy with another bound in a limit; its states stay valid.
+
+        Args:
+            name: The outcome or the formula that is limited.
+            bound: The new bound.
+
+        Raises:
+            ValueError: If not exactly one limit has this name.
+        """
+        text = Expression(name, self.names).text
+        found = [limit for limit in self.limits if limit.expression.text == text]
+        require(
+            len(found) == 1,
+            f"{name!r} is in {len(found)} limits of {[limit.text for limit in self.limits]}; name "
+            "the formula of one limit.",
+        )
+        moved = (limit.with_bound(bound) if limit in found else limit for limit in self.limits)
+        return replace(self, limits=tuple(moved))
+
+    def member(self, state: State, name: str) -> tuple[ProcessStrategy, State]:
+        """The member that predicts a formula, and its state.
+
+        Args:
+            state: The current state.
+            name: An objective, or the left-hand side of a limit.
+
+        Raises:
+            ValueError: If no member predicts it.
+        """
+        texts = [own.text for own in self.expressions]
+        text = Expression(name, self.names).text
+        require(text in texts, f"{name!r} is not predicted; choose from {', '.join(texts)}.")
+        number = texts.index(text)
+        return self.members[number], state.members[number]
 
     # ---------------------------------------------------------------- where to choose
 

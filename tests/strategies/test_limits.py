@@ -233,7 +233,10 @@ def test_limits_are_stored_with_the_parameters(tmp_path):
             ),
             "no point with temperature=790.0, flow=0.5 .* hold fewer",
         ),
-        (lambda: Box(SPACE, parameter_constraints=["flow <= 1"]), "constraints=.'a \\+ b"),
+        (
+            lambda: Box(SPACE, parameter_constraints=["flow <= 1"]),
+            "constraints=.'pressure <= 5', 'a",
+        ),
     ],
 )
 def test_what_is_refused(made, words):
