@@ -47,7 +47,7 @@ SHORT = 12
 DIGESTS = "digests"
 NAMED = 8
 """Maximum number of changes that a warning lists."""
-PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted")
+PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted", "keeps")
 ANSWERED = (*PLANNED, "y", "time", "noise", "arrival")
 ASKED = ("number", "points", "arms", "time", "known")
 ROWS: dict[str, tuple[str, tuple[str, ...]]] = {

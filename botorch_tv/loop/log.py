@@ -74,6 +74,8 @@ class Measurement:
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
             answer.
         became: ``"amended"`` or ``"removed"`` if the measurement is superseded, else None.
+        keeps: The probability of keeping all limits on outcomes, according to the model that chose
+            the point; None without limits.
     """
 
     number: int
@@ -87,6 +89,7 @@ class Measurement:
     noise: float | None = None
     arrival: int = OPEN
     became: str | None = None
+    keeps: float | None = None
 
     def suggestion(self, state: State) -> Suggestion:
         """The suggestion as the strategy made it."""
@@ -446,6 +449,16 @@ class MeasurementLog(NamedTuple):
         return self.strategy.recommend(
             state, now=now, context=context, caution=CAUTION, feasible=feasible
         )
+
+    def keeps(self, X: Tensor, now: float) -> float | None:
+        """The probability that a point, `d + c`, keeps all limits on outcomes; None without limits.
+
+        Args:
+            X: The point.
+            now: The time of its measurement.
+        """
+        kept = self.strategy.kept(self.state, now) if isinstance(self.strategy, Outcomes) else None
+        return None if kept is None else float(kept.probability(X.view(1, 1, -1)))
 
     def best(
         self,

@@ -182,6 +182,11 @@ class Loop:
             there is such a setting; see :class:`~botorch_tv.strategies.Outcomes`.
         confidence: Probability of keeping all limits on outcomes above which a setting may be
             suggested; 0.9 by default.
+        safe: Probability with which every measurement must keep the limits on outcomes, such as
+            0.99; it replaces ``confidence``. Needs ``start``, or measurements that kept them. If no
+            setting is safe enough, the likeliest is suggested, with a warning, and the
+            suggestion's ``safe`` is False.
+        start: The first setting to suggest, as for :meth:`enqueue`.
         lost_after: A suggestion is lost if it is still open when more than this number of answers
             have arrived since. A lost suggestion may still be answered, but no longer counts: not
             for ``pending``, and not in later choices. The default is twice the larger of
@@ -222,6 +227,8 @@ class Loop:
         objective: Texts = None,
         constraints: Texts = None,
         confidence: float | None = None,
+        safe: float | None = None,
+        start: Points = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -237,6 +244,7 @@ class Loop:
             objective=objective,
             constraints=constraints,
             confidence=confidence,
+            safe=safe,
         )
         require(
             maximize in (None, strategy.maximize),
@@ -250,16 +258,18 @@ class Loop:
         )
         if lost_after is not None:
             lost_after = require_integer("Loop: lost_after", lost_after, 1, "give a whole number.")
-        start = strategy.init(domain, dtype=dtype, device=device)
+        begun = strategy.init(domain, dtype=dtype, device=device)
         names = outcomes_of(strategy)
         self._lock = LoopLock()
-        self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype, names)
+        self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names)
         self._strategy = strategy
-        self._record = Record(MeasurementLog.begin(strategy, start), 1, lost_after)
+        self._record = Record(MeasurementLog.begin(strategy, begun), 1, lost_after)
         self.pending = pending
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
+        if start is not None:
+            self.enqueue(start)
 
     @classmethod
     @hinted
@@ -281,6 +291,8 @@ class Loop:
         objective: Texts = None,
         constraints: Texts = None,
         confidence: float | None = None,
+        safe: float | None = None,
+        start: Points = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -310,6 +322,8 @@ class Loop:
             objective: As for :class:`Loop`.
             constraints: As for :class:`Loop`.
             confidence: As for :class:`Loop`.
+            safe: As for :class:`Loop`.
+            start: As for :class:`Loop`; usually None, because there are measurements.
             lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
             device: As for :class:`Loop`.
@@ -333,6 +347,8 @@ class Loop:
             objective=objective,
             constraints=constraints,
             confidence=confidence,
+            safe=safe,
+            start=start,
             lost_after=lost_after,
             dtype=dtype,
             device=device,
@@ -407,6 +423,12 @@ class Loop:
             record = record.asking(present, row, fixed, self._units, self._generator)
         self._record = record._replace(pending=pending)
         made = self.open[-count:]
+        if getattr(self._strategy, "safe", False) and not all(each.safe for each in made):
+            warnings.warn(
+                "no setting is safe enough now, so the suggestion is the likeliest to keep the "
+                "limits; measure it, or return to a setting that is known to be safe.",
+                stacklevel=3,
+            )
         return made[0] if n is None else made
 
     @locked
@@ -904,7 +926,10 @@ class Loop:
     @locked
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first, including those that are lost."""
-        return [numbered(row, self.state, self._units) for row in self._record.open.values()]
+        return [
+            numbered(row, self.state, self._units, self._strategy)
+            for row in self._record.open.values()
+        ]
 
     @property
     def pending(self) -> int:

@@ -141,6 +141,7 @@ class Record(NamedTuple):
             time=float(made.time),
             known=len(log.answers),
             predicted=prediction if bool(strategy.predicts(state)) else None,
+            keeps=log.keeps(made.X, float(made.time)),
         )
         opened = {**self.open, row.number: row}
         return self._replace(open=opened, asked=row.number, queue=tuple(queue))

@@ -30,6 +30,7 @@ def stated(
     objective: Texts,
     constraints: Texts,
     confidence: float | None,
+    safe: float | None,
 ) -> tuple[Strategy, Domain]:
     """The strategy and the domain for an objective and constraints.
 
@@ -40,12 +41,16 @@ def stated(
         objective: As for :class:`Loop`.
         constraints: As for :class:`Loop`.
         confidence: As for :class:`Loop`.
+        safe: As for :class:`Loop`.
 
     Raises:
         ValueError: If the words do not fit each other, the strategy or the domain.
     """
     if objective is None and constraints is None:
-        require(confidence is None, "Loop: confidence is given without constraints; omit it.")
+        require(
+            confidence is None and safe is None,
+            "Loop: confidence or safe is given without constraints; omit it.",
+        )
         return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
     require(
         objective is None or maximize is None,
@@ -76,6 +81,11 @@ def stated(
     if objective is None and not outer:
         return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
     require(
+        safe is None or (confidence is None and bool(outer)),
+        "Loop: safe is the probability of keeping limits on outcomes; give such constraints, and "
+        "no confidence.",
+    )
+    require(
         objective is not None,
         f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, but "
         "the objective has none; give objective='yield', and tell {'yield': 80, ...}.",
@@ -91,7 +101,8 @@ def stated(
         objectives=objectives,
         limits=tuple(outer),
         model=strategy or Adaptive(),
-        confidence=CONFIDENCE if confidence is None else confidence,
+        confidence=confidence or safe or CONFIDENCE,
+        safe=safe is not None,
         avoids_failures=False,  # the loop computes where measurements succeed
     )
     return made, domain
@@ -153,6 +164,7 @@ def problem_data(strategy: Strategy) -> dict[str, Any] | None:
         "objective": [objective.text for objective in strategy.objectives],
         "constraints": [limit.text for limit in strategy.limits],
         "confidence": strategy.confidence,
+        "safe": strategy.safe,
     }
 
 
@@ -168,5 +180,6 @@ def strategy_from(content: Mapping[str, Any]) -> Strategy:
         objectives=parse_objectives(problem["objective"], names),
         limits=parse_limits(constraints, names) if constraints else (),
         confidence=problem["confidence"],
+        safe=problem["safe"],
         avoids_failures=False,
     )
