@@ -89,9 +89,17 @@ def numbered(
     context, time = X[d:] if len(X) > d else None, units.clock.shown(row.time)
     point = units.point(row.point[:d])
     least = strategy.confidence if isinstance(strategy, Outcomes) else 0.0
-    kept = {"keeps": row.keeps, "safe": row.keeps is None or row.keeps >= least}
     return NumberedSuggestion(
-        row.number, X[:d], context, time, mean, sd, **kept, point=point, row=row
+        row.number,
+        X[:d],
+        context,
+        time,
+        mean,
+        sd,
+        keeps=row.keeps,
+        safe=row.keeps is None or row.keeps >= least,
+        point=point,
+        row=row,
     )
 
 
