@@ -315,6 +315,8 @@ def domain_data(domain: Domain) -> dict[str, Description]:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
             ranges = {"parameters": domain.parameters.data()}
+            if domain.parameters.limits:
+                ranges["constraints"] = [limit.text for limit in domain.parameters.limits]
         own: Any = domain.search
         if type(own) is MixedSearch:
             search: Description = {TYPE: "Mixed"}
@@ -362,7 +364,8 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
         search = DiscreteSearch(_tensor(settings["X"], device))
     else:
         require(kind == "Mixed", "the file only describes the domain; pass domain=")
-    return Box(bounds, context_dim=data["context_dim"], search=search)
+    limits = data.get("constraints", ())
+    return Box(bounds, constraints=limits, context_dim=data["context_dim"], search=search)
 
 
 def _product(axes: list[Tensor]) -> Tensor:
