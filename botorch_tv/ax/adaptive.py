@@ -396,7 +396,7 @@ def _bounds(found: list[Measurement], stopped: list[tuple[float, int, Point]]) -
     """For each early-stopped trial the median of the earlier values; none for the first trials."""
     bounds = []
     for time, index, place in stopped:
-        earlier = [row.y for row in found if row.y is not None and row.time <= time]
+        earlier = [row.y for row in found if isinstance(row.y, float) and row.time <= time]
         if earlier:
             bounds.append(trial_answer(time, index, place, median(earlier), Censored))
     return bounds

@@ -423,8 +423,8 @@ class MeasurementLog(NamedTuple):
         X = own.new_tensor([point[: domain.dim] for _, point, _ in ended])
         ok = torch.tensor([ok for _, _, ok in ended], device=own.device)
         time = self.state.time.new_tensor([time for time, _, _ in ended])
-        rows = (part.unsqueeze(0) for part in (X, ok, time))
-        return Success(*rows, corners_of(domain), self.state.time.new_tensor([now]))
+        X, ok, time = X.unsqueeze(0), ok.unsqueeze(0), time.unsqueeze(0)
+        return Success(X, ok, time, corners_of(domain), self.state.time.new_tensor([now]))
 
     def recommended(
         self,

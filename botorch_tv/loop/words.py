@@ -10,8 +10,9 @@ from botorch.exceptions import InputDataError
 
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
 from botorch_tv.loop.log import Values
+from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.expressions import parse_limits, parse_objectives
+from botorch_tv.strategies.expressions import Limit, Objective, parse_limits, parse_objectives
 from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import ProcessStrategy
@@ -54,12 +55,13 @@ def stated(
         isinstance(strategy, ProcessStrategy | None),
         f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}.",
     )
+    assert isinstance(strategy, ProcessStrategy | None)
     named = parameters_of(domain)
     parameters = () if named is None else tuple(named)
-    limits = () if constraints is None else parse_limits(constraints)
-    own = [limit for limit in limits if {*limit.expression.names} <= {*parameters}]
+    limits: Sequence[Limit] = () if constraints is None else parse_limits(constraints)
+    own = [limit for limit in limits if {*limit.names} <= {*parameters}]
     outer = [limit for limit in limits if limit not in own]
-    mixed = [limit.text for limit in outer if {*limit.expression.names} & {*parameters}]
+    mixed = [limit.text for limit in outer if {*limit.names} & {*parameters}]
     require(
         not mixed,
         f"Loop: the constraints {mixed} have outcomes and parameters; measure the left-hand side "
@@ -80,15 +82,15 @@ def stated(
     )
     assert objective is not None
     objectives = parse_objectives(objective)
-    every = [part.expression for part in (*objectives, *outer)]
-    names = tuple(dict.fromkeys(name for own in every for name in own.names or ()))
+    texts: Sequence[Objective | Limit] = [*objectives, *outer]
+    names = tuple(dict.fromkeys(name for part in texts for name in part.expression.names or ()))
     both = [name for name in names if name in parameters]
     require(not both, f"Loop: {', '.join(both)} is a parameter and an outcome; rename one.")
     made = Outcomes(
         names=names,
         objectives=objectives,
         limits=tuple(outer),
-        model=strategy or adaptive_gp_ucb(),
+        model=strategy or Adaptive(),
         confidence=CONFIDENCE if confidence is None else confidence,
         avoids_failures=False,  # the loop computes where measurements succeed
     )

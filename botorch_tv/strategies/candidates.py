@@ -672,14 +672,13 @@ class BoxCandidates(RoundCandidates):
         )
         if self.feasible is not None:
             problem = self._promising(problem, search)
-            value = problem.score
         X = search.best(box, problem)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
             # Without data most priors score all points alike, and rounding would choose.
             first = search.first(box, X).expand_as(X)
             with torch.no_grad():
-                least, most = value(torch.stack([first, X], -2), None).unbind(-1)
+                least, most = problem.score(torch.stack([first, X], -2), None).unbind(-1)
             tied = most - least <= TIE_TOLERANCE * unit
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)

@@ -6,13 +6,14 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration
+from botorch_tv.even_points import even_points
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
@@ -116,7 +117,7 @@ class Outcomes(Composed):
     names: tuple[str, ...]
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...] = ()
-    model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)  # type: ignore[assignment]
+    model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)
     confidence: float = CONFIDENCE
     avoids_failures: bool = True
 
@@ -141,7 +142,8 @@ class Outcomes(Composed):
     @functools.cached_property
     def expressions(self) -> tuple[Expression, ...]:
         """The distinct formulas that members predict, objectives first."""
-        every = [part.expression for part in (*self.objectives, *self.limits)]
+        parts: Sequence[Objective | Limit] = [*self.objectives, *self.limits]
+        every = [part.expression for part in parts]
         return tuple({own.text: own for own in every}.values())
 
     @functools.cached_property
@@ -149,7 +151,7 @@ class Outcomes(Composed):
         """The strategy of each expression."""
         directions = {own.expression.text: own.maximize for own in reversed(self.objectives)}
         return tuple(
-            replace(self.model, maximize=directions.get(own.text, True))  # type: ignore[call-arg]
+            replace(cast(Any, self.model), maximize=directions.get(own.text, True))
             for own in self.expressions
         )
 
@@ -174,7 +176,7 @@ class Outcomes(Composed):
         return self.model.usual_noise
 
     def undisturbed(self) -> Outcomes:
-        return replace(self, model=self.model.undisturbed())
+        return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
 
     def step(self, state: State) -> float | Tensor:
         return self.members[0].step(state.members[0])
@@ -329,7 +331,8 @@ class Outcomes(Composed):
         worst, extent = reference(torch.stack(means, -1))
         weights = weights.reshape(-1, len(self.objectives)).clamp_min(SMALLEST_WEIGHT)
         rule = Scalarisation(tuple(others), worst, extent * weights, width)
-        return replace(self.members[0], exploration=rule)  # type: ignore[call-arg]
+        made: ProcessStrategy = replace(cast(Any, self.members[0]), exploration=rule)
+        return made
 
     @without_gradients
     def tell(  # type: ignore[override]
@@ -371,7 +374,7 @@ class Outcomes(Composed):
                 raise InputDataError("Outcomes takes no noise; it is estimated, or given to model.")
         assert isinstance(values, Tensor)
         by_name = dict(zip(self.names, values.unbind(-1)))
-        states, infos = [], []
+        states, infos = list[State](), list[Info]()
         for expression, (member, before) in zip(self.expressions, self.pairs(state)):
             value = expression.value(by_name)
             good = value.isfinite() if ok is None else value.isfinite() & ok
@@ -422,8 +425,8 @@ class Outcomes(Composed):
         feasible = self._feasible(state, now, feasible)
         feasible = None if feasible is None else feasible.strict()
         k, own = len(self.objectives), state.basis.variance
-        draws = torch.quasirandom.SobolEngine(k, scramble=True, seed=0).draw(points).to(own)
-        normals = torch.special.ndtri((0.5 + 0.5 * draws).clamp_max(1 - 1e-6))
+        normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
+        normals = normals.clamp(0, 6)
         context = None if context is None else context.to(own)
         found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)
