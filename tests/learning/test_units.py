@@ -20,6 +20,7 @@ from botorch_tv.forgetting import (
     Markov,
     Parameter,
     PeriodicMarkov,
+    Smooth,
     UncertaintyInjection,
     Wiener,
 )
@@ -172,6 +173,7 @@ def test_priors_by_default_are_per_unit_of_the_search_and_custom_priors_per_unit
     "part",
     [
         *(Markov(0.1), Wiener(0.1), PeriodicMarkov(0.1, 7.0, 1.0), DECAY),
+        *(Smooth(7.0), Smooth(7.0, 1.5), Smooth(7.0, 2.5)),
         *(ExponentialWeights(0.9), UncertaintyInjection(0.5, 0.3)),
     ],
     ids=repr,
