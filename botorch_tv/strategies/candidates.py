@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
@@ -27,7 +28,7 @@ from botorch_tv.gp.data import Data, Present
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.posterior import PointMixture
-from botorch_tv.gp.points import PointInference, PointPosterior, with_context
+from botorch_tv.gp.points import PointInference, PointPosterior, Pull, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Search, SearchProblem
@@ -137,6 +138,26 @@ class Decision:
         """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
         return self.inference.joint(self.data, choice, self.present)
 
+    def predictions(self) -> Predictions:
+        """The predictions that choices use, as a function of points."""
+        inference, data, domain = self.inference, self.data, self.state.domain
+        unit = inference.unit(data)
+        unit = data.prior.variance.new_ones(1, 1) if unit is None else unit.reshape(-1, 1)
+        if isinstance(domain, Grid):
+            assert isinstance(inference, ArmInference)
+            arms = inference.predict(data, self.present)
+            center = arms.offset
+            on_arms = tuple(part.reshape(-1, len(domain)) for part in (arms.mean, arms.sd))
+            posterior: Any = OnArms(domain, *on_arms)
+        else:
+            assert isinstance(inference, (PointInference, PointMixture))
+            posterior = inference.predict(data, self.present)
+            center = inference.prior_mean(posterior.offset)
+        center = (
+            center.reshape(-1, 1) if isinstance(center, Tensor) else torch.full_like(unit, center)
+        )
+        return Predictions(posterior, unit, center)
+
     def at(self, choice: Tensor) -> Suggestion:
         """The suggestion to measure at ``choice`` (arms or points), with the prediction there."""
         dims = self.present.now.dim()
@@ -213,6 +234,61 @@ class Decision:
         if self.context is not None:
             candidates.context = self.context.reshape(-1, box.columns - box.dim)
         return candidates
+
+
+class OnArms(NamedTuple):
+    """Means and standard deviations on the arms of a grid, `trials x M` each."""
+
+    domain: Grid
+    mean: Tensor
+    sd: Tensor
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations at arms `trials x q x d`, `trials x q` each."""
+        arms = self.domain.locate(X)
+        return self.mean.gather(-1, arms), self.sd.gather(-1, arms)
+
+    def select(self, trials: Tensor) -> OnArms:
+        """The values in some of the trials."""
+        return OnArms(self.domain, self.mean[trials], self.sd[trials])
+
+
+class Predictions(NamedTuple):
+    """Predictions of f as a function of points; trials are flattened to one dimension."""
+
+    posterior: OnArms | PointPosterior
+    unit: Tensor
+    """The unit of the posterior, `trials x 1` or `1 x 1`."""
+    center: Tensor
+    """The mean that is added, `trials x 1` or `1 x 1`."""
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations of f in the units of y, `trials x q` each.
+
+        Args:
+            X: Points with their context, `trials x q x columns`; on a box the result is
+                differentiable in the points.
+        """
+        mean, sd = self.posterior.at(X)
+        return mean * self.unit + self.center, sd * self.unit
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        """The results of :meth:`at`, and a :data:`Pull` of derivatives to derivatives in ``X``."""
+        assert isinstance(self.posterior, PointPosterior)
+        mean, sd, pull = self.posterior.slopes(X)
+        unit = self.unit
+
+        def scaled(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            return pull(by_mean * unit, by_sd * unit)
+
+        return mean * unit + self.center, sd * unit, scaled
+
+    def select(self, trials: Tensor) -> Predictions:
+        """The predictions in some of the trials, given by their indices."""
+        unit, center = (
+            part if len(part) == 1 else part[trials] for part in (self.unit, self.center)
+        )
+        return Predictions(self.posterior.select(trials), unit, center)
 
 
 def model_noise(inference: Inference, data: Data) -> Tensor:
@@ -292,6 +368,11 @@ class RoundCandidates(Candidates):
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation at a choice, each `batch_shape`."""
+
+    @property
+    def points(self) -> Tensor:
+        """The candidates with their context, `trials x M x columns`, if they are listed."""
+        raise _unlisted("points")
 
     @abstractmethod
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
@@ -445,11 +526,15 @@ class ArmCandidates(RoundCandidates):
     @cached_property
     def _judged(self) -> tuple[Tensor, Tensor]:
         """Feasibility of all arms, `trials x M`."""
+        assert self.feasible is not None
+        return self.feasible.judge(self.points)
+
+    @property
+    def points(self) -> Tensor:
         domain, own = self.decision.state.domain, self.data.prior.variance
         assert isinstance(domain, Grid)
-        assert self.feasible is not None
         every = domain.points(torch.arange(len(domain), device=own.device), own)
-        return self.feasible.judge(every.expand(self.data.time.numel(), -1, -1))
+        return every.expand(self.data.time.numel(), -1, -1)
 
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.reshape(-1, 1)
@@ -587,14 +672,13 @@ class BoxCandidates(RoundCandidates):
         )
         if self.feasible is not None:
             problem = self._promising(problem, search)
-            value = problem.score
         X = search.best(box, problem)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
             # Without data most priors score all points alike, and rounding would choose.
             first = search.first(box, X).expand_as(X)
             with torch.no_grad():
-                least, most = value(torch.stack([first, X], -2), None).unbind(-1)
+                least, most = problem.score(torch.stack([first, X], -2), None).unbind(-1)
             tied = most - least <= TIE_TOLERANCE * unit
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
@@ -609,24 +693,28 @@ class BoxCandidates(RoundCandidates):
             every = problem.score(torch.cat([points, problem.observed], 1), None)
         lowest = every.amin(-1, keepdim=True)
 
-        def promised(values: Tensor, X: Tensor, trials: Tensor | None) -> Tensor:
-            some, own, least = feasible, context, lowest
-            if trials is not None:
-                some, least = feasible.select(trials), lowest[trials]
-                own = None if context is None else context[trials]
-            return promise(values, least, *some.judge(with_context(X, own)), problem.unit)
+        def of(X: Tensor, trials: Tensor | None) -> tuple[Feasible, Tensor, Tensor]:
+            if trials is None:
+                return feasible, lowest, with_context(X, context)
+            own = None if context is None else context[trials]
+            return feasible.select(trials), lowest[trials], with_context(X, own)
 
         def score(X: Tensor, trials: Tensor | None) -> Tensor:
-            return promised(problem.score(X, trials), X, trials)
+            some, least, points = of(X, trials)
+            return promise(problem.score(X, trials), least, *some.judge(points), problem.unit)
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
             assert problem.climbed is not None
+            some, least, points = of(X, trials)
             value, by = problem.climbed(X, trials, 1.0)
-            with torch.enable_grad():
-                value, X = value.requires_grad_(), X.detach().requires_grad_()
-                total = promised(value, X, trials)
-                by_value, by_p = torch.autograd.grad(factor * total.sum(), (value, X))
-            return factor * total.detach(), by_value.unsqueeze(-1) * by + by_p
+            p, allowed, by_p = some.slopes(points)
+            total = promise(value, least, p, allowed, problem.unit)
+            above = (value - least).clamp_min(0)
+            on_value = torch.where(allowed & (above > 0), p, 0.0)
+            on_p = torch.where(allowed, above, problem.unit)
+            by_p = by_p[..., : X.shape[-1]]
+            slope = on_value.unsqueeze(-1) * by + on_p.unsqueeze(-1) * by_p
+            return factor * total, factor * slope
 
         return problem._replace(score=score, climbed=climbed if problem.climbed else None)
 
@@ -727,6 +815,10 @@ class _Points(BoxCandidates):
         self._shape, self._whole = whole._shape, whole
         self._X = with_context(X, whole.context)
         self._view = (*whole._shape, X.shape[-2])
+
+    @property
+    def points(self) -> Tensor:
+        return self._X
 
     @property
     def noise(self) -> Tensor:

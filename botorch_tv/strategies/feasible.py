@@ -78,6 +78,22 @@ class Feasible(ABC):
         """Whether points `trials x q x (d + c)` may be chosen, `trials x q`, bool."""
         return self.judge(X)[1]
 
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The results of :meth:`judge`, and the gradient of the probability in the points.
+
+        Args:
+            X: Points with their context, `trials x q x (d + c)`.
+
+        Returns:
+            Two tensors, `trials x q`; and the gradient, `trials x q x d`, in whose last dimension
+            derivatives with respect to the context may follow.
+        """
+        with torch.enable_grad():
+            X = X.detach().requires_grad_()
+            p, allowed = self.judge(X)
+            (by,) = torch.autograd.grad(p.sum(), X)
+        return p.detach(), allowed, by
+
     def select(self, trials: Tensor) -> Feasible:
         """The feasibility in some of the trials, given by their indices."""
         return self
@@ -100,6 +116,15 @@ class AllOf(Feasible):
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         probabilities, allowed = zip(*(part.judge(X) for part in self.parts))
         return reduce(mul, probabilities), reduce(and_, allowed)
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        p, allowed, by = self.parts[0].slopes(X)
+        for part in self.parts[1:]:
+            q, also, by_q = part.slopes(X)
+            d = min(by.shape[-1], by_q.shape[-1])
+            by = q.unsqueeze(-1) * by[..., :d] + p.unsqueeze(-1) * by_q[..., :d]
+            p, allowed = p * q, allowed & also
+        return p, allowed, by
 
     def select(self, trials: Tensor) -> Feasible:
         return AllOf([part.select(trials) for part in self.parts])
