@@ -272,7 +272,7 @@ class Smooth(Decay):
     parameters: ClassVar[Mapping[str, Parameter]] = {
         # The rates of Markov with such correlations have about the density of RatePrior.
         "time_lengthscale": Parameter(
-            lower=0.5, power=1, prior=LogNormalPrior(math.log(20.0), SPREAD)
+            lower=0.5, power=1, prior=LogNormalPrior(math.log(20.0), SPREAD), fast_start=5.0
         )
     }
 
