@@ -715,7 +715,8 @@ class Loop:
             contains the noise variance, NaN if the strategy estimates the noise. The columns
             ``mean`` and ``sd`` contain the prediction made with the suggestion, NaN if the
             measurement was not suggested. The column ``reset`` states whether the measurement
-            triggered a reset.
+            triggered a reset. If outcomes have names, the column ``objective`` takes the place of
+            ``y``, and each outcome has a column.
 
         Raises:
             ImportError: If pandas is not installed.

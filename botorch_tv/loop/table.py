@@ -207,6 +207,8 @@ def table(log: MeasurementLog, units: Units) -> Table:
     )
 
 
+OBJECTIVE = "objective"
+"""Column of the first objective, in place of y, if outcomes have names."""
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
 """Columns of :meth:`Loop.table`; the columns of the point are inserted after the first column."""
 
@@ -257,6 +259,8 @@ def data_frame(
         mean, sd, _ = row.prediction if row.number > 0 else (math.nan,) * 3
         outcomes = row.y if isinstance(row.y, tuple) else (math.nan,) * len(units.outcomes)
         cells.append([*begun, y, row.y is not None, noise, mean, sd, reset, *outcomes])
+    if units.outcomes:
+        rest[rest.index("y")] = OBJECTIVE
     return pd.DataFrame(cells, columns=[number, *points, *context, *rest, *units.outcomes])
 
 

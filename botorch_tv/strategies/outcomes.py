@@ -58,9 +58,9 @@ class Kept(Feasible):
             mean, sd = predictions.at(X)
             z = (bound - mean if upper else mean - bound) / sd
             p = p * torch.where(ready, torch.special.ndtr(z), 1.0)
-        return p, p >= self.least
+        return p, (1 - p) / (1 - self.least)
 
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
         for predictions, ready, bound, upper in self.bounds:
             mean, sd, pull = predictions.slopes(X)
@@ -71,7 +71,7 @@ class Kept(Feasible):
             own = pull(-sign * density / sd, -density * z / sd)
             by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
             p = p * q
-        return p, p >= self.least, by
+        return p, (1 - p) / (1 - self.least), by, -by / (1 - self.least)
 
     def select(self, trials: Tensor) -> Kept:
         bounds = [
