@@ -54,6 +54,7 @@ from botorch_tv.loop.table import (
     LastAnswer,
     NumberedConsultation,
     NumberedSuggestion,
+    ParetoSetting,
     SupersededMeasurement,
     Table,
     data_frame,
@@ -74,6 +75,7 @@ from botorch_tv.loop.words import (
 )
 from botorch_tv.strategies.box import Bounds, Parameters, holding
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
 from botorch_tv.validation import counted, real, require, require_integer, shown
@@ -678,8 +680,68 @@ class Loop:
         return self._units.point(best.X.tolist()[: self.domain.dim])
 
     @locked
+    def pareto(
+        self, *, now: Time | None = None, context: Numbers | None = None, points: int = 10
+    ) -> list[ParetoSetting]:
+        """Settings that trade several objectives off: none is predicted to be worse in all of them.
+
+        Args:
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+            points: Number of trade-offs; settings that others dominate are dropped.
+
+        Returns:
+            The settings, with the posterior mean and standard deviation of each objective.
+
+        Raises:
+            InputDataError: If the loop does not have several objectives.
+        """
+        strategy, state, present = self._strategy, self.state, self._present(now)
+        if not isinstance(strategy, Outcomes) or len(strategy.objectives) < 2:
+            raise InputDataError(
+                "pareto() needs several objectives, Loop(..., objective=['yield', '-energy']); "
+                "recommend() returns the best setting of one."
+            )
+        row, chance = context_row(state, context), self._record.log.success(present)
+        X = strategy.pareto(state, now=present, context=row, points=points, feasible=chance)
+        found = strategy.predictions(state, present)
+        texts = [objective.expression.text for objective in strategy.objectives]
+        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
+        means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
+        return [
+            ParetoSetting(self._units.point(x), dict(zip(texts, mean)), dict(zip(texts, sd)))
+            for x, mean, sd in zip(X[:, : self.domain.dim].tolist(), means, sds)
+        ]
+
+    @locked
+    def limit(self, name: str, bound: float) -> None:
+        """Move the bound of a limit on outcomes; all measurements stay in use.
+
+        Args:
+            name: The outcome or the formula that is limited, as in ``constraints``.
+            bound: The new bound.
+
+        Raises:
+            ValueError: If not exactly one limit has this name. The loop is not changed.
+        """
+        require(
+            isinstance(self._strategy, Outcomes),
+            "limit() moves a limit on outcomes, but this loop has none; give constraints=.",
+        )
+        assert isinstance(self._strategy, Outcomes)
+        self._strategy = made = self._strategy.with_bound(name, bound)
+        log = self._record.log._replace(strategy=made, quiet=made.undisturbed())
+        self._record = self._record._replace(log=log)
+        self.__dict__.pop("_description", None)
+
+    @locked
     def posterior(
-        self, X: Points, *, now: Time | None = None, context: Numbers | None = None
+        self,
+        X: Points,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        outcome: str | None = None,
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
 
@@ -690,13 +752,22 @@ class Loop:
                 dicts, a DataFrame, or a tensor of points in the unit cube.
             now: As in :meth:`ask`.
             context: The context of all points, `c`.
+            outcome: With named outcomes, the objective or the limited formula to predict; by
+                default the first objective.
 
         Returns:
             A joint posterior over the q points.
         """
-        state = self.state
+        strategy, state = self._strategy, self.state
         points = with_context(as_places("X", X, state), context_row(state, context))
-        return self._strategy.posterior(state, points, now=self._present(now))
+        if outcome is not None:
+            require(
+                isinstance(strategy, Outcomes),
+                f"outcome is {outcome!r}, but this loop has one outcome without a name; omit it.",
+            )
+            assert isinstance(strategy, Outcomes)
+            strategy, state = strategy.member(state, outcome)
+        return strategy.posterior(state, points, now=self._present(now))
 
     predict = posterior
 

@@ -174,6 +174,21 @@ class SupersededMeasurement(NamedTuple):
     became: str
 
 
+class ParetoSetting(NamedTuple):
+    """A setting among several that no other is predicted to dominate.
+
+    Attributes:
+        point: The point as a list of numbers, or as a dict of named parameters in the parameters'
+            units.
+        mean: The posterior mean of each objective, by its formula without a leading minus.
+        sd: The posterior standard deviation of each objective.
+    """
+
+    point: Any
+    mean: dict[str, float]
+    sd: dict[str, float]
+
+
 class LastAnswer(NamedTuple):
     """The answer that arrived last.
 

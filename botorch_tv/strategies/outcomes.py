@@ -212,6 +212,42 @@ class Outcomes(Composed):
         made = self.members[0]._suggestion_at(state.members[0], choice, now)
         return made._replace(made_by=self._fingerprint)
 
+    def with_bound(self, name: str, bound: float) -> Outcomes:
+        """The strategy with another bound in a limit; its states stay valid.
+
+        Args:
+            name: The outcome or the formula that is limited.
+            bound: The new bound.
+
+        Raises:
+            ValueError: If not exactly one limit has this name.
+        """
+        text = Expression(name, self.names).text
+        found = [limit for limit in self.limits if limit.expression.text == text]
+        require(
+            len(found) == 1,
+            f"{name!r} is in {len(found)} limits of {[limit.text for limit in self.limits]}; name "
+            "the formula of one limit.",
+        )
+        moved = (limit.with_bound(bound) if limit in found else limit for limit in self.limits)
+        return replace(self, limits=tuple(moved))
+
+    def member(self, state: State, name: str) -> tuple[ProcessStrategy, State]:
+        """The member that predicts a formula, and its state.
+
+        Args:
+            state: The current state.
+            name: An objective, or the left-hand side of a limit.
+
+        Raises:
+            ValueError: If no member predicts it.
+        """
+        texts = [own.text for own in self.expressions]
+        text = Expression(name, self.names).text
+        require(text in texts, f"{name!r} is not predicted; choose from {', '.join(texts)}.")
+        number = texts.index(text)
+        return self.members[number], state.members[number]
+
     # ---------------------------------------------------------------- where to choose
 
     def success(self, state: State, now: Now) -> Success | None:
