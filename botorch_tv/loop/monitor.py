@@ -17,6 +17,7 @@ from torch import Tensor
 
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.loop.backtest import backtest
 from botorch_tv.loop.clock import Time, Units
 from botorch_tv.loop.input import Numbers, Points, as_place, context_row, with_context
 from botorch_tv.loop.log import MeasurementLog, like
@@ -453,11 +454,24 @@ class Monitored:
     def backtest(self, strategies: Mapping[str, Strategy] | None = None) -> pd.DataFrame:
         """How well strategies predict each measurement of this loop from the earlier measurements.
 
-        Args:
-            strategies: Strategies by name; see :func:`botorch_tv.loop.backtest.backtest`.
-        """
-        from botorch_tv.loop.backtest import backtest
+        Every strategy processes the measurements in order of time, which takes as long as to load
+        the loop. All strategies are judged on the same measurements: those that all of them
+        predicted. ``Loop.from_table(ranges, table).backtest()`` compares strategies on a table.
 
+        Args:
+            strategies: Strategies by name. By default: the adaptive strategy, its parts that assume
+                drift alone, jumps alone, or a static process, and the loop's own strategy.
+
+        Returns:
+            A DataFrame with a row for each strategy, best first. The columns are ``measurements``,
+            the number of judged measurements; ``rmse``, the root of the mean squared error;
+            ``log_score``, the mean log density of the observations, higher is better; and
+            ``coverage``, the share of observations in their 95 % bands.
+
+        Raises:
+            InputDataError: If no measurement was predicted by all strategies.
+            ImportError: If pandas is not installed.
+        """
         return backtest(self._record.log, strategies)
 
     def _contenders(
