@@ -47,6 +47,7 @@ from botorch_tv.loop.input import (
     with_context,
 )
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, Values, like
+from botorch_tv.loop.monitor import Monitored
 from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
 from botorch_tv.loop.table import (
     FAILS_EVERYWHERE,
@@ -122,7 +123,7 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 @hinted
-class Loop:
+class Loop(Monitored):
     """An optimisation in progress, which suggests where to measure and stores the results.
 
     A loop makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In
