@@ -184,7 +184,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     they are lost. An early-stopped trial is a bound: its value would have been no better than the
     median of earlier values. Failed trials, and trials completed with NaN or
     infinity, lower the predicted probability of success near them; see
-    :mod:`botorch_tv.strategies.outcomes`. Suggestions depend only on the experiment, the arguments
+    :mod:`botorch_tv.strategies.feasible`. Suggestions depend only on the experiment, the arguments
     and, because of ``lost_after``, on the present time.
 
     Args:
@@ -309,8 +309,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         if chance is None or chance.fails:
             return [chance is None] * len(points)
         places = [space.place(point) for point in points]
-        X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        return chance.strict().allows(X).tolist()
+        X = torch.tensor([places], dtype=torch.float64, device="cpu")
+        return chance.strict().allowed(X)[0].tolist()
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:

@@ -125,7 +125,7 @@ class Loop:
     2014). The prediction that is printed with a suggestion uses only real answers.
 
     **Failures.** ``tell(ok=False)`` reports no value of the objective, but lowers the probability
-    that measurements nearby succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is not
+    that measurements nearby succeed; see :mod:`botorch_tv.strategies.feasible`. A point is not
     suggested if its probability of success is less than half of the highest probability of success
     in the domain. A point that is more likely to fail than to succeed is not recommended.
 

@@ -13,7 +13,13 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bound_width
+from botorch_tv.acquisition.exploration import (
+    Candidates,
+    Exploration,
+    Ties,
+    UpperConfidence,
+    bound_width,
+)
 from botorch_tv.acquisition.widths import Width, WidthContext
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, per_trial
 from botorch_tv.gp.basis import Basis
@@ -24,15 +30,18 @@ from botorch_tv.gp.mixture.posterior import PointMixture
 from botorch_tv.gp.points import PointInference, PointPosterior, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
-from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, SearchProblem
+from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Search, SearchProblem
 from botorch_tv.gp.tensors import Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.feasible import STARTS, Feasible, corners_of, promise
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_number, require_trials
 
 Score = Callable[[Candidates], Tensor]
+POINTS = 1024
+"""Number of points among which an allowed point is found for the initial design."""
 WATCHED = 2
 """Number of first rounds in which parts are checked for writing into shared tensors."""
 
@@ -50,6 +59,7 @@ class Decision:
         data: The data that the posterior uses now.
         present: The time of the decision.
         context: Coordinates that are given, not chosen, `batch_shape x c`; None without a context.
+        feasible: Where a choice is allowed; None for everywhere.
     """
 
     inference: Inference
@@ -60,6 +70,7 @@ class Decision:
     data: Data
     present: Present
     context: Tensor | None = None
+    feasible: Feasible | None = None
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Suggestion:
         """The point or arm that an exploration chooses, with its prediction.
@@ -75,7 +86,7 @@ class Decision:
         require_tensors(own, (name, choice, *wanted))
         if isinstance(domain, Box) and own.device.type == "cpu":
             domain.require_inside(choice, f"{name} ")
-        choice = choice.clone()
+        choice = candidates.allowed(choice.clone())
         mean, sd = candidates.predicted(choice)
         unit, offset = candidates.unit, candidates.offset
         if unit is not None:
@@ -85,6 +96,42 @@ class Decision:
         if self.context is not None:
             choice = torch.cat([choice, self.context], -1)
         return self._suggestion(choice, mean, sd, candidates.width)
+
+    def allowed(self, choice: Tensor) -> Tensor:
+        """A choice of the initial design or, where it is not allowed, an allowed point instead.
+
+        The point is far from the measured points; if no point is allowed, it is the likeliest to be
+        feasible.
+        """
+        if self.feasible is None:
+            return choice
+        domain, own, shape = self.state.domain, self.data.prior.variance, self.present.now.shape
+        trials, d = self.present.now.numel(), domain.dim
+        rest = own.new_empty(trials, 1, 0)
+        if self.context is not None:
+            rest = self.context.reshape(trials, 1, -1)
+        if isinstance(domain, Grid):
+            points = domain.points(torch.arange(len(domain), device=own.device), own)
+        else:
+            assert isinstance(domain, Box)
+            points = domain.search.filling(domain, POINTS, self.state.rounds, own)
+        first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
+        every = torch.cat([first, points.expand(trials, -1, -1)], 1)
+        p, allowed = self.feasible.judge(
+            torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
+        )
+        seen = domain.points(self.state.history.choice.tensor(), own)
+        seen = seen.reshape(trials, -1, domain.columns)[..., :d]
+        lower, upper = corners_of(domain).to(own)
+        away = torch.ones_like(p)
+        if seen.shape[1]:
+            away = torch.cdist(every / (upper - lower), seen / (upper - lower)).amin(-1)
+        away[:, 0] = math.inf  # the design itself, where it is allowed
+        best = torch.where(allowed, away, p - 1).argmax(-1)
+        if isinstance(domain, Grid):
+            return torch.where(best == 0, choice.reshape(-1), best - 1).view(shape)
+        X = every.take_along_dim(best.view(-1, 1, 1), 1).squeeze(1).view(*shape, d)
+        return X if self.context is None else torch.cat([X, self.context], -1)
 
     def joint(self, choice: Tensor) -> Joint:
         """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
@@ -229,6 +276,7 @@ class RoundCandidates(Candidates):
         self.decision, self.draws, self.width, self.offset = decision, draws, width, offset
         self.sign, self.scale, self.scratch = decision.sign, self.data.prior.scale, scratch
         self.round, self.memory = state.data.rounds + 1, state.memory[-1]
+        self.feasible = decision.feasible
         self.sqrt_beta = width.unsqueeze(-1) if isinstance(width, Tensor) else width
 
     @cached_property
@@ -244,6 +292,22 @@ class RoundCandidates(Candidates):
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation at a choice, each `batch_shape`."""
+
+    @abstractmethod
+    def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        """The probability that a choice is feasible, and whether it is allowed, `batch_shape`."""
+
+    def allowed(self, choice: Tensor) -> Tensor:
+        """The choice or, in trials where it is not allowed, the best bound among allowed points.
+
+        A choice that maximises a score is allowed if any is; a random choice may not be.
+        """
+        if self.feasible is None:
+            return choice
+        allowed = self.judge(choice)[1]
+        if bool(allowed.all()):
+            return choice
+        return self.where(allowed, choice, UpperConfidence().choose(self))
 
     @cached_property
     def best_observation(self) -> Tensor:
@@ -354,6 +418,11 @@ class ArmCandidates(RoundCandidates):
                 "a score writes into the mean or sd of its candidates, which are the prediction of "
                 "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
+        if self.feasible is not None:
+            p, allowed = (part.view_as(values) for part in self._judged)
+            values = promise(
+                values, values.amin(-1, True), p, allowed, self.scale if unit is None else unit
+            )
         if among is not None:
             if among.dtype != torch.int64 or among.dim() != 1 or not len(among):
                 raise InputDataError(
@@ -372,6 +441,20 @@ class ArmCandidates(RoundCandidates):
         other.mean, other.sd = (part.unsqueeze(-1) for part in self.predicted(choice))
         other._choice = choice
         return other
+
+    @cached_property
+    def _judged(self) -> tuple[Tensor, Tensor]:
+        """Feasibility of all arms, `trials x M`."""
+        domain, own = self.decision.state.domain, self.data.prior.variance
+        assert isinstance(domain, Grid)
+        assert self.feasible is not None
+        every = domain.points(torch.arange(len(domain), device=own.device), own)
+        return self.feasible.judge(every.expand(self.data.time.numel(), -1, -1))
+
+    def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        index = choice.reshape(-1, 1)
+        p, allowed = (part.gather(-1, index).view(choice.shape) for part in self._judged)
+        return p, allowed
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.unsqueeze(-1)
@@ -498,15 +581,13 @@ class BoxCandidates(RoundCandidates):
 
         measured, live = posterior.starting_points(self.sign, self.context)
         unit = self.scale if unit is None else unit
+        by_hand = None if bound_width(score, 0.0) is None else climbed
         problem = SearchProblem(
-            value,
-            measured[..., : box.dim],
-            live,
-            self.round - 1,
-            unit,
-            whole=not alone,
-            climbed=None if bound_width(score, 0.0) is None else climbed,
+            value, measured[..., : box.dim], live, self.round - 1, unit, not alone, by_hand
         )
+        if self.feasible is not None:
+            problem = self._promising(problem, search)
+            value = problem.score
         X = search.best(box, problem)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
@@ -517,6 +598,43 @@ class BoxCandidates(RoundCandidates):
             tied = most - least <= TIE_TOLERANCE * unit
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
+
+    def _promising(self, problem: SearchProblem, search: Search) -> SearchProblem:
+        """A search problem whose score is :func:`promise`, with the same way of derivatives."""
+        feasible, context = self.feasible, self.context
+        assert feasible is not None
+        points = search.filling(self._box, STARTS, problem.rounds, problem.observed)
+        points = points.expand(len(problem.observed), *points.shape)
+        with torch.no_grad():
+            every = problem.score(torch.cat([points, problem.observed], 1), None)
+        lowest = every.amin(-1, keepdim=True)
+
+        def promised(values: Tensor, X: Tensor, trials: Tensor | None) -> Tensor:
+            some, own, least = feasible, context, lowest
+            if trials is not None:
+                some, least = feasible.select(trials), lowest[trials]
+                own = None if context is None else context[trials]
+            return promise(values, least, *some.judge(with_context(X, own)), problem.unit)
+
+        def score(X: Tensor, trials: Tensor | None) -> Tensor:
+            return promised(problem.score(X, trials), X, trials)
+
+        def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
+            assert problem.climbed is not None
+            value, by = problem.climbed(X, trials, 1.0)
+            with torch.enable_grad():
+                value, X = value.requires_grad_(), X.detach().requires_grad_()
+                total = promised(value, X, trials)
+                by_value, by_p = torch.autograd.grad(factor * total.sum(), (value, X))
+            return factor * total.detach(), by_value.unsqueeze(-1) * by + by_p
+
+        return problem._replace(score=score, climbed=climbed if problem.climbed else None)
+
+    def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.feasible is not None
+        X = with_context(choice.reshape(-1, 1, self._box.dim), self.context)
+        p, allowed = (part.view(self._shape) for part in self.feasible.judge(X))
+        return p, allowed
 
     def at(self, choice: Tensor) -> Candidates:
         return _Points(self, choice.reshape(-1, 1, self._box.dim))

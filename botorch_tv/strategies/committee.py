@@ -20,6 +20,7 @@ from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.arguments import Measured
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.feasible import Feasible
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number
@@ -146,8 +147,16 @@ class Committee(Strategy):
         memory = as_memory(self, self.start(shape), None, own, shape)
         return states[0]._replace(memory=(memory,), members=tuple(states))
 
-    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
-        suggestions = [member._ask(own, now, context, draws) for member, own in self._pairs(state)]
+    def _ask(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        draws: Draws,
+        feasible: Feasible | None,
+    ) -> Suggestion:
+        pairs = self._pairs(state)
+        suggestions = [member._ask(own, now, context, draws, feasible) for member, own in pairs]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
@@ -227,8 +236,16 @@ class Committee(Strategy):
     def arm_means(self, state: State) -> Tensor:
         return self._led(state, lambda member, own: member.arm_means(own))
 
-    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
-        return self._led(state, lambda member, own: member._best(own, now, context, caution))
+    def _best(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
+    ) -> Tensor:
+        given = now, context, caution, feasible
+        return self._led(state, lambda member, own: member._best(own, *given))
 
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         leading = self.leading(state)

@@ -30,7 +30,7 @@ from botorch_tv.acquisition import Width
 from botorch_tv.forgetting import EventTrigger, Retained, Retention
 from botorch_tv.loop import Loop
 from botorch_tv.strategies import GPStrategy, Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
-from botorch_tv.strategies.outcomes import CAUTION
+from botorch_tv.loop.log import CAUTION
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
 
