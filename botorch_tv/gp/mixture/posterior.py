@@ -278,6 +278,7 @@ class MixturePosterior(PointPosterior):
     """
 
     shared = ("prior",)
+    coarse = True
 
     prior: BankPrior
     parts: Columns
