@@ -305,6 +305,7 @@ def _with_block(
         good: Which measurements a trial has and learns from, `T x q`, bool.
     """
     before, M, q = running.before, running.matrices, y.shape[-1]
+    share = before.weights
     gap = (time - before.time) / running.units.clock
     started = (before.shape > SHAPE) & good.any(-1)
     attenuation, log_stays = passages(prior, torch.where(started, gap.clamp_min(0), 0.0))
@@ -339,7 +340,7 @@ def _with_block(
 
     S = _masked(S + _diagonal(noise), mask)
     V = S.diagonal(dim1=-2, dim2=-1)
-    log_wrong = _log_wrong(prior, running, y)[:, None, None]
+    log_wrong = _log_wrong(prior, running, share, y)[:, None, None]
     one = e.new_ones(()), A.unsqueeze(-1), B.unsqueeze(-1)
     logs = log_student(e.square() / V, V.log(), *one)
     either = torch.logaddexp(logs, log_wrong)
@@ -370,7 +371,7 @@ def _with_block(
         since=before.since,
         shape=shape[:, 0, 0],
         time=time,
-        information_gain=before.information_gain + (before.weights * nats).sum((-2, -1)),
+        information_gain=before.information_gain + (share * nats).sum((-2, -1)),
     )
     # The coordinates of the constant, and those of the points without the constant.
     coordinates = torch.nn.functional.pad(phi * mask, (1, 0, 1, 0))
@@ -522,7 +523,7 @@ def log_student(
     return normaliser - 0.5 * logdet - (A + half) * torch.log1p(square / (2 * B))
 
 
-def _log_wrong(prior: BankPrior, running: RunningMixture, y: Tensor) -> Tensor:
+def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
     """Logarithm of the odds of an outlier times the density of y as an outlier, `T x q`.
 
     The density is Student's t with 4 degrees of freedom, centred at the mean of m. The density is
@@ -531,12 +532,13 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, y: Tensor) -> Tensor:
     Args:
         prior: The prior of the candidate processes.
         running: The posterior, whose block does not matter.
+        share: Weights of the histories before the block, `T x L x K`.
         y: Measurements in standardised units, `T x q`.
     """
     outliers, before = prior.bank.outliers, running.before
     if not outliers:
         return torch.full_like(y, -math.inf)
-    share, flat = before.weights, 2 - running.matrices[..., 0, 0] + prior.noise
+    flat = 2 - running.matrices[..., 0, 0] + prior.noise
     level = (share * before.mean[..., 0]).sum((-2, -1)).unsqueeze(-1)
     variance = WIDER * (share * before.variances * flat).sum((-2, -1)).unsqueeze(-1)
     shape = torch.full_like(y, SHAPE)
