@@ -175,8 +175,17 @@ def _absorbed(
         q: Number of measurements of the next block, for which slots must be free.
         consume: Whether the memory of the matrices may be reused.
     """
-    block, looks = running.block, running.jumped.device.type == "cpu"
-    before, M = running.now, running.matrices
+    looks, most = running.jumped.device.type == "cpu", prior.bank.points
+    count = running.used + running.block.y.shape[-1]
+    if looks:
+        used = running.now.span.used
+        if where is not None:
+            used = chosen(where, used, running.before.span.used)
+        count = int(used.sum(-1).max())
+    missing = min(count, most) + q - running.matrices.shape[-1] + 1
+    if missing > 0:
+        running, consume = enlarged(running, max(missing, GROWTH)), True
+    block, before, M = running.block, running.now, running.matrices
     W, replaces = block.weights, block.replaces
     if where is not None:
         before = chosen(where, before, running.before)
@@ -189,7 +198,7 @@ def _absorbed(
         M[..., 1:] *= by
         M[..., 1:, :] *= by
         factor = torch.where(small, 1.0, factor)
-    u, size = block.steps.clone(), M.shape[-1]
+    u = block.steps.clone()
     u[..., 1:, :] /= factor[..., None, None]
     M = _plus(M, u @ W, u, in_place=consume)
     if replaces.shape[-1] and not (looks and not bool(replaces.any())):
@@ -204,16 +213,9 @@ def _absorbed(
         factor = factor.scatter(-1, block.place, own)
     rows = running.rows if consume else running.rows.clone()
     running = running._replace(before=before._replace(factor=factor), matrices=M, rows=rows)
-    most, count = prior.bank.points, running.used + block.y.shape[-1]
-    if looks:
-        count = int(before.span.used.sum(-1).max())
     for _ in range(count - most):
         running = _without_a_point(prior, running)
-    count = min(count, most)
-    missing = count + q - size + 1
-    if missing > 0:
-        running = enlarged(running, max(missing, GROWTH))
-    return running._replace(used=count)
+    return running._replace(used=min(count, most))
 
 
 def _plus(M: Tensor, left: Tensor, right: Tensor, *, in_place: bool) -> Tensor:
