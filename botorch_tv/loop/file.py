@@ -35,7 +35,7 @@ from botorch_tv.loop.clock import LoopClock, Units
 from botorch_tv.loop.log import Measurement, MeasurementLog, Question, recounted
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.parameters import MixedSearch
+from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.state import FORMAT as STATE_FORMAT
 from botorch_tv.validation import require
 
@@ -47,7 +47,7 @@ SHORT = 12
 DIGESTS = "digests"
 NAMED = 8
 """Maximum number of changes that a warning lists."""
-PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted")
+PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted", "keeps")
 ANSWERED = (*PLANNED, "y", "time", "noise", "arrival")
 ASKED = ("number", "points", "arms", "time", "known")
 ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -141,7 +141,8 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         require(isinstance(content["strategy"], dict), '"strategy" does not describe a strategy')
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)
-        units = Units(named, LoopClock.of(content["clock"]), DTYPES[content["dtype"]])
+        outcomes = (content.get("problem") or {}).get("outcomes", ())
+        units = Units(named, LoopClock.of(content["clock"]), DTYPES[content["dtype"]], outcomes)
         for name, (_, fields) in ROWS.items():
             require(isinstance(content[name], list), f"{name} is not a list")
             content[name] = [_row(name, units.read(row), fields) for row in content[name]]
@@ -166,6 +167,11 @@ def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement |
 
 def _checked(field: str, value: Any, of_reply: bool) -> Any:
     if isinstance(value, list):
+        if field == "y" and not of_reply:  # outcomes by name; a missing outcome is NaN
+            return tuple(
+                number if number != number else _checked(field, number, of_reply)
+                for number in value
+            )
         require(field in MANY or (of_reply and field == "y"), f"{field} is a list")
         return tuple(_checked(field, entry, of_reply) for entry in value)
     if value is None or field == "became":
@@ -309,6 +315,8 @@ def domain_data(domain: Domain) -> dict[str, Description]:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
             ranges = {"parameters": domain.parameters.data()}
+            if domain.parameters.limits:
+                ranges["constraints"] = [limit.text for limit in domain.parameters.limits]
         own: Any = domain.search
         if type(own) is MixedSearch:
             search: Description = {TYPE: "Mixed"}
@@ -356,7 +364,8 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
         search = DiscreteSearch(_tensor(settings["X"], device))
     else:
         require(kind == "Mixed", "the file only describes the domain; pass domain=")
-    return Box(bounds, context_dim=data["context_dim"], search=search)
+    limits = data.get("constraints", ())
+    return Box(bounds, constraints=limits, context_dim=data["context_dim"], search=search)
 
 
 def _product(axes: list[Tensor]) -> Tensor:

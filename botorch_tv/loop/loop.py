@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import functools
-import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -36,20 +35,19 @@ from botorch_tv.loop.file import (
     write_loop,
 )
 from botorch_tv.loop.input import (
-    FAILED,
     Numbers,
     Points,
     as_number,
     as_place,
     as_places,
     as_replies,
-    as_truth,
     context_row,
     in_order,
     parameters_of,
     with_context,
 )
-from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, like
+from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, Values, like
+from botorch_tv.loop.monitor import Monitored
 from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
 from botorch_tv.loop.table import (
     FAILS_EVERYWHERE,
@@ -57,6 +55,7 @@ from botorch_tv.loop.table import (
     LastAnswer,
     NumberedConsultation,
     NumberedSuggestion,
+    ParetoSetting,
     SupersededMeasurement,
     Table,
     data_frame,
@@ -66,9 +65,18 @@ from botorch_tv.loop.table import (
     summary,
     table,
 )
+from botorch_tv.loop.words import (
+    Texts,
+    as_values,
+    objective_of,
+    outcomes_of,
+    problem_data,
+    stated,
+    strategy_from,
+)
 from botorch_tv.strategies.box import Bounds, Parameters, holding
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
 from botorch_tv.validation import counted, real, require, require_integer, shown
@@ -85,6 +93,8 @@ NAMED = 3.0
 reading."""
 NEAR = 0.1
 """A suggestion is near a reading if no coordinate differs by more than this share of its range."""
+Observed = float | Tensor | Mapping[str, float] | None
+"""Type of a measurement as users give it."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -113,7 +123,7 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 @hinted
-class Loop:
+class Loop(Monitored):
     """An optimisation in progress, which suggests where to measure and stores the results.
 
     A loop makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In
@@ -164,6 +174,20 @@ class Loop:
             ``"days"`` or ``"weeks"``; rates of forgetting refer to this unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
+        objective: What to maximise, as text, if outcomes have names: ``"yield"``, ``"-cost"`` to
+            minimise, ``"yield - 0.2 * energy"``, or several objectives, ``["yield", "-energy"]``.
+            :meth:`tell` then takes a dict, ``{"yield": 81.0, "energy": 4.7}``.
+        constraints: Limits on outcomes or on named parameters, as text: ``"pressure <= 5"``,
+            ``["pressure <= 5", "temperature + 300 * flow <= 1000"]``. Limits on parameters are kept
+            exactly. Limits on outcomes are kept with a probability of at least ``confidence`` if
+            there is such a setting; see :class:`~botorch_tv.strategies.Outcomes`.
+        confidence: Probability of keeping all limits on outcomes above which a setting may be
+            suggested; 0.9 by default.
+        safe: Probability with which every measurement must keep the limits on outcomes, such as
+            0.99; it replaces ``confidence``. Needs ``start``, or measurements that kept them. If no
+            setting is safe enough, the likeliest is suggested, with a warning, and the
+            suggestion's ``safe`` is False.
+        start: The first setting to suggest, as for :meth:`enqueue`.
         lost_after: A suggestion is lost if it is still open when more than this number of answers
             have arrived since. A lost suggestion may still be answered, but no longer counts: not
             for ``pending``, and not in later choices. The default is twice the larger of
@@ -201,6 +225,11 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        objective: Texts = None,
+        constraints: Texts = None,
+        confidence: float | None = None,
+        safe: float | None = None,
+        start: Points = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -209,8 +238,15 @@ class Loop:
         strategy, domain = in_order("Loop", (first, second), strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
-        if strategy is None:
-            strategy = adaptive_gp_ucb(maximize=maximize is not False)
+        strategy, domain = stated(
+            strategy,
+            as_domain(domain),
+            maximize=maximize,
+            objective=objective,
+            constraints=constraints,
+            confidence=confidence,
+            safe=safe,
+        )
         require(
             maximize in (None, strategy.maximize),
             f"Loop: maximize is {shown(maximize)}, but the strategy has maximize="
@@ -223,15 +259,18 @@ class Loop:
         )
         if lost_after is not None:
             lost_after = require_integer("Loop: lost_after", lost_after, 1, "give a whole number.")
-        start = strategy.init(as_domain(domain), dtype=dtype, device=device)
+        begun = strategy.init(domain, dtype=dtype, device=device)
+        names = outcomes_of(strategy)
         self._lock = LoopLock()
-        self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
+        self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names)
         self._strategy = strategy
-        self._record = Record(MeasurementLog.begin(strategy, start), 1, lost_after)
+        self._record = Record(MeasurementLog.begin(strategy, begun), 1, lost_after)
         self.pending = pending
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
+        if start is not None:
+            self.enqueue(start)
 
     @classmethod
     @hinted
@@ -250,6 +289,11 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        objective: Texts = None,
+        constraints: Texts = None,
+        confidence: float | None = None,
+        safe: float | None = None,
+        start: Points = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -276,6 +320,11 @@ class Loop:
             seed: As for :class:`Loop`.
             unit: As for :class:`Loop`.
             maximize: As for :class:`Loop`.
+            objective: As for :class:`Loop`.
+            constraints: As for :class:`Loop`.
+            confidence: As for :class:`Loop`.
+            safe: As for :class:`Loop`.
+            start: As for :class:`Loop`; usually None, because there are measurements.
             lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
             device: As for :class:`Loop`.
@@ -296,6 +345,11 @@ class Loop:
             seed=seed,
             unit=unit,
             maximize=maximize,
+            objective=objective,
+            constraints=constraints,
+            confidence=confidence,
+            safe=safe,
+            start=start,
             lost_after=lost_after,
             dtype=dtype,
             device=device,
@@ -370,12 +424,18 @@ class Loop:
             record = record.asking(present, row, fixed, self._units, self._generator)
         self._record = record._replace(pending=pending)
         made = self.open[-count:]
+        if getattr(self._strategy, "safe", False) and not all(each.safe for each in made):
+            warnings.warn(
+                "no setting is safe enough now, so the suggestion is the likeliest to keep the "
+                "limits; measure it, or return to a setting that is known to be safe.",
+                stacklevel=3,
+            )
         return made[0] if n is None else made
 
     @locked
     def tell(
         self,
-        y: float | Tensor | None = None,
+        y: Observed = None,
         *,
         suggestion: int | NumberedSuggestion | None = None,
         at: Points = None,
@@ -388,7 +448,8 @@ class Loop:
         Afterwards, ``loop.last.reset`` states whether the answer triggered a reset of the model.
 
         Args:
-            y: The observation, a scalar; ignored if ``ok`` is False.
+            y: The observation, a scalar; with named outcomes a dict, from which outcomes that were
+                not measured are omitted. Ignored if ``ok`` is False.
             suggestion: The answered suggestion or its number; may be omitted if only one suggestion
                 is open and not lost.
             at: Where the measurement was made, if not at the suggested point: the parameters that
@@ -411,7 +472,7 @@ class Loop:
             point, arm = self._units.moved(row.point, at, self.state)
             if point != row.point:
                 row = replace(row, point=point, arm=arm, predicted=None)
-        value = _value(y, ok)
+        value = as_values(self._strategy, y, ok)
         when = row.planned_for if time is None else self._number("time", time)
         self._add(row, value, when, noise)
 
@@ -419,7 +480,7 @@ class Loop:
     def observe(
         self,
         X: Points,
-        y: float | Tensor | None = None,
+        y: Observed = None,
         *,
         time: Time | None = None,
         noise: float | None = None,
@@ -447,7 +508,7 @@ class Loop:
         state = self.state
         X = with_context(as_place(X, state), context_row(state, context))
         place = self._units.located(X, state)
-        value = _value(y, ok)
+        value = as_values(self._strategy, y, ok)
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = float(state.time + self._strategy.step(state))
@@ -485,7 +546,7 @@ class Loop:
     def amend(
         self,
         number: int,
-        y: float | Tensor | None = None,
+        y: Observed = None,
         *,
         ok: bool | None = None,
         time: Time | None = None,
@@ -511,7 +572,7 @@ class Loop:
         """
         wrong = self._answered(number)
         unchanged = ok is None and y is None
-        value = wrong.y if unchanged else _value(y, True if ok is None else ok)
+        value = wrong.y if unchanged else as_values(self._strategy, y, True if ok is None else ok)
         when = wrong.time if time is None else self._number("time", time)
         right = replace(wrong, y=value, time=when)
         if right == wrong:
@@ -642,8 +703,68 @@ class Loop:
         return self._units.point(best.X.tolist()[: self.domain.dim])
 
     @locked
+    def pareto(
+        self, *, now: Time | None = None, context: Numbers | None = None, points: int = 10
+    ) -> list[ParetoSetting]:
+        """Settings that trade several objectives off: none is predicted to be worse in all of them.
+
+        Args:
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+            points: Number of trade-offs; settings that others dominate are dropped.
+
+        Returns:
+            The settings, with the posterior mean and standard deviation of each objective.
+
+        Raises:
+            InputDataError: If the loop does not have several objectives.
+        """
+        strategy, state, present = self._strategy, self.state, self._present(now)
+        if not isinstance(strategy, Outcomes) or len(strategy.objectives) < 2:
+            raise InputDataError(
+                "pareto() needs several objectives, Loop(..., objective=['yield', '-energy']); "
+                "recommend() returns the best setting of one."
+            )
+        row, chance = context_row(state, context), self._record.log.success(present)
+        X = strategy.pareto(state, now=present, context=row, points=points, feasible=chance)
+        found = strategy.predictions(state, present)
+        texts = [objective.expression.text for objective in strategy.objectives]
+        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
+        means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
+        return [
+            ParetoSetting(self._units.point(x), dict(zip(texts, mean)), dict(zip(texts, sd)))
+            for x, mean, sd in zip(X[:, : self.domain.dim].tolist(), means, sds)
+        ]
+
+    @locked
+    def limit(self, name: str, bound: float) -> None:
+        """Move the bound of a limit on outcomes; all measurements stay in use.
+
+        Args:
+            name: The outcome or the formula that is limited, as in ``constraints``.
+            bound: The new bound.
+
+        Raises:
+            ValueError: If not exactly one limit has this name. The loop is not changed.
+        """
+        require(
+            isinstance(self._strategy, Outcomes),
+            "limit() moves a limit on outcomes, but this loop has none; give constraints=.",
+        )
+        assert isinstance(self._strategy, Outcomes)
+        self._strategy = made = self._strategy.with_bound(name, bound)
+        log = self._record.log._replace(strategy=made, quiet=made.undisturbed())
+        self._record = self._record._replace(log=log)
+        self.__dict__.pop("_description", None)
+
+    @locked
     def posterior(
-        self, X: Points, *, now: Time | None = None, context: Numbers | None = None
+        self,
+        X: Points,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        outcome: str | None = None,
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
 
@@ -654,13 +775,22 @@ class Loop:
                 dicts, a DataFrame, or a tensor of points in the unit cube.
             now: As in :meth:`ask`.
             context: The context of all points, `c`.
+            outcome: With named outcomes, the objective or the limited formula to predict; by
+                default the first objective.
 
         Returns:
             A joint posterior over the q points.
         """
-        state = self.state
+        strategy, state = self._strategy, self.state
         points = with_context(as_places("X", X, state), context_row(state, context))
-        return self._strategy.posterior(state, points, now=self._present(now))
+        if outcome is not None:
+            require(
+                isinstance(strategy, Outcomes),
+                f"outcome is {outcome!r}, but this loop has one outcome without a name; omit it.",
+            )
+            assert isinstance(strategy, Outcomes)
+            strategy, state = strategy.member(state, outcome)
+        return strategy.posterior(state, points, now=self._present(now))
 
     predict = posterior
 
@@ -679,7 +809,8 @@ class Loop:
             contains the noise variance, NaN if the strategy estimates the noise. The columns
             ``mean`` and ``sd`` contain the prediction made with the suggestion, NaN if the
             measurement was not suggested. The column ``reset`` states whether the measurement
-            triggered a reset.
+            triggered a reset. If outcomes have names, the column ``objective`` takes the place of
+            ``y``, and each outcome has a column.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -776,7 +907,7 @@ class Loop:
             SupersededMeasurement(
                 row.number,
                 self._units.point(row.point[: self.domain.dim]),
-                math.nan if row.y is None else row.y,
+                objective_of(self._strategy, row.y),
                 self._units.clock.shown(row.time),
                 str(row.became),
             )
@@ -796,7 +927,10 @@ class Loop:
     @locked
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first, including those that are lost."""
-        return [numbered(row, self.state, self._units) for row in self._record.open.values()]
+        return [
+            numbered(row, self.state, self._units, self._strategy)
+            for row in self._record.open.values()
+        ]
 
     @property
     def pending(self) -> int:
@@ -871,6 +1005,7 @@ class Loop:
             "dtype": str(like(self.state).dtype).removeprefix("torch."),
             "device": str(self.state.time.device),
             "clock": self._units.clock.data,
+            "problem": problem_data(self._strategy),
             "pending": record.pending,
             "lost_after": record.lost_after,
             "queue": [self._units.point(point) for point in record.queue],
@@ -932,7 +1067,7 @@ class Loop:
             torch.empty(0, device=place)
         with refused(f"{path}: its strategy or domain is damaged or not supported", COPY):
             if strategy is None:
-                strategy = adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
+                strategy = strategy_from(content)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)
@@ -1041,7 +1176,7 @@ class Loop:
             )
         return row
 
-    def _add(self, row: Measurement, y: float | None, time: float, noise: float | None) -> None:
+    def _add(self, row: Measurement, y: Values, time: float, noise: float | None) -> None:
         if noise is not None:
             noise = as_number("noise", noise, "give the variance of this measurement.")
         self._record = self._record.answered(row, y, time, noise)
@@ -1059,8 +1194,3 @@ class Loop:
             f"there is no measurement {shown(number)}; give a number from the table: a "
             "suggestion's number or, for a measurement that was not suggested, -1, -2, ..."
         )
-
-
-def _value(y: object, ok: object) -> float | None:
-    """The value of a measurement as a number; None if it failed."""
-    return as_number("y", y, FAILED) if as_truth("ok", ok) else None

@@ -1,8 +1,8 @@
 """Experiments of [ET]: ET-GP-UCB resets when an observation contradicts the model.
 
 The noise variance is 0.02, as in the paper's appendix. The variance 0.05 of the paper's main text
-does not reproduce its Table 2; run `et-table2` with ``--noise 0.05`` to see the difference. Every
-cell of Table 2 is tested: our mean must lie within sampling error of the paper's mean.
+does not reproduce its Table 2. Every cell of Table 2 is tested: our mean must lie within sampling
+error of the paper's mean.
 
 Figures 3 (a) and 8, which show recorded temperatures, have no experiment; Figure 7 has formulas
 alone, which :func:`botorch_tv.theory.plots.plot_mismatch` draws.
@@ -22,6 +22,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.drawing import COLORS, canvas, lighten, written
 from botorch_tv.papers.claims import REQUIRED, Claim, beats, below, decided, judge, yes
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results, draw_panels
 from botorch_tv.papers.worlds import markov_case, spatial_kernel
@@ -195,8 +196,6 @@ _SENSITIVITIES = _rates(_PAPER_ROWS, _sensitivity)
 
 def _draw_table_2(results: Results, path: Path) -> Figure:
     """Plot our means, with tolerances as bars, and the paper's means."""
-    from botorch_tv.drawing import COLORS, canvas, lighten, written
-
     figure, table = canvas(10, 4.4), _score_table_2(results).table
     panels = {"resets": "Resets per trial", "regret": "Total regret $R_T$"}
     for axes, (quantity, panel) in zip(figure.subplots(1, 2), panels.items()):

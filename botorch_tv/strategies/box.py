@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,16 +23,10 @@ from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
-from botorch_tv.strategies.parameters import (
-    BoxParameter,
-    Choice,
-    Float,
-    Integer,
-    MixedSearch,
-    Parameter,
-    Space,
-)
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer, Parameter, Space
 from botorch_tv.strategies.state import State
+from botorch_tv.strategies.subspace import Subspace
 from botorch_tv.validation import largest, plain, real, require, require_integer, shown
 
 
@@ -43,20 +37,30 @@ class Parameters(Space, Mapping[str, Parameter]):
         bounds: For each name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
             ``(low, high)`` for a float.
 
+        constraints: Limits on values, such as ``"a + 2 * b <= 1"``.
+
     Attributes:
-        mixed: Whether any parameter is a :class:`Choice`.
+        mixed: Whether the parameters are searched by :class:`MixedSearch`: any is a :class:`Choice`
+            without an order, or there are limits.
 
     Raises:
         InputDataError: If there are no parameters, if a name is not a string, or if the bounds of a
             parameter are of another type.
+        ValueError: If a limit is invalid, or names an unknown parameter.
     """
 
-    def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
+    def __init__(
+        self,
+        bounds: Mapping[str, Parameter | tuple[float, float]],
+        constraints: str | Sequence[str] = (),
+    ) -> None:
         if not bounds:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
-        super().__init__({name: _as_parameter(name, bound) for name, bound in bounds.items()})
-        self._stepped = [n for n, axis in enumerate(self.axes) if getattr(axis, "step", None)]
-        self.mixed = any(isinstance(axis, Choice) for axis in self.axes)
+        every = {name: _as_parameter(name, bound) for name, bound in bounds.items()}
+        super().__init__(every, constraints)
+        numbers = [axis.number for axis in self.axes]
+        self._stepped = [n for n, number in enumerate(numbers) if number and number.step]
+        self.mixed = None in numbers or bool(self.limits)
 
     def __getitem__(self, name: str) -> Parameter:
         return self.by_name[name]
@@ -145,7 +149,11 @@ class Parameters(Space, Mapping[str, Parameter]):
         """The parameters as JSON-compatible data."""
         return {
             name: {"type": type(axis).__name__}
-            | {key: value for key, value in asdict(axis).items() if value is not None}
+            | {
+                key: value
+                for key, value in asdict(axis).items()
+                if key not in ("step", "ordered") or value != getattr(type(axis), key)
+            }
             for name, axis in self.items()
         }
 
@@ -161,7 +169,8 @@ class Parameters(Space, Mapping[str, Parameter]):
                 parameters.
         """
         kinds: dict[str, Callable[..., Parameter]]
-        kinds = {"Float": Float, "Integer": Integer, "Choice": lambda choices: Choice(*choices)}
+        kinds = {"Float": Float, "Integer": Integer}
+        kinds["Choice"] = lambda choices, ordered=False: Choice(*choices, ordered=ordered)
         own = {name: dict(fields) for name, fields in data.items()}
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
@@ -171,7 +180,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         Rounding maps the interval to the values of the range. Interval and range are logarithms if
         the scale of the parameter is logarithmic.
         """
-        axis: Any = self.axes[number]
+        axis: Any = self.axes[number].number
         wide = axis.scaled(axis.low - axis.step / 2), axis.scaled(axis.high + axis.step / 2)
         return axis, wide, (axis.scaled(axis.low), axis.scaled(axis.high))
 
@@ -202,9 +211,9 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
             fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
         elif step is not None and axis.low <= number <= axis.high:
             fix = f"give {nearest:g}, or a Float without step, which takes every value."
-        steps = f" in steps of {step:g}" if step not in (None, 1) else ""
+        steps, whole = f" in steps of {step:g}" if step not in (None, 1) else "", type(step) is int
         raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a {'whole ' * (step == 1)}number from "
+            f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
             f"{axis.low:g} to {axis.high:g}{steps}; {fix}"
         )
     return nearest
@@ -262,6 +271,10 @@ class Box(Domain):
             converts a point of the cube to named values, ``parameters.place`` converts back, and
             :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
             a time.
+        constraints: Limits on the values of named parameters, such as ``"a + 2 * b <= 1"`` or
+            ``["1 <= a + b <= 2", "a >= b"]``: formulas of names, numbers and + - * /. No other
+            points are suggested or recommended. A box with constraints supports one trial at a
+            time.
         context_dim: Number c of context coordinates, such as the weather, which are given before
             each round and not chosen. In the input of the kernel, the context coordinates follow
             the d coordinates of the box. ``ask(context=...)`` requires the context.
@@ -285,9 +298,20 @@ class Box(Domain):
 
     @without_gradients
     def __init__(
-        self, bounds: Bounds, *, context_dim: int = 0, search: Search | None = None
+        self,
+        bounds: Bounds,
+        *,
+        constraints: str | Sequence[str] = (),
+        context_dim: int = 0,
+        search: Search | None = None,
     ) -> None:
-        self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
+        named = isinstance(bounds, Mapping)
+        require(
+            named or not constraints,
+            f"Box: constraints is {constraints!r}, but these parameters have no names; give "
+            "Box({'a': (0, 1), 'b': (0, 1)}, constraints=['a + b <= 1']).",
+        )
+        self.parameters = Parameters(bounds, constraints) if isinstance(bounds, Mapping) else None
         if self.parameters is not None:  # named parameters are modelled in the unit cube
             zeros = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
             bounds = zeros + torch.arange(2, device="cpu").unsqueeze(-1)
@@ -302,8 +326,8 @@ class Box(Domain):
             require(
                 search is None or (isinstance(search, MultiStart) and not self.parameters.mixed),
                 f"Box: search is {search!r}, but named parameters are searched by MultiStart or, "
-                "if a parameter is a Choice, by a built-in search; omit search, or give bounds as "
-                "a tensor 2 x d.",
+                "if a parameter is a Choice or there are constraints, by a built-in search; omit "
+                "search, or give bounds as a tensor 2 x d.",
             )
         self.search = MultiStart() if search is None else search
         self.search.check(self)
@@ -315,9 +339,12 @@ class Box(Domain):
 
     def __repr__(self) -> str:
         ranges = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
-        ranges = ranges if self.parameters is None else repr(self.parameters)
         context = f", context_dim={self.context_dim}" if self.context_dim else ""
-        return f"Box({ranges}{context})"
+        limits = ""
+        if self.parameters is not None:
+            ranges, texts = repr(self.parameters), [limit.text for limit in self.parameters.limits]
+            limits = f", constraints={texts}" if texts else ""
+        return f"Box({ranges}{limits}{context})"
 
     def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> BoxPrior:
         _require_extent(self.bounds, like.dtype)
@@ -440,14 +467,9 @@ class Box(Domain):
         search = self.search
         if isinstance(search, DiscreteSearch):
             return search.X
-        space = search.space if isinstance(search, MixedSearch) else self.parameters
-        X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
-        for axis in [] if space is None else space.axes:
-            levels = axis.levels
-            if levels is None or len(X) * len(levels) > MOST_LISTED:
-                return None
-            X = torch.cat([X.repeat_interleave(len(levels), 0), levels.repeat(len(X), 1)], -1)
-        return search.held(X) if X.numel() else None
+        if isinstance(search, MixedSearch):
+            return search.inner.listed(MOST_LISTED)
+        return None if self.parameters is None else Subspace(self.parameters).listed(MOST_LISTED)
 
     @cached_property
     def _corners(self) -> DeviceCopies:
@@ -495,15 +517,20 @@ def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
         )
     dtype = state.basis.variance.dtype
     values = {name: _value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
-    before = search.fixed if isinstance(search, MixedSearch) else {}
-    return searched(state, MixedSearch(space, {**before, **values}))
+    before = search if isinstance(search, MixedSearch) else MixedSearch(space)
+    return searched(state, replace(before, fixed={**before.fixed, **values}))
 
 
 def searched(state: State, search: Search) -> State:
-    """A state on a box, with another search."""
+    """A state on a box, with another search.
+
+    Raises:
+        InputDataError: If the search finds no point of the box.
+    """
     domain = copy.copy(state.domain)
     assert isinstance(domain, Box)
     domain.search = search
+    search.check(domain)
     members = tuple(member._replace(domain=domain) for member in state.members)
     return state._replace(domain=domain, members=members)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,21 +12,20 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import as_memory
-from botorch_tv.gp.data import Prior
 from botorch_tv.gp.linalg import leading
-from botorch_tv.gp.process import Inference, Joint, Process
+from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.arguments import Measured
-from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.members import Composed
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number
 
 
 @dataclass(frozen=True, kw_only=True)
-class Committee(Strategy):
+class Committee(Composed):
     """Several strategies, and a rule that selects a member in every round of every trial.
 
     All members receive all observations. The member that :meth:`leading` selects makes predictions
@@ -106,46 +104,10 @@ class Committee(Strategy):
     compares = True  # the rule that selects a member uses predictions
     remakes_suggestions = False  # a log of points does not record members
 
-    @property
-    def maximize(self) -> bool:
-        """Whether all members maximise."""
-        return self.members[0].maximize
-
-    @property
-    def process(self) -> Process:
-        """The first member's process."""
-        return self.members[0].process
-
-    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """The inference of the first member.
-
-        Args:
-            domain: The domain.
-            prior: The prior on the domain.
-        """
-        return self.members[0].inference_for(domain, prior)
-
-    @functools.cached_property
-    def _begun(self) -> tuple[str, ...]:
-        return tuple(part for member in self.members for part in member._begun)
-
-    @property
-    def draws(self) -> bool:
-        """Whether choices may use random numbers."""
-        return any(member.draws for member in self.members)
-
-    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        states = [member._init(domain, shape, dtype, device) for member in self.members]
-        return self._together(states)
-
-    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        states = [member.init_like(own, batch_shape) for member, own in self._pairs(state)]
-        return self._together(states)
-
-    def _together(self, states: list[State]) -> State:
+    def together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
         memory = as_memory(self, self.start(shape), None, own, shape)
-        return states[0]._replace(memory=(memory,), members=tuple(states))
+        return super().together(states)._replace(memory=(memory,))
 
     def _ask(
         self,
@@ -155,15 +117,13 @@ class Committee(Strategy):
         draws: Draws,
         feasible: Feasible | None,
     ) -> Suggestion:
-        pairs = self._pairs(state)
+        pairs = self.pairs(state)
         suggestions = [member._ask(own, now, context, draws, feasible) for member, own in pairs]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         """The suggestion of the leading member."""
-        suggestions = [
-            member._suggestion_at(own, choice, now) for member, own in self._pairs(state)
-        ]
+        suggestions = [member._suggestion_at(own, choice, now) for member, own in self.pairs(state)]
         return self._of(suggestions, self.leading(state))._replace(member=None)
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
@@ -188,7 +148,7 @@ class Committee(Strategy):
         suggestion = measured.suggestion
         followed = self.leading(state) if suggestion.member is None else suggestion.member
         observed, variances = [], []
-        for member, own in self._pairs(state):
+        for member, own in self.pairs(state):
             new = measured
             if measured.given_noise is None:  # each member has its own default noise variance
                 usual = member.process.noise
@@ -249,23 +209,15 @@ class Committee(Strategy):
 
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         leading = self.leading(state)
-        made = [member._joint(own, choice, now) for member, own in self._pairs(state)]
+        made = [member._joint(own, choice, now) for member, own in self.pairs(state)]
         return tuple(_picked(list(parts), leading) for parts in zip(*made))  # type: ignore[return-value]
 
     def model_noise(self, state: State) -> Tensor:
         return self._led(state, lambda member, own: member.model_noise(own))
 
-    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        pairs = self._pairs(state)
-        return sum(member.numbers_per_trial(own, horizon, trials) for member, own in pairs)
-
-    def _pairs(self, state: State) -> Iterator[tuple[Strategy, State]]:
-        """The members, each with its state."""
-        return zip(self.members, state.members)
-
     def _led(self, state: State, answer: Callable[[Strategy, State], Tensor]) -> Tensor:
         """The answer of each trial's leading member, `batch_shape x ...`."""
-        return _picked([answer(*pair) for pair in self._pairs(state)], self.leading(state))
+        return _picked([answer(*pair) for pair in self.pairs(state)], self.leading(state))
 
 
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
@@ -368,6 +320,37 @@ class PriorElimination(Committee):
         return state.memory[-1].rejected
 
 
+def uniform_share(options: int, choices: int) -> float:
+    """The probability γ = min(1, sqrt(K ln K / ((e - 1) n))) of a uniform choice by EXP3.
+
+    Args:
+        options: Number K of options.
+        choices: Number n of choices among them.
+    """
+    return min(1.0, math.sqrt(options * math.log(options) / ((math.e - 1) * choices)))
+
+
+def exp3_chances(log_weights: Tensor, gamma: float) -> Tensor:
+    """The probabilities (1 - γ) w / Σ w + γ / K with which EXP3 draws options, `batch_shape x K`.
+
+    Args:
+        log_weights: Logarithms ln w of the weights, `batch_shape x K`.
+        gamma: Probability γ of a uniform choice.
+    """
+    return (1 - gamma) * torch.softmax(log_weights, -1) + gamma / log_weights.shape[-1]
+
+
+def drawn_option(chances: Tensor, uniform: Tensor) -> Tensor:
+    """The option that a random number in [0, 1) selects, `batch_shape`, int64.
+
+    Args:
+        chances: Probabilities of the options, `batch_shape x K`.
+        uniform: The random numbers, `batch_shape`.
+    """
+    below = chances.cumsum(-1) <= uniform.unsqueeze(-1)
+    return below.sum(-1).clamp_max(chances.shape[-1] - 1)
+
+
 class Block(NamedTuple):
     """State of EXP3 within a block."""
 
@@ -430,19 +413,9 @@ class BanditOverBandits(Committee):
     @property
     def gamma(self) -> float:
         """γ, the fraction of blocks whose member is drawn uniformly."""
-        number, blocks = len(self.members), math.ceil(self.horizon / self.block)
-        return min(1.0, math.sqrt(number * math.log(number) / ((math.e - 1) * blocks)))
+        return uniform_share(len(self.members), math.ceil(self.horizon / self.block))
 
     draws = True  # the member of each block is drawn at random
-
-    def chances(self, log_weights: Tensor) -> Tensor:
-        """Probabilities u with which the members are drawn, `batch_shape x P`.
-
-        Args:
-            log_weights: Logarithms ln s of the members' weights, `batch_shape x P`.
-        """
-        share = torch.softmax(log_weights, -1)
-        return (1 - self.gamma) * share + self.gamma / len(self.members)
 
     def start(self, batch_shape: Size) -> Block:
         return Block(
@@ -455,8 +428,7 @@ class BanditOverBandits(Committee):
         block: Block = state.memory[-1]
         # A random number is drawn in every round, although only the first round of a block uses it.
         # Thus the later random numbers of the members do not depend on the length of a block.
-        below = self.chances(block.log_weights).cumsum(-1) <= draws.uniform().unsqueeze(-1)
-        drawn = below.sum(-1).clamp_max(len(self.members) - 1)
+        drawn = drawn_option(exp3_chances(block.log_weights, self.gamma), draws.uniform())
         return torch.where(block.member < 0, drawn, block.member)
 
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Block:
@@ -484,7 +456,7 @@ class BanditOverBandits(Committee):
         spread = math.sqrt(H * math.log(T / math.sqrt(H)))
         share = 0.5 + reward / (2 * H * self.bound + 4 * self.R * spread)
         index = member.unsqueeze(-1)
-        chance = self.chances(log_weights).gather(-1, index)
+        chance = exp3_chances(log_weights, self.gamma).gather(-1, index)
         step = self.gamma / (len(self.members) * chance) * share.unsqueeze(-1)
         return log_weights.scatter_add(-1, index, step)
 

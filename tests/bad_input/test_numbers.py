@@ -18,6 +18,7 @@ from botorch_tv.forgetting import (
     Markov,
     PeriodicReset,
     SlidingWindow,
+    Smooth,
     UncertaintyInjection,
     Wiener,
 )
@@ -55,6 +56,8 @@ NORM = {"B": 1.0, "R": 0.1, "delta": 0.1}
 PARTS = {
     "Markov epsilon": (Markov, RATE, UNIT, "0 keeps the obj"),
     "Wiener sigma_w2": (Wiener, SIZE, UP_TO, "0 keeps the obj"),
+    "Smooth time_lengthscale": (Smooth, POSITIVE, FROM, "length of time"),
+    "Smooth nu": (partial(Smooth, 7.0), (0.5, 2, NAN), "1.5, 2.5 or inf", "Markov"),
     "ExponentialWeights gamma": (ExponentialWeights, (0.0, -0.5, 1.01, NAN), "(0, 1]", "1 forget"),
     "UncertaintyInjection alpha": (UncertaintyInjection, (-0.5, NAN, INF), NOT_NEGATIVE, "usual"),
     "kappa": (partial(UncertaintyInjection, 1.0), (-0.5, NAN, INF), NOT_NEGATIVE, "1 is usual"),

@@ -1,0 +1,641 @@
+"""A strategy for several outcomes: objectives, and limits that a setting must keep."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.acquisition.exploration import Candidates, Exploration
+from botorch_tv.even_points import even_points
+from botorch_tv.gp.process import Joint
+from botorch_tv.gp.random import Draws
+from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.arguments import Measured, require_suggestion, require_tensors
+from botorch_tv.strategies.candidates import Predictions, RoundCandidates
+from botorch_tv.strategies.expressions import Expression, Limit, Objective
+from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
+from botorch_tv.strategies.members import Composed
+from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.process_strategy import ProcessStrategy
+from botorch_tv.strategies.state import Info, Now, State, Suggestion
+from botorch_tv.validation import real_tensor, require, settle_number, shown
+
+CONFIDENCE = 0.9
+"""Default probability of keeping all limits above which a point may be chosen."""
+
+
+class Bound(NamedTuple):
+    """The predictions of an outcome, and a bound on it."""
+
+    predictions: Predictions
+    ready: Tensor
+    """Whether there are predictions, `trials x 1`, bool."""
+    bound: float
+    upper: bool
+    wider: Tensor | float = 1.0
+    """Factor on the standard deviation, `trials x 1` or a number."""
+
+
+class Kept(Feasible):
+    """The probability that limits on outcomes are kept now, the product of Φ(±(bound - mean) / sd).
+
+    Args:
+        bounds: The limits, at least one.
+        least: Probability of keeping all limits above which a choice is allowed.
+    """
+
+    def __init__(self, bounds: Sequence[Bound], least: float) -> None:
+        self.bounds, self.least = tuple(bounds), least
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        p = X.new_ones(X.shape[:-1])
+        for predictions, ready, bound, upper, wider in self.bounds:
+            mean, sd = predictions.at(X)
+            z = (bound - mean if upper else mean - bound) / (wider * sd)
+            p = p * torch.where(ready, torch.special.ndtr(z), 1.0)
+        return p, (1 - p) / (1 - self.least)
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
+        for predictions, ready, bound, upper, wider in self.bounds:
+            mean, sd, pull = predictions.slopes(X)
+            sign = 1.0 if upper else -1.0
+            z = sign * (bound - mean) / (wider * sd)
+            q = torch.where(ready, torch.special.ndtr(z), 1.0)
+            density = torch.where(ready, torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi), 0.0)
+            own = pull(-sign * density / (wider * sd), -density * z / sd)
+            by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
+            p = p * q
+        return p, (1 - p) / (1 - self.least), by, -by / (1 - self.least)
+
+    def select(self, trials: Tensor) -> Kept:
+        bounds = [
+            own._replace(
+                predictions=own.predictions.select(trials),
+                ready=own.ready[trials],
+                wider=own.wider[trials] if isinstance(own.wider, Tensor) else own.wider,
+            )
+            for own in self.bounds
+        ]
+        return Kept(bounds, self.least)
+
+
+AROUND = 0.05
+"""A point is near a setting if no coordinate differs by more than this share of its range."""
+
+
+class Around(Feasible):
+    """Points near given settings are allowed, and no others.
+
+    Args:
+        X: The settings, `trials x n x d`.
+        use: Which of the settings count, `trials x n`, bool.
+        ranges: The lengths of the ranges, `d`.
+    """
+
+    def __init__(self, X: Tensor, use: Tensor, ranges: Tensor) -> None:
+        self.X, self.use, self.ranges = X, use, ranges
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        X = X[..., : len(self.ranges)]
+        away = ((X.unsqueeze(-2) - self.X.unsqueeze(-3)) / self.ranges).abs().amax(-1)
+        away = torch.where(self.use.unsqueeze(-2), away, math.inf).amin(-1)
+        return torch.ones_like(away), away / (AROUND * (1 + 1e-9))
+
+    def select(self, trials: Tensor) -> Around:
+        return Around(self.X[trials], self.use[trials], self.ranges)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcomes(Composed):
+    """A strategy for named outcomes, some of which are to be optimised, and some are limited.
+
+    Every objective and every left-hand side of a limit is a number that each measurement has; a
+    member, an ordinary strategy, predicts it. A measurement may lack some outcomes; a failed
+    measurement has none. The choice maximises the product of the objective's score and of the
+    probability that all limits are kept now, among points where this probability is at least
+    ``confidence``; if there are none, it is the point that most probably keeps the limits.
+
+    With several objectives, each choice maximises a random hypervolume scalarisation of the
+    objectives' confidence bounds, min_k (u_k - r_k) / λ_k with λ uniform on the positive part of
+    the sphere (Zhang and Golovin, ICML 2020). The reference point r is the worst mean of each
+    objective among the measured points that no other measured point dominates, less a tenth of the
+    range of these means.
+
+    A ``safe`` strategy leaves the neighbourhood of measured settings only where the predictions
+    show that the limits are kept. What time makes uncertain is no longer safe (as in TVSafeOpt,
+    arXiv 2409.18000). The first measurement must be at a setting that is known to be safe. Until
+    there are predictions, only points near measured settings that kept the limits are allowed.
+    ``adaptive_gp_ucb`` learns the scale of an outcome from few measurements close to each other, so
+    this scale is assumed to be at least the distance from the bound: far from all measurements,
+    either side of the bound is possible. No method keeps limits which jump.
+
+    ``tell`` takes the outcomes as `batch_shape x m` in the order of ``names``, NaN where an outcome
+    is missing. The suggestion's mean and sd, :meth:`posterior` and :meth:`recommend` refer to the
+    first objective; :meth:`predictions` to every expression.
+
+    Args:
+        names: The names of the m outcomes.
+        objectives: What to maximise or minimise; at least one.
+        limits: Limits on outcomes.
+        model: The strategy that predicts an expression; its ``maximize`` is replaced.
+        confidence: Probability of keeping all limits above which a point may be chosen: the
+            probability that the outcomes without noise keep all limits at the time of the choice,
+            according to the models.
+        safe: Whether every measurement must be safe, the first ones too.
+        avoids_failures: Whether the strategy learns where measurements fail, and avoids these
+            points. If False, or if ``ask(feasible=)`` is given, the caller says where to choose.
+
+    Raises:
+        ValueError: If there is no objective, or if a formula has a name that is no outcome.
+    """
+
+    names: tuple[str, ...]
+    objectives: tuple[Objective, ...]
+    limits: tuple[Limit, ...] = ()
+    model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)
+    confidence: float = CONFIDENCE
+    safe: bool = False
+    avoids_failures: bool = True
+
+    def __post_init__(self) -> None:
+        require(
+            isinstance(self.model, ProcessStrategy) and not self.model.consults,
+            f"Outcomes: model is {shown(self.model)}, but it must be a strategy with a single "
+            "model and without an expert, such as adaptive_gp_ucb().",
+        )
+        require(bool(self.objectives), "Outcomes: objectives is empty; give at least one.")
+        settle_number(self, "confidence", "(0, 1)", "0.9 is usual.")
+        for expression in self.expressions:
+            unknown = [name for name in expression.names or () if name not in self.names]
+            require(
+                not unknown,
+                f"Outcomes: {expression.text!r} has {', '.join(unknown)}, but the outcomes are "
+                f"{', '.join(self.names)}; correct the name, or measure it.",
+            )
+
+    # ---------------------------------------------------------------- members
+
+    @functools.cached_property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The distinct formulas that members predict, objectives first."""
+        parts: Sequence[Objective | Limit] = [*self.objectives, *self.limits]
+        every = [part.expression for part in parts]
+        return tuple({own.text: own for own in every}.values())
+
+    @functools.cached_property
+    def members(self) -> tuple[ProcessStrategy, ...]:  # type: ignore[override]
+        """The strategy of each expression."""
+        directions = {own.expression.text: own.maximize for own in reversed(self.objectives)}
+        return tuple(
+            replace(cast(Any, self.model), maximize=directions.get(own.text, True))
+            for own in self.expressions
+        )
+
+    @property
+    def compares(self) -> bool:
+        """Whether a member compares predictions with observations."""
+        return self.model.compares
+
+    @property
+    def draws(self) -> bool:
+        """Whether choices may use random numbers: also to weight several objectives."""
+        return self.model.draws or len(self.objectives) > 1
+
+    @property
+    def restorable(self) -> bool:
+        """Whether a loop may store snapshots of the state."""
+        return self.model.restorable
+
+    @property
+    def usual_noise(self) -> float:
+        """Default noise variance of the members; NaN if they estimate it."""
+        return self.model.usual_noise
+
+    def undisturbed(self) -> Outcomes:
+        return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
+
+    def step(self, state: State) -> float | Tensor:
+        return self.members[0].step(state.members[0])
+
+    def predicts(self, state: State) -> Tensor:
+        return self.members[0].predicts(state.members[0])
+
+    def prior_variance(self, state: State) -> float:
+        return self.members[0].prior_variance(state.members[0])
+
+    def band_factor(self, state: State, variance: Tensor) -> Tensor | float:
+        return self.members[0].band_factor(state.members[0], variance)
+
+    def model_noise(self, state: State) -> Tensor:
+        return self.members[0].model_noise(state.members[0])
+
+    def arm_means(self, state: State) -> Tensor:
+        return self.members[0].arm_means(state.members[0])
+
+    def describe(
+        self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
+    ) -> str:
+        texts = []
+        for expression, (member, own) in zip(self.expressions, self.pairs(state)):
+            text = member.describe(own, format_time=format_time, unit=unit)
+            texts.append(f"{expression.text}: {text}")
+        return "\n".join(texts)
+
+    def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
+        return self.members[0]._joint(state.members[0], choice, now)
+
+    def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
+        made = self.members[0]._suggestion_at(state.members[0], choice, now)
+        return made._replace(made_by=self._fingerprint)
+
+    def with_bound(self, name: str, bound: float) -> Outcomes:
+        """The strategy with another bound in a limit; its states stay valid.
+
+        Args:
+            name: The outcome or the formula that is limited.
+            bound: The new bound.
+
+        Raises:
+            ValueError: If not exactly one limit has this name.
+        """
+        text = Expression(name, self.names).text
+        found = [limit for limit in self.limits if limit.expression.text == text]
+        require(
+            len(found) == 1,
+            f"{name!r} is in {len(found)} limits of {[limit.text for limit in self.limits]}; name "
+            "the formula of one limit.",
+        )
+        moved = (limit.with_bound(bound) if limit in found else limit for limit in self.limits)
+        return replace(self, limits=tuple(moved))
+
+    def member(self, state: State, name: str) -> tuple[ProcessStrategy, State]:
+        """The member that predicts a formula, and its state.
+
+        Args:
+            state: The current state.
+            name: An objective, or the left-hand side of a limit.
+
+        Raises:
+            ValueError: If no member predicts it.
+        """
+        texts = [own.text for own in self.expressions]
+        text = Expression(name, self.names).text
+        require(text in texts, f"{name!r} is not predicted; choose from {', '.join(texts)}.")
+        number = texts.index(text)
+        return self.members[number], state.members[number]
+
+    # ---------------------------------------------------------------- where to choose
+
+    def success(self, state: State, now: Now) -> Success | None:
+        """The probability that a measurement succeeds; None if no measurement has failed.
+
+        Args:
+            state: The current state.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+        """
+        noise = torch.stack([own.history.noise.tensor() for own in state.members])
+        ok = noise.isfinite().any(0)
+        if not self.avoids_failures or bool(ok.all()):
+            return None
+        trials, n, domain = state.time.numel(), state.rounds, state.domain
+        X = domain.points(state.history.choice.tensor(), state.basis.variance)
+        X = X.reshape(trials, n, domain.columns)[..., : domain.dim]
+        time = state.history.time.tensor().reshape(trials, n)
+        present = self.members[0].decision(state.members[0], now).present.now
+        return Success(X, ok.reshape(trials, n), time, corners_of(domain), present.reshape(trials))
+
+    def kept(self, state: State, now: Now) -> Kept | None:
+        """The probability that all limits are kept at ``now``; None without limits.
+
+        Args:
+            state: The current state.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+        """
+        if not self.limits:
+            return None
+        found, bounds = self.predictions(state, now), []
+        for limit in self.limits:
+            predictions, ready = found[limit.expression.text]
+            wider: Tensor | float = 1.0
+            if self.safe and isinstance(self.model, Adaptive):
+                member, own = self.member(state, limit.expression.text)
+                assert isinstance(member, Adaptive)
+                margin = (limit.bound - predictions.center).abs()
+                sd = member.scale(own).clamp_min(torch.finfo(margin.dtype).tiny).sqrt()
+                wider = (margin / sd.reshape(-1, 1)).clamp_min(1)
+            bounds.append(Bound(predictions, ready, limit.bound, limit.upper, wider))
+        return Kept(bounds, self.confidence)
+
+    def _around(self, state: State) -> Around | None:
+        """Where a safe strategy may choose before it has predictions; None once it has."""
+        every = [self.member(state, limit.expression.text) for limit in self.limits]
+        ready = torch.stack([member.predicts(own) for member, own in every]).all(0)
+        if not self.safe or bool(ready.all()):
+            return None
+        if not state.rounds:
+            raise InputDataError(
+                "a safe strategy needs a first measurement at a setting that is known to be safe; "
+                "give start= to a Loop, or tell the strategy's suggestion_at() of this setting."
+            )
+        trials, domain = state.time.numel(), state.domain
+        use = torch.ones(trials, state.rounds, dtype=torch.bool, device=state.time.device)
+        for limit, (_, own) in zip(self.limits, every):
+            y, noise = (part.tensor().reshape(trials, -1) for part in own.history[1:3])
+            use &= limit.keeps(y) & noise.isfinite()
+        use[:, 0] |= ~use.any(-1)  # the setting that is said to be safe
+        X = domain.points(state.history.choice.tensor(), state.basis.variance)
+        X = X.reshape(trials, state.rounds, -1)[..., : domain.dim]
+        lower, upper = corners_of(domain).to(X)
+        near = Around(X, use | ready.reshape(-1, 1), upper - lower)
+        return near
+
+    def predictions(self, state: State, now: Now = None) -> dict[str, tuple[Predictions, Tensor]]:
+        """For the text of each expression: its predictions, and which trials have any.
+
+        Args:
+            state: The current state.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+        """
+        found = {}
+        for expression, (member, own) in zip(self.expressions, self.pairs(state)):
+            assert isinstance(member, ProcessStrategy)
+            ready = member.predicts(own).reshape(-1, 1)
+            found[expression.text] = member.decision(own, now).predictions(), ready
+        return found
+
+    def _feasible(self, state: State, now: Now, given: Feasible | None) -> Feasible | None:
+        return all_of(given or self.success(state, now), self.kept(state, now), self._around(state))
+
+    # ---------------------------------------------------------------- the rounds
+
+    def _ask(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        draws: Draws,
+        feasible: Feasible | None,
+    ) -> Suggestion:
+        feasible, first = self._feasible(state, now, feasible), self.members[0]
+        if len(self.objectives) > 1:
+            weights = draws.normal(len(self.objectives)).abs()
+            first = self._scalarised(state, now, weights, 1.0)
+        made = first._ask(state.members[0], now, context, draws, feasible)
+        return made._replace(made_by=self._fingerprint)
+
+    def _best(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
+    ) -> Tensor:
+        feasible, first = self._feasible(state, now, feasible), self.members[0]
+        if feasible is not None:
+            feasible = feasible.strict()
+        if len(self.objectives) == 1:
+            return first._best(state.members[0], now, context, caution, feasible)
+        weights = torch.ones(*state.time.shape, len(self.objectives)).to(state.basis.variance)
+        return self._best_for(state, now, context, caution, feasible, weights)
+
+    def _best_for(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
+        weights: Tensor,
+    ) -> Tensor:
+        """The choice with the best scalarisation of cautious bounds, for given weights."""
+        first = self._scalarised(state, now, weights, -caution)
+        decision = first.decision(state.members[0], now, context, feasible)
+        return decision.chosen(first.exploration, Unused()).choice
+
+    def _scalarised(self, state: State, now: Now, weights: Tensor, width: float) -> ProcessStrategy:
+        """The first member with an exploration by a scalarisation of all objectives.
+
+        Args:
+            state: The current state.
+            now: Time, as in :meth:`ask`.
+            weights: Weights λ, `batch_shape x k`, positive.
+            width: Width of the bounds: a factor on √beta if positive, else a number of sds.
+        """
+        found = self.predictions(state, now)
+        X = state.domain.points(state.history.choice.tensor(), state.basis.variance)
+        X = X.reshape(state.time.numel(), state.rounds, state.domain.columns)
+        others, means = [], []
+        for objective in self.objectives:
+            predictions, sign = found[objective.expression.text][0], 1 if objective.maximize else -1
+            others.append((predictions, sign))
+            means.append(sign * predictions.at(X)[0] if state.rounds else X.new_zeros(len(X), 1))
+        worst, extent = reference(torch.stack(means, -1))
+        weights = weights.reshape(-1, len(self.objectives)).clamp_min(SMALLEST_WEIGHT)
+        rule = Scalarisation(tuple(others), worst, extent * weights, width)
+        made: ProcessStrategy = replace(cast(Any, self.members[0]), exploration=rule)
+        return made
+
+    @without_gradients
+    def tell(  # type: ignore[override]
+        self,
+        state: State,
+        suggestion: Suggestion,
+        y: Tensor | Sequence[float] | Mapping[str, float],
+        *,
+        time: float | Tensor | None = None,
+        ok: Tensor | None = None,
+        noise: None = None,
+        check: bool = True,
+        consume: bool = False,
+    ) -> tuple[State, Info]:
+        """Add an observation of the outcomes.
+
+        Args:
+            state: As for :meth:`Strategy.tell`.
+            suggestion: As for :meth:`Strategy.tell`.
+            y: The outcomes, `batch_shape x m`, NaN where an outcome is missing; for a single trial
+                also a list of m numbers, or a dict of numbers by name.
+            time: As for :meth:`Strategy.tell`.
+            ok: As for :meth:`Strategy.tell`; a failed measurement has no outcome.
+            noise: Not supported.
+            check: As for :meth:`Strategy.tell`.
+            consume: As for :meth:`Strategy.tell`.
+
+        Raises:
+            InputDataError: As for :meth:`Strategy.tell`.
+        """
+        own, shape = state.basis.variance, state.time.shape
+        if isinstance(y, Mapping):
+            y = [y.get(name, math.nan) for name in self.names]
+        values = y if isinstance(y, Tensor) else real_tensor(y, own)
+        if check:
+            require_suggestion(state, suggestion, self._fingerprint, compared=self.compares)
+            require_tensors(own, ("y", values, (*shape, len(self.names)), None))
+            if noise is not None:
+                raise InputDataError("Outcomes takes no noise; it is estimated, or given to model.")
+        assert isinstance(values, Tensor)
+        by_name = dict(zip(self.names, values.unbind(-1)))
+        states, infos = list[State](), list[Info]()
+        for expression, (member, before) in zip(self.expressions, self.pairs(state)):
+            value = expression.value(by_name)
+            good = value.isfinite() if ok is None else value.isfinite() & ok
+            all_good = good.device.type == "cpu" and bool(good.all())
+            made = suggestion._replace(made_by=None)
+            if member.compares and states:
+                made = member.suggestion_at(before, suggestion.X, now=suggestion.time)
+            after, info = member.tell(
+                before,
+                made,
+                torch.where(good, value, 0.0),
+                time=time,
+                ok=None if all_good else good,
+                check=check,
+                consume=consume,
+            )
+            states.append(after)
+            infos.append(info)
+        reset = torch.stack([info.reset for info in infos]).any(0)
+        return self.together(states), infos[0]._replace(reset=reset)
+
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+        raise NotImplementedError  # tell() calls the members
+
+    # ---------------------------------------------------------------- several objectives
+
+    @without_gradients
+    def pareto(
+        self,
+        state: State,
+        *,
+        now: Now = None,
+        context: Tensor | None = None,
+        points: int = 10,
+        feasible: Feasible | None = None,
+    ) -> Tensor:
+        """Points whose predicted objectives no other of the points dominates, `p x (d + c)`.
+
+        Each maximises a scalarisation of the objectives' means, with evenly spread weights.
+
+        Args:
+            state: The current state, of a single trial.
+            now: Time, as in :meth:`ask`.
+            context: The context, `c`.
+            points: Number of scalarisations.
+            feasible: Where a choice is allowed, as in :meth:`recommend`.
+        """
+        feasible = self._feasible(state, now, feasible)
+        feasible = None if feasible is None else feasible.strict()
+        k, own = len(self.objectives), state.basis.variance
+        normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
+        normals = normals.clamp(0, 6)
+        context = None if context is None else context.to(own)
+        found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
+        X = state.domain.points(torch.stack(found), own)
+        values = self.objective_means(state, X, now)
+        return X[undominated(values.unsqueeze(0))[0]]
+
+    def objective_means(self, state: State, X: Tensor, now: Now = None) -> Tensor:
+        """The means of the objectives, to be maximised, at points `q x (d + c)`, `q x k`.
+
+        Args:
+            state: The current state, of a single trial.
+            X: The points.
+            now: Time, as in :meth:`ask`.
+        """
+        found = self.predictions(state, now)
+        means = [
+            (1 if own.maximize else -1) * found[own.expression.text][0].at(X.unsqueeze(0))[0][0]
+            for own in self.objectives
+        ]
+        return torch.stack(means, -1)
+
+
+SMALLEST_WEIGHT = 1e-3
+"""Smallest weight of an objective in a scalarisation."""
+
+
+class Unused:
+    """Random numbers of a choice that draws none."""
+
+    def normal(self, *event_shape: int) -> Tensor:
+        """Not called."""
+        raise NotImplementedError
+
+    uniform = normal
+
+
+@dataclass(frozen=True, eq=False)
+class Scalarisation(Exploration):
+    """Play the point with the largest min_k (u_k - r_k) / λ_k, for bounds u_k on the objectives.
+
+    Args:
+        objectives: For each objective, its predictions and 1 to maximise it, -1 to minimise it.
+        reference: The reference point r, `trials x k`, of objectives to be maximised.
+        weights: The weights λ, in the units of the objectives, `trials x k`.
+        width: Width of the bounds: a factor on √beta if positive, else a number of sds.
+    """
+
+    objectives: tuple[tuple[Predictions, int], ...]
+    reference: Tensor
+    weights: Tensor
+    width: float
+
+    draws_numbers = False
+
+    def score(self, candidates: Candidates) -> Tensor:
+        assert isinstance(candidates, RoundCandidates)
+        X = candidates.points
+        width: float | Tensor = self.width
+        if self.width > 0:
+            beta = candidates.sqrt_beta
+            beta = beta.reshape(-1, 1) if isinstance(beta, Tensor) else beta
+            width = self.width * beta
+        gains = []
+        for number, (predictions, sign) in enumerate(self.objectives):
+            mean, sd = predictions.at(X)
+            low, weight = self.reference[:, number, None], self.weights[:, number, None]
+            gains.append((sign * mean + width * sd - low) / weight)
+        worst = torch.stack(gains).amin(0)
+        return worst.view(*candidates.data.time.shape, -1) if worst.dim() > 1 else worst
+
+
+def undominated(values: Tensor) -> Tensor:
+    """Whether no other row is at least as good in all columns and better in one.
+
+    Args:
+        values: Objectives to be maximised, `trials x n x k`.
+
+    Returns:
+        `trials x n`, bool.
+    """
+    other, own = values.unsqueeze(1), values.unsqueeze(2)
+    dominates = (other >= own).all(-1) & (other > own).any(-1)
+    return ~dominates.any(-1)
+
+
+def reference(means: Tensor) -> tuple[Tensor, Tensor]:
+    """The reference point and the ranges of the objectives, from the means at measured points.
+
+    Args:
+        means: Means of the objectives, to be maximised, `trials x n x k`.
+
+    Returns:
+        Two tensors `trials x k`: the worst value among undominated points, less a tenth of the
+        range; and the range, positive.
+    """
+    best = undominated(means).unsqueeze(-1)
+    low = torch.where(best, means, math.inf).amin(1)
+    high = torch.where(best, means, -math.inf).amax(1)
+    every = means.amax(1) - means.amin(1)
+    extent = torch.where(high > low, high - low, torch.where(every > 0, every, 1.0))
+    return low - 0.1 * extent, extent
