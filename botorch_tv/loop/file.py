@@ -48,7 +48,7 @@ SHORT = 12
 DIGESTS = "digests"
 NAMED = 8
 """Maximum number of changes that a warning lists."""
-PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted")
+PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted", "keeps")
 ANSWERED = (*PLANNED, "y", "time", "noise", "arrival")
 ASKED = ("number", "points", "arms", "time", "known")
 ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -102,6 +102,9 @@ def write_loop(path: Path, content: dict[str, Any], units: Units) -> None:
     content = {"format": FORMAT, "version": VERSION, "made_with": libraries(), **content}
     for name, (_, fields) in ROWS.items():
         rows = [{field: getattr(row, field) for field in fields} for row in content[name]]
+        for row in rows:
+            if row.get("keeps", 0) is None:  # without limits on outcomes
+                del row["keeps"]
         content[name] = [units.written(row) for row in rows]
     content[DIGESTS] = _digests(content)
     lines = []
@@ -160,6 +163,7 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
 
 def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement | Question:
     """A row of the file, with every number checked."""
+    row = {"keeps": None, **row}
     own = {field: _checked(field, row[field], name == "replies") for field in fields}
     if name in ("consultations", "replies"):
         return Question(**own)
