@@ -123,7 +123,8 @@ def detect(world: World) -> list[tuple[float, float]]:
 
 def main() -> None:
     """``holding FILE hold|detect WORLD FIRST LAST``."""
-    path, task, name, first, last = Path(sys.argv[1]), *sys.argv[2:4], *map(int, sys.argv[4:6])
+    path, task, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    first, last = int(sys.argv[4]), int(sys.argv[5])
     torch.set_num_threads(1)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     for seed in range(first, last):

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch import Size
 
-from botorch_tv.gp.data import Prior
-from botorch_tv.gp.process import Inference, Process
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 
@@ -22,13 +21,13 @@ class Composed(Strategy):
     members in ``members``.
     """
 
-    members: tuple[Strategy, ...]
+    members: tuple[ProcessStrategy, ...]
 
     def together(self, states: list[State]) -> State:
         """The state of this strategy, given the states of the members."""
         return states[0]._replace(members=tuple(states))
 
-    def pairs(self, state: State) -> Iterator[tuple[Strategy, State]]:
+    def pairs(self, state: State) -> Iterator[tuple[ProcessStrategy, State]]:
         """The members, each with its state."""
         return zip(self.members, state.members)
 
@@ -38,18 +37,9 @@ class Composed(Strategy):
         return self.members[0].maximize
 
     @property
-    def process(self) -> Process:
-        """The first member's process."""
-        return self.members[0].process
-
-    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """The inference of the first member.
-
-        Args:
-            domain: The domain.
-            prior: The prior on the domain.
-        """
-        return self.members[0].inference_for(domain, prior)
+    def reacts(self) -> bool:
+        """Whether an observation may reset a member."""
+        return any(member.reacts for member in self.members)
 
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:

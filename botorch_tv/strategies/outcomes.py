@@ -368,7 +368,6 @@ class Outcomes(Composed):
         """
         found = {}
         for expression, (member, own) in zip(self.expressions, self.pairs(state)):
-            assert isinstance(member, ProcessStrategy)
             ready = member.predicts(own).reshape(-1, 1)
             found[expression.text] = member.decision(own, now).predictions(), ready
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from botorch_tv.forgetting import Decay, Inflation, Log, Observation, Retained
 from botorch_tv.forgetting.base import Part, as_memory
 from botorch_tv.forgetting.retention import checked
 from botorch_tv.gp.data import Data, Present, Prior
-from botorch_tv.gp.process import Joint
+from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
 from botorch_tv.strategies.arguments import Measured, as_time, require_begun_with, require_forward
@@ -41,6 +42,30 @@ class ProcessStrategy(Strategy):
     """The confidence schedule."""
     exploration: Exploration
     """The rule that chooses from the posterior."""
+
+    @property
+    @abstractmethod
+    def process(self) -> Process:
+        """The model: everything that predictions depend on, except the data."""
+
+    @abstractmethod
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
+        """The inference that computes the posterior on a domain.
+
+        Args:
+            domain: The domain.
+            prior: The prior on the domain; None before it is computed.
+        """
+
+    @property
+    def reacts(self) -> bool:
+        """Whether an observation may reset the model."""
+        return self.process.reacts
+
+    @property
+    def usual_noise(self) -> float:
+        """Default noise variance of an observation."""
+        return self.process.noise
 
     # ---------------------------------------------------------------- subclasses may override
 

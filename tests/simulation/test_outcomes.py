@@ -16,7 +16,9 @@ MODEL = tv_gp_ucb(kernel=KERNEL, noise=0.01, epsilon=0.02)
 
 
 def world(failures=()) -> OutcomesWorld:
-    worlds = {name: MarkovWorld(GRID, kernel=KERNEL, epsilon=0.02, noise=0.01) for name in ("y", "p")}
+    worlds = {
+        name: MarkovWorld(GRID, kernel=KERNEL, epsilon=0.02, noise=0.01) for name in ("y", "p")
+    }
     return OutcomesWorld(worlds, 0.01, constraints="p <= 0.3", failures=failures)
 
 
