@@ -25,11 +25,11 @@ from botorch_tv.gp.mixture.bank import (
     Bank,
     BankPrior,
     prior_on_box,
-    units_after,
 )
 from botorch_tv.gp.mixture.filter import advanced, blocks
 from botorch_tv.gp.mixture.forecast import Forecast
 from botorch_tv.gp.mixture.running import RunningMixture, mixture_prior
+from botorch_tv.gp.mixture.units import Measured, units_after
 from botorch_tv.kernels.declared import like
 from botorch_tv.models.training_data import (
     check_data,
@@ -603,7 +603,8 @@ def adaptive_model(
     check_points(prior, points, time, time.new_full((), -torch.inf))
     y, when = Y.reshape(shape.numel(), -1), time.reshape(shape.numel(), -1)
     least, good = min(y.shape[-1], FIRST), torch.ones_like(y, dtype=torch.bool)
-    units = units_after((y, good, when, y.new_zeros(*y.shape, 0)), least)
+    choice = points.reshape(*y.shape, -1)
+    units = units_after(prior, Measured(choice, y, good, when), least)
     if not bool(units.ready.all()):
         raise InputDataError(
             f"train_Y has {y.shape[-1]} observations without spread, so the unit of y is "

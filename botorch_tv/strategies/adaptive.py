@@ -191,7 +191,13 @@ class Adaptive(ProcessStrategy):
             assert isinstance(domain, Box)
             lower, upper = domain.bounds.to(like)
             among = domain.search.among(CANDIDATES, domain.dim)
-            prior = prior_on_box(self.bank, lower, upper, domain.context_dim, among)
+            groups = torch.arange(domain.columns, device=device)
+            if domain.parameters is not None:
+                sizes = [axis.columns for axis in domain.parameters.axes if axis.columns]
+                sizes += [1] * domain.context_dim
+                numbers = torch.arange(len(sizes), device=device)
+                groups = numbers.repeat_interleave(torch.tensor(sizes, device=device))
+            prior = prior_on_box(self.bank, lower, upper, domain.context_dim, among, groups)
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:

@@ -314,13 +314,14 @@ def _with_block(
     noise = torch.where(good, ratio, 1.0)[:, None, None] * prior.noise.unsqueeze(-1)
 
     span, rows = before.span, []
+    arms = None if prior.points is None else prior.arms_at(running.units).unsqueeze(1)
     for i in range(q):
         span, phi, across = span.added(
             points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
         )
         rows.append(phi)
-        if prior.points is not None:
-            row = gaussian(points[:, None, i : i + 1], prior.points, prior.lengthscales)
+        if arms is not None:
+            row = gaussian(points[:, None, i : i + 1], arms, prior.lengthscales)
             _note(running.rows, row.squeeze(-2), phi, across)
     phi = torch.stack(rows, -1)  # T x L x n x q
     c = torch.nn.functional.pad(phi, (0, 0, 1, 0), value=1.0)

@@ -244,7 +244,9 @@ def mixture_prior(prior: BankPrior, trials: int, q: int = 1, slots: int = 1) -> 
         matrices=zeros(T, L, K, slots + 1, slots + 1),
         rows=zeros(T, L, slots, 0 if prior.points is None else prior.arms),
         block=block,
-        units=MixtureUnits(zero, zero + 1, time + 1, context, context + 1, zero.bool()),
+        units=MixtureUnits(
+            zero, zero + 1, time + 1, context, context + 1, zero.bool(), zeros(T, d) + 1
+        ),
         jumped=time + torch.nan,
         jumped_with=zero,
         settled=False,
