@@ -315,10 +315,10 @@ def learned(
         time_dim: Index of the time column.
     """
     points, time = split(X.reshape(len(running.jumped), *X.shape[-2:]), time_dim)
-    y, noise = Y.reshape(time.shape), torch.ones_like(time)
+    y, variance = Y.reshape(time.shape), torch.zeros_like(time)
     for rows in blocks(time, prior.bank.points):
-        reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
-        good = reading[-1].bool()
+        reading = points[:, rows], y[:, rows], time[:, rows.start], variance[:, rows]
+        good = torch.ones_like(reading[-1], dtype=torch.bool)
         # Gradients need the earlier matrices.
         needed = X.requires_grad or running.matrices.requires_grad
         consume = rows.start > 0 and not needed

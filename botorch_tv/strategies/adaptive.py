@@ -37,13 +37,13 @@ from botorch_tv.gp.mixture.posterior import (
 )
 from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
-from botorch_tv.strategies.arguments import fingerprinted
+from botorch_tv.strategies.arguments import Measured, fingerprinted
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.process_strategy import ProcessStrategy
-from botorch_tv.strategies.state import Now, State, Suggestion
-from botorch_tv.validation import require, require_integer, shown, span_text
+from botorch_tv.strategies.state import Info, Now, State, Suggestion
+from botorch_tv.validation import largest, require, require_integer, shown, span_text
 
 PROBABLE = 0.5
 """Smallest posterior probability at which :meth:`Adaptive.describe` states a hypothesis."""
@@ -113,10 +113,15 @@ class Adaptive(ProcessStrategy):
     model.
 
     Like every strategy, this class refuses an observation earlier than the newest observation;
-    :class:`Loop` accepts such an observation and replays the log of the loop. The class refuses
-    ``tell(noise=)``: the posterior averages over scales of y, and a noise variance in units of y
-    would be a different noise ratio for every scale. ``init`` takes float64 only, and domains of up
-    to 20 coordinates.
+    :class:`Loop` accepts such an observation and replays the log of the loop. ``init`` takes
+    float64 only, and domains of up to 20 coordinates.
+
+    The variance of a measurement, in squared units of y, is given by ``tell(noise=)``: for the mean
+    of n repeated readings, the variance of a reading divided by n. It replaces the noise of the
+    candidate models for this measurement, and is assumed to be exact and independent of other
+    measurements. Each candidate model divides it by its estimate of s² just before the measurement;
+    later estimates do not change this ratio, which is at least ``Bank.tolerance``. Predictions of
+    new observations have the estimated noise, see :meth:`model_noise`, never a given variance.
 
     Args:
         bank: The candidate processes.
@@ -158,7 +163,7 @@ class Adaptive(ProcessStrategy):
         """The process that an inference requires; its kernel, noise and forgetting are not used."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
-            noise=1.0,
+            noise=0.0,  # the candidate processes have their own noise
             mean="estimated",
             decay=Static(),
             inflation=Static(),
@@ -260,13 +265,16 @@ class Adaptive(ProcessStrategy):
         return torch.where(pending.unsqueeze(-1), X, best)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        if noise is not None:
-            raise InputDataError(
-                f"noise is {shown(noise)}, but the adaptive strategy estimates the noise itself, "
-                "relative to the scale of y. Omit noise, and pass repeated readings separately; "
-                "or use a strategy with a given kernel, such as tv_gp_ucb."
-            )
-        return self.process.noise
+        return 1.0  # see ``_tell``
+
+    def _least_noise(self, state: State) -> float:
+        return 1 / largest(state.data.prior.variance.dtype)  # y may have any units
+
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+        if measured.given_noise is None:  # the log has 0 for the noise of the candidate models
+            own = torch.where(measured.noise.isfinite(), self.process.noise, torch.inf)
+            measured = measured._replace(noise=own.to(measured.noise))
+        return super()._tell(state, measured, consume=consume)
 
     @property
     def restorable(self) -> bool:

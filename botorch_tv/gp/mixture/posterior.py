@@ -340,8 +340,8 @@ class MixtureInference(Inference):
         first, trials = rounds - 1 if anew is None else 0, len(running.jumped)
         choice, y, noise, time = (part.tensor(first) for part in history)
         choice = choice.reshape(trials, *choice.shape[after.time.dim() :])
-        y, ratio, time = (part.reshape(trials, -1) for part in (y, noise, time))
-        good = ratio.isfinite()
+        y, noise, time = (part.reshape(trials, -1) for part in (y, noise, time))
+        good = noise.isfinite()
         if anew is None:
             good = good & running.units.ready.unsqueeze(-1)
         else:
@@ -353,7 +353,7 @@ class MixtureInference(Inference):
                 prior,
                 running,
                 *(choice[:, rows], y[:, rows], time[:, rows.start]),
-                *(ratio[:, rows], good[:, rows]),
+                *(noise[:, rows], good[:, rows]),
                 # Intermediate posteriors are not shared, so their memory may be reused.
                 consume=consume or rows.start > 0,
             )
@@ -399,7 +399,7 @@ class MixtureInference(Inference):
         prior, running = bank_prior(data), running_mixture(data)
         own = (running.now.weights * running.now.variances * prior.noise).sum((-2, -1))
         own = own * running.units.spread.square()
-        return noise * own.view_as(noise)
+        return torch.where(noise > 0, noise, own.view_as(noise))
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_mixture(data).now.information_gain.view(data.time.shape)

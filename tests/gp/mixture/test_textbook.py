@@ -51,6 +51,18 @@ def test_the_posterior_of_a_strategy(dim, blocks):
         assert float(width) ** 2 / 2 - 2 == pytest.approx(book.information_gain, abs=1e-7)
 
 
+@pytest.mark.few(1)
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_given_variances_replace_the_noise(blocks):
+    bank, data = bank_of(2), readings(2, BLOCKS[blocks]).with_variances()
+    player, random = adaptive_gp_ucb(bank=bank), np.random.default_rng(100)
+    query, now = random.random((4, 2)), float(data.times[-1] + 2.5)
+    book = predicted(bank, *data[:3], query, now, good=data.good, variance=data.variance)
+    mixed = data.ordered(np.lexsort([random.random(len(data.y)), data.times]))
+    for each in (data, mixed):  # readings of one time have no order
+        assert_textbook(player, told(player, cube(2), each), book, query, now, 1e-7)
+
+
 def picked(random: np.random.Generator, values: list[float], most: int) -> tuple[float, ...]:
     count = random.integers(1, most + 1)
     return tuple(sorted(random.choice(values, count, replace=False).tolist()))
