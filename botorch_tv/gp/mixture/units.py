@@ -37,6 +37,7 @@ USUAL, SPREAD = 0.02, 1.5
 their logarithms."""
 LEAST, MOST = 1e-4, 1.0
 """Range of the rate of change and of the noise ratio."""
+GAIN = 3.0
 LIMIT = 8.0
 """Largest factor between a lengthscale and the middle lengthscale of the bank."""
 SHAPE = 2.0
@@ -168,15 +169,18 @@ def relevances(prior: BankPrior, units: MixtureUnits, measured: Measured) -> Ten
     y = torch.where(good, (y - units.centre[:, None]) / units.spread[:, None], 0.0)
     time = torch.where(good, (time - time[:, :1]) / units.clock[:, None], 0.0).to(y)
     U = U / prior.lengthscales.log().mean().exp()
-    one = torch.ones_like(y[:, :1])
-    middle = torch.cat([one.expand(-1, number) * 0, one.expand(-1, 2) * math.log(USUAL)], -1)
-    deviation = torch.cat([one[0].expand(number) * SPARSITY, one[0].expand(2) * SPREAD])
+    # Vectors have logarithms: of the relevances, a common scale, the rate and the noise ratio.
+    usual, own = math.log(USUAL), [0.0] * number
+    middle = y.new_tensor([*own, 0.0, usual, usual])
+    deviation = y.new_tensor([*(SPARSITY for _ in own), SPREAD, SPREAD, SPREAD])
 
     def value(vector: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:
         """The negative logarithm of the density, `m`, and its gradient, `m x p`."""
         with torch.enable_grad():
             vector = vector.detach().requires_grad_()
-            factor, (rate, ratio) = vector[:, :number].exp(), vector[:, number:].exp().unbind(-1)
+            trials = trials % len(y)
+            scale, rate, ratio = vector[:, number:].exp().unbind(-1)
+            factor = vector[:, :number].exp() * scale.unsqueeze(-1)
             mask = good[trials].to(y)
             X = U[trials] * factor[:, prior.groups].unsqueeze(-2)
             gap = (time[trials].unsqueeze(-1) - time[trials].unsqueeze(-2)).abs()
@@ -187,14 +191,20 @@ def relevances(prior: BankPrior, units: MixtureUnits, measured: Measured) -> Ten
             solved = torch.linalg.solve_triangular(root, y[trials].unsqueeze(-1), upper=False)
             square, logs = solved.square().sum((-2, -1)), root.diagonal(dim1=-2, dim2=-1).log()
             total = (SHAPE + 0.5 * mask.sum(-1)) * torch.log1p(square / (2 * SHAPE)) + logs.sum(-1)
-            from_middle = (vector - middle[trials]) / deviation
+            from_middle = (vector - middle) / deviation
             total = total + 0.5 * from_middle.square().sum(-1)
             (gradient,) = torch.autograd.grad(total.sum(), vector)
         return total.detach(), gradient
 
-    ends = math.log(LIMIT), math.log(LEAST), math.log(MOST)
-    lower = torch.where(deviation == SPARSITY, -ends[0], ends[1])
-    upper = torch.where(deviation == SPARSITY, ends[0], ends[2])
-    best = minimize(value, middle, lower, upper, evaluations=80, value_tolerance=1e-6).x
-    log2 = (best[:, :number] - best[:, :number].mul(2).exp().mean(-1, True).log() / 2) / math.log(2)
-    return torch.exp2((log2 / STEP).round() * STEP)[:, prior.groups]
+    wide, least, most = math.log(LIMIT), math.log(LEAST), math.log(MOST)
+    lower = y.new_tensor([*(-wide for _ in own), -wide, least, least]).repeat(2 * len(y), 1)
+    upper = y.new_tensor([*(wide for _ in own), wide, most, most]).repeat(2 * len(y), 1)
+    # The second half of the problems has equal relevances.
+    lower[len(y) :, :number], upper[len(y) :, :number] = 0.0, 0.0
+    start = middle.repeat(2 * len(y), 1)
+    found = minimize(value, start, lower, upper, evaluations=80, value_tolerance=1e-6)
+    log, gain = found.x[: len(y), :number], found.value[len(y) :] - found.value[: len(y)]
+    log2 = (log - log.mul(2).exp().mean(-1, True).log() / 2) / math.log(2)
+    log2 = torch.where(gain.unsqueeze(-1) > GAIN, (log2 / STEP).round() * STEP, 0.0)
+    global LAST; LAST = gain
+    return torch.exp2(log2)[:, prior.groups]
