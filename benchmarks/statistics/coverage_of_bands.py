@@ -30,7 +30,7 @@ from benchmarks.statistics.regret_on_square import BAND
 from botorch_tv.gp.mixture.bank import FIRST
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.strategies import Box, Grid, adaptive_gp_ucb
-from botorch_tv.strategies.outcomes import of_model
+from botorch_tv.strategies.pending import of_model
 
 PLACES = 64
 FIGURES = ("where it measures", "everywhere", "lowest third")

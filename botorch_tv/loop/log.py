@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 from itertools import islice
 from statistics import median_low
 from typing import Any, NamedTuple, Self
@@ -21,18 +20,11 @@ from torch import Tensor
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
-from botorch_tv.strategies.outcomes import (
-    Success,
-    apart,
-    as_if_measured,
-    avoiding,
-    elsewhere,
-    of_model,
-    recommended,
-    retried,
-    success,
-)
-from botorch_tv.strategies.parameters import MixedSearch, Space
+from botorch_tv.strategies.feasible import Success, corners_of
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.parameters import Space
+from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
@@ -49,10 +41,15 @@ FAR = 2.5
 
 Recommendations ignore a reading that is this much better than predicted, until the next reading. On
 static, drifting and jumping objectives this did no harm; at 2, it did after jumps."""
+CAUTION = 0.5
+"""Number of standard deviations between the mean and the lower bound that recommendations use."""
 UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 Point = tuple[float, ...]
 """Type of the coordinates of a point, followed by its context."""
+Values = float | tuple[float, ...] | None
+"""Type of a measurement: a number or, if outcomes have names, a number for each (NaN if missing);
+None if the measurement failed."""
 Place = tuple[float, Point]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -71,7 +68,8 @@ class Measurement:
         predicted: Three values: the posterior mean and standard deviation of the objective given
             the first ``known`` answers to arrive, and sqrt(beta), the width of the confidence band
             in standard deviations. None if there is no prediction.
-        y: The observation; None before the answer, or if the measurement failed.
+        y: The observation: a number or, if outcomes have names, a number for each outcome, NaN if
+            it is missing. None before the answer, or if the measurement failed.
         noise: The noise variance; None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
             answer.
@@ -85,7 +83,7 @@ class Measurement:
     time: float
     known: int
     predicted: tuple[float, float, float] | None
-    y: float | None = None
+    y: Values = None
     noise: float | None = None
     arrival: int = OPEN
     became: str | None = None
@@ -154,6 +152,13 @@ def by_time(answer: Measurement) -> tuple[float, int]:
 def like(state: State) -> Tensor:
     """A tensor with the dtype and device of all computations."""
     return state.basis.variance
+
+
+def told(strategy: Strategy, y: Values, own: Tensor) -> Tensor:
+    """An observation as the strategy's ``tell`` takes it; any values if the measurement failed."""
+    if y is None:
+        y = (math.nan,) * len(strategy.names) if isinstance(strategy, Outcomes) else 0.0
+    return own.new_tensor(y)
 
 
 class Best(NamedTuple):
@@ -244,7 +249,7 @@ class MeasurementLog(NamedTuple):
         answer = self.answers[-1] if self.answers else None
         if answer is None or answer.y is None or isinstance(answer, Censored):
             return None
-        if not isinstance(self.strategy, Adaptive):
+        if not isinstance(self.strategy, Adaptive) or isinstance(answer.y, tuple):
             return None
         before = self._after(len(self.answers) - 1)
         if not bool(self.strategy.predicts(before)):
@@ -344,6 +349,7 @@ class MeasurementLog(NamedTuple):
         for answer in answers[begun:]:
             if isinstance(answer, Censored):
                 X = own.new_tensor(answer.point)
+                assert not isinstance(answer.y, tuple)
                 state = as_if_measured(self.quiet, state, X, answer.time, answer.y)
                 yield state, False
                 continue
@@ -359,7 +365,7 @@ class MeasurementLog(NamedTuple):
             state, info = strategy.tell(
                 state,
                 suggestion,
-                own.new_tensor(answer.y if good else 0.0),
+                told(strategy, answer.y, own),
                 time=answer.time,
                 ok=None if good else torch.tensor(False, device=own.device),
                 noise=answer.noise,
@@ -393,8 +399,7 @@ class MeasurementLog(NamedTuple):
         for count, (state, _) in enumerate(self._steps(self.start, self.answers), 1):
             if count % every == 0 and bool(self.strategy.predicts(state)):
                 time, then = float(state.time), self._replace(states=(state,))
-                chance = then._replace(answers=self.answers[:count]).success(time)
-                X = recommended(self.strategy, state, time, context, chance)
+                X = then._replace(answers=self.answers[:count]).recommended(state, time, context)
                 yield time, tuple(X.tolist())
 
     # ---------------------------------------------------------------- choosing
@@ -414,11 +419,33 @@ class MeasurementLog(NamedTuple):
             ended = sorted(ended + others)
         if all(ok for _, _, ok in ended):
             return None
-        own, d = like(self.state), self.state.domain.dim
-        X = own.new_tensor([point[:d] for _, point, _ in ended])
+        own, domain = like(self.state), self.state.domain
+        X = own.new_tensor([point[: domain.dim] for _, point, _ in ended])
         ok = torch.tensor([ok for _, _, ok in ended], device=own.device)
         time = self.state.time.new_tensor([time for time, _, _ in ended])
-        return success(self.state, X, ok, time, now)
+        X, ok, time = X.unsqueeze(0), ok.unsqueeze(0), time.unsqueeze(0)
+        return Success(X, ok, time, corners_of(domain), self.state.time.new_tensor([now]))
+
+    def recommended(
+        self,
+        state: State,
+        now: float | None,
+        context: Tensor | None = None,
+        chance: Success | None = None,
+    ) -> Tensor:
+        """The point with the best lower bound, `d + c`, among points where success is likely.
+
+        Args:
+            state: The state that predicts.
+            now: As in :meth:`success`.
+            context: The context, `c`.
+            chance: The probability of success; by default that of :meth:`success`.
+        """
+        chance = chance or self.success(now)
+        feasible = None if chance is None else chance.strict()
+        return self.strategy.recommend(
+            state, now=now, context=context, caution=CAUTION, feasible=feasible
+        )
 
     def best(
         self,
@@ -436,13 +463,13 @@ class MeasurementLog(NamedTuple):
             failed: As in :meth:`success`.
         """
         strategy, state, chance = self.strategy, self.state, self.success(now, failed)
-        X = recommended(strategy, holding(self.trusted, fixed), now, context, chance)
+        X = self.recommended(holding(self.trusted, fixed), now, context, chance)
         predicted = strategy.suggestion_at(state, X, now=now)
         mean, sd = float(predicted.mean), float(predicted.sd)
         share = state.time.new_tensor(UNSUPPORTED_SHARE * strategy.prior_variance(state))
         most = float(share.sqrt() * strategy.band_factor(state, share))
         predicts = bool(self.answers) and bool(strategy.predicts(state))
-        fails = chance is not None and chance.fails
+        fails = chance is not None and bool(chance.fails)
         return Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
 
     def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
@@ -483,15 +510,16 @@ class MeasurementLog(NamedTuple):
             fixed: Values of named parameters that are held.
             failed: As in :meth:`success`.
             retry: Whether to restrict the search to a category that must be tried again, if any;
-                see :func:`~botorch_tv.strategies.outcomes.retried`.
+                see :func:`~botorch_tv.strategies.pending.due_again`.
             context: The context, `c`.
             generator: Source of random numbers.
         """
         chance, state = self.success(now, failed), self.as_if_answered(waiting, now)
         state = holding(state, fixed)
-        among = avoiding(retried(state) if retry else state, chance)
-        ask = partial(self.quiet.ask, among, now=now, context=context, generator=generator)
-        choice = elsewhere(self.quiet, state, now, ask, chance)
+        among = holding(state, due_again(state)) if retry else state
+        choice = self.quiet.ask(
+            among, now=now, context=context, feasible=chance, generator=generator
+        )
         assumed = state.history.choice.tensor()[self.state.rounds :]
         pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
         if not len(pending):

@@ -220,7 +220,7 @@ def _along(domain: Domain, best: Tensor, number: int) -> Tensor:
     at = slice(number, number + 1)
     if domain.parameters is not None:
         axis, at = domain.parameters.axes[number], domain.parameters.places[number]
-        if isinstance(axis, Choice):
+        if isinstance(axis, Choice) and axis.levels is not None:
             X = best.repeat(len(axis.levels), 1)
             X[:, at] = axis.levels.to(best)
             return X

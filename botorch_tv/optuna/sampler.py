@@ -57,7 +57,8 @@ from botorch_tv.optuna.trials import (
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.gp_strategy import GPStrategy
-from botorch_tv.strategies.parameters import MixedSearch, Number
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import Number
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_duration, require_integer, shown
 
@@ -145,7 +146,7 @@ class DriftSampler(BaseSampler):
     (Desautels et al., 2014), until it counts as lost, see ``lost_after``. If a running trial has no
     parameters yet, the sampler first computes a suggestion for this trial. Failed trials,
     infeasible trials (with a constraint above 0) and infinite values reduce the probability that
-    nearby trials succeed; see :mod:`botorch_tv.strategies.outcomes`. A point is avoided if its
+    nearby trials succeed; see :mod:`botorch_tv.strategies.feasible`. A point is avoided if its
     probability of success is less than half of the highest probability of success. A pruned trial
     is a bound on its value; see :func:`~botorch_tv.optuna.trials.bound`.
 

@@ -41,6 +41,7 @@ from botorch_tv.strategies.arguments import Measured, fingerprinted
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.feasible import Feasible
 from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import largest, require, require_integer, shown, span_text
@@ -246,10 +247,16 @@ class Adaptive(ProcessStrategy):
         return decision.at(choice)
 
     def _best(
-        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
     ) -> Tensor:
         """The point with the best mean or, before the units are set, the best observation."""
-        best, running = super()._best(state, now, context, caution), running_mixture(state.data)
+        best = super()._best(state, now, context, caution, feasible)
+        running = running_mixture(state.data)
         if running.settled or not state.rounds:
             return best
         log = state.history
@@ -296,7 +303,7 @@ class Adaptive(ProcessStrategy):
             choice = domain.search.held(domain.from_unit(place)).expand(*shape, domain.dim)
             if decision.context is not None:
                 choice = torch.cat([choice, decision.context], -1)
-        return choice
+        return decision.allowed(choice)
 
     def inference_for(
         self, domain: Domain, prior: Prior | None = None, *, choosing: bool = False
@@ -348,8 +355,15 @@ class Adaptive(ProcessStrategy):
         share = variance / leading(self._scale(state), variance.dim())
         return (1 + WIDER * share.clamp(0, 1)).sqrt()
 
-    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
-        return self._with_band(state, super()._ask(state, now, context, draws))
+    def _ask(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        draws: Draws,
+        feasible: Feasible | None,
+    ) -> Suggestion:
+        return self._with_band(state, super()._ask(state, now, context, draws, feasible))
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         return self._with_band(state, super()._suggestion_at(state, choice, now))

@@ -8,12 +8,19 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.acquisition.exploration import Candidates, Exploration, Ties, bound_width
+from botorch_tv.acquisition.exploration import (
+    Candidates,
+    Exploration,
+    Ties,
+    UpperConfidence,
+    bound_width,
+)
 from botorch_tv.acquisition.widths import Width, WidthContext
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, per_trial
 from botorch_tv.gp.basis import Basis
@@ -21,18 +28,21 @@ from botorch_tv.gp.data import Data, Present
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.posterior import PointMixture
-from botorch_tv.gp.points import PointInference, PointPosterior, with_context
+from botorch_tv.gp.points import PointInference, PointPosterior, Pull, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
-from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, SearchProblem
+from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Search, SearchProblem
 from botorch_tv.gp.tensors import Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.feasible import STARTS, Feasible, corners_of, promise
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_number, require_trials
 
 Score = Callable[[Candidates], Tensor]
+POINTS = 1024
+"""Number of points among which an allowed point is found for the initial design."""
 WATCHED = 2
 """Number of first rounds in which parts are checked for writing into shared tensors."""
 
@@ -50,6 +60,7 @@ class Decision:
         data: The data that the posterior uses now.
         present: The time of the decision.
         context: Coordinates that are given, not chosen, `batch_shape x c`; None without a context.
+        feasible: Where a choice is allowed; None for everywhere.
     """
 
     inference: Inference
@@ -60,6 +71,7 @@ class Decision:
     data: Data
     present: Present
     context: Tensor | None = None
+    feasible: Feasible | None = None
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Suggestion:
         """The point or arm that an exploration chooses, with its prediction.
@@ -75,7 +87,7 @@ class Decision:
         require_tensors(own, (name, choice, *wanted))
         if isinstance(domain, Box) and own.device.type == "cpu":
             domain.require_inside(choice, f"{name} ")
-        choice = choice.clone()
+        choice = candidates.allowed(choice.clone())
         mean, sd = candidates.predicted(choice)
         unit, offset = candidates.unit, candidates.offset
         if unit is not None:
@@ -86,9 +98,65 @@ class Decision:
             choice = torch.cat([choice, self.context], -1)
         return self._suggestion(choice, mean, sd, candidates.width)
 
+    def allowed(self, choice: Tensor) -> Tensor:
+        """A choice of the initial design or, where it is not allowed, an allowed point instead.
+
+        The point is far from the measured points; if no point is allowed, it is the likeliest to be
+        feasible.
+        """
+        if self.feasible is None:
+            return choice
+        domain, own, shape = self.state.domain, self.data.prior.variance, self.present.now.shape
+        trials, d = self.present.now.numel(), domain.dim
+        rest = own.new_empty(trials, 1, 0)
+        if self.context is not None:
+            rest = self.context.reshape(trials, 1, -1)
+        if isinstance(domain, Grid):
+            points = domain.points(torch.arange(len(domain), device=own.device), own)
+        else:
+            assert isinstance(domain, Box)
+            points = domain.search.filling(domain, POINTS, self.state.rounds, own)
+        first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
+        every = torch.cat([first, points.expand(trials, -1, -1)], 1)
+        p, allowed = self.feasible.judge(
+            torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
+        )
+        seen = domain.points(self.state.history.choice.tensor(), own)
+        seen = seen.reshape(trials, -1, domain.columns)[..., :d]
+        lower, upper = corners_of(domain).to(own)
+        away = torch.ones_like(p)
+        if seen.shape[1]:
+            away = torch.cdist(every / (upper - lower), seen / (upper - lower)).amin(-1)
+        away[:, 0] = math.inf  # the design itself, where it is allowed
+        best = torch.where(allowed, away, p - 1).argmax(-1)
+        if isinstance(domain, Grid):
+            return torch.where(best == 0, choice.reshape(-1), best - 1).view(shape)
+        X = every.take_along_dim(best.view(-1, 1, 1), 1).squeeze(1).view(*shape, d)
+        return X if self.context is None else torch.cat([X, self.context], -1)
+
     def joint(self, choice: Tensor) -> Joint:
         """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
         return self.inference.joint(self.data, choice, self.present)
+
+    def predictions(self) -> Predictions:
+        """The predictions that choices use, as a function of points."""
+        inference, data, domain = self.inference, self.data, self.state.domain
+        unit = inference.unit(data)
+        unit = data.prior.variance.new_ones(1, 1) if unit is None else unit.reshape(-1, 1)
+        if isinstance(domain, Grid):
+            assert isinstance(inference, ArmInference)
+            arms = inference.predict(data, self.present)
+            center = arms.offset
+            on_arms = tuple(part.reshape(-1, len(domain)) for part in (arms.mean, arms.sd))
+            posterior: Any = OnArms(domain, *on_arms)
+        else:
+            assert isinstance(inference, (PointInference, PointMixture))
+            posterior = inference.predict(data, self.present)
+            center = inference.prior_mean(posterior.offset)
+        center = (
+            center.reshape(-1, 1) if isinstance(center, Tensor) else torch.full_like(unit, center)
+        )
+        return Predictions(posterior, unit, center)
 
     def at(self, choice: Tensor) -> Suggestion:
         """The suggestion to measure at ``choice`` (arms or points), with the prediction there."""
@@ -168,6 +236,61 @@ class Decision:
         return candidates
 
 
+class OnArms(NamedTuple):
+    """Means and standard deviations on the arms of a grid, `trials x M` each."""
+
+    domain: Grid
+    mean: Tensor
+    sd: Tensor
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations at arms `trials x q x d`, `trials x q` each."""
+        arms = self.domain.locate(X)
+        return self.mean.gather(-1, arms), self.sd.gather(-1, arms)
+
+    def select(self, trials: Tensor) -> OnArms:
+        """The values in some of the trials."""
+        return OnArms(self.domain, self.mean[trials], self.sd[trials])
+
+
+class Predictions(NamedTuple):
+    """Predictions of f as a function of points; trials are flattened to one dimension."""
+
+    posterior: OnArms | PointPosterior
+    unit: Tensor
+    """The unit of the posterior, `trials x 1` or `1 x 1`."""
+    center: Tensor
+    """The mean that is added, `trials x 1` or `1 x 1`."""
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and standard deviations of f in the units of y, `trials x q` each.
+
+        Args:
+            X: Points with their context, `trials x q x columns`; on a box the result is
+                differentiable in the points.
+        """
+        mean, sd = self.posterior.at(X)
+        return mean * self.unit + self.center, sd * self.unit
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        """The results of :meth:`at`, and a :data:`Pull` of derivatives to derivatives in ``X``."""
+        assert isinstance(self.posterior, PointPosterior)
+        mean, sd, pull = self.posterior.slopes(X)
+        unit = self.unit
+
+        def scaled(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            return pull(by_mean * unit, by_sd * unit)
+
+        return mean * unit + self.center, sd * unit, scaled
+
+    def select(self, trials: Tensor) -> Predictions:
+        """The predictions in some of the trials, given by their indices."""
+        unit, center = (
+            part if len(part) == 1 else part[trials] for part in (self.unit, self.center)
+        )
+        return Predictions(self.posterior.select(trials), unit, center)
+
+
 def model_noise(inference: Inference, data: Data) -> Tensor:
     """Noise variance of a new observation, learned or given, `batch_shape`."""
     given = torch.full_like(data.time, inference.process.noise).to(data.prior.variance)
@@ -229,6 +352,7 @@ class RoundCandidates(Candidates):
         self.decision, self.draws, self.width, self.offset = decision, draws, width, offset
         self.sign, self.scale, self.scratch = decision.sign, self.data.prior.scale, scratch
         self.round, self.memory = state.data.rounds + 1, state.memory[-1]
+        self.feasible = decision.feasible
         self.sqrt_beta = width.unsqueeze(-1) if isinstance(width, Tensor) else width
 
     @cached_property
@@ -244,6 +368,27 @@ class RoundCandidates(Candidates):
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation at a choice, each `batch_shape`."""
+
+    @property
+    def points(self) -> Tensor:
+        """The candidates with their context, `trials x M x columns`, if they are listed."""
+        raise _unlisted("points")
+
+    @abstractmethod
+    def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        """The probability that a choice is feasible, and whether it is allowed, `batch_shape`."""
+
+    def allowed(self, choice: Tensor) -> Tensor:
+        """The choice or, in trials where it is not allowed, the best bound among allowed points.
+
+        A choice that maximises a score is allowed if any is; a random choice may not be.
+        """
+        if self.feasible is None:
+            return choice
+        allowed = self.judge(choice)[1]
+        if bool(allowed.all()):
+            return choice
+        return self.where(allowed, choice, UpperConfidence().choose(self))
 
     @cached_property
     def best_observation(self) -> Tensor:
@@ -354,6 +499,11 @@ class ArmCandidates(RoundCandidates):
                 "a score writes into the mean or sd of its candidates, which are the prediction of "
                 "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
+        if self.feasible is not None:
+            p, allowed = (part.view_as(values) for part in self._judged)
+            values = promise(
+                values, values.amin(-1, True), p, allowed, self.scale if unit is None else unit
+            )
         if among is not None:
             if among.dtype != torch.int64 or among.dim() != 1 or not len(among):
                 raise InputDataError(
@@ -372,6 +522,24 @@ class ArmCandidates(RoundCandidates):
         other.mean, other.sd = (part.unsqueeze(-1) for part in self.predicted(choice))
         other._choice = choice
         return other
+
+    @cached_property
+    def _judged(self) -> tuple[Tensor, Tensor]:
+        """Feasibility of all arms, `trials x M`."""
+        assert self.feasible is not None
+        return self.feasible.judge(self.points)
+
+    @property
+    def points(self) -> Tensor:
+        domain, own = self.decision.state.domain, self.data.prior.variance
+        assert isinstance(domain, Grid)
+        every = domain.points(torch.arange(len(domain), device=own.device), own)
+        return every.expand(self.data.time.numel(), -1, -1)
+
+    def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        index = choice.reshape(-1, 1)
+        p, allowed = (part.gather(-1, index).view(choice.shape) for part in self._judged)
+        return p, allowed
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.unsqueeze(-1)
@@ -498,15 +666,13 @@ class BoxCandidates(RoundCandidates):
 
         measured, live = posterior.starting_points(self.sign, self.context)
         unit = self.scale if unit is None else unit
+        by_hand = None if bound_width(score, 0.0) is None else climbed
         problem = SearchProblem(
-            value,
-            measured[..., : box.dim],
-            live,
-            self.round - 1,
-            unit,
-            whole=not alone,
-            climbed=None if bound_width(score, 0.0) is None else climbed,
+            value, measured[..., : box.dim], live, self.round - 1, unit, not alone, by_hand
         )
+        if self.feasible is not None:
+            problem = self._promising(problem, search)
+            value = problem.score
         X = search.best(box, problem)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
@@ -517,6 +683,47 @@ class BoxCandidates(RoundCandidates):
             tied = most - least <= TIE_TOLERANCE * unit
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
+
+    def _promising(self, problem: SearchProblem, search: Search) -> SearchProblem:
+        """A search problem whose score is :func:`promise`, with the same way of derivatives."""
+        feasible, context = self.feasible, self.context
+        assert feasible is not None
+        points = search.filling(self._box, STARTS, problem.rounds, problem.observed)
+        points = points.expand(len(problem.observed), *points.shape)
+        with torch.no_grad():
+            every = problem.score(torch.cat([points, problem.observed], 1), None)
+        lowest = every.amin(-1, keepdim=True)
+
+        def of(X: Tensor, trials: Tensor | None) -> tuple[Feasible, Tensor, Tensor]:
+            if trials is None:
+                return feasible, lowest, with_context(X, context)
+            own = None if context is None else context[trials]
+            return feasible.select(trials), lowest[trials], with_context(X, own)
+
+        def score(X: Tensor, trials: Tensor | None) -> Tensor:
+            some, least, points = of(X, trials)
+            return promise(problem.score(X, trials), least, *some.judge(points), problem.unit)
+
+        def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
+            assert problem.climbed is not None
+            some, least, points = of(X, trials)
+            value, by = problem.climbed(X, trials, 1.0)
+            p, allowed, by_p = some.slopes(points)
+            total = promise(value, least, p, allowed, problem.unit)
+            above = (value - least).clamp_min(0)
+            on_value = torch.where(allowed & (above > 0), p, 0.0)
+            on_p = torch.where(allowed, above, problem.unit)
+            by_p = by_p[..., : X.shape[-1]]
+            slope = on_value.unsqueeze(-1) * by + on_p.unsqueeze(-1) * by_p
+            return factor * total, factor * slope
+
+        return problem._replace(score=score, climbed=climbed if problem.climbed else None)
+
+    def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.feasible is not None
+        X = with_context(choice.reshape(-1, 1, self._box.dim), self.context)
+        p, allowed = (part.view(self._shape) for part in self.feasible.judge(X))
+        return p, allowed
 
     def at(self, choice: Tensor) -> Candidates:
         return _Points(self, choice.reshape(-1, 1, self._box.dim))
@@ -609,6 +816,10 @@ class _Points(BoxCandidates):
         self._shape, self._whole = whole._shape, whole
         self._X = with_context(X, whole.context)
         self._view = (*whole._shape, X.shape[-2])
+
+    @property
+    def points(self) -> Tensor:
+        return self._X
 
     @property
     def noise(self) -> Tensor:

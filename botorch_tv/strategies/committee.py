@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,20 +12,20 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import as_memory
-from botorch_tv.gp.data import Prior
 from botorch_tv.gp.linalg import leading
-from botorch_tv.gp.process import Inference, Joint, Process
+from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.arguments import Measured
-from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.members import Composed
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number
 
 
 @dataclass(frozen=True, kw_only=True)
-class Committee(Strategy):
+class Committee(Composed):
     """Several strategies, and a rule that selects a member in every round of every trial.
 
     All members receive all observations. The member that :meth:`leading` selects makes predictions
@@ -105,56 +104,26 @@ class Committee(Strategy):
     compares = True  # the rule that selects a member uses predictions
     remakes_suggestions = False  # a log of points does not record members
 
-    @property
-    def maximize(self) -> bool:
-        """Whether all members maximise."""
-        return self.members[0].maximize
-
-    @property
-    def process(self) -> Process:
-        """The first member's process."""
-        return self.members[0].process
-
-    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """The inference of the first member.
-
-        Args:
-            domain: The domain.
-            prior: The prior on the domain.
-        """
-        return self.members[0].inference_for(domain, prior)
-
-    @functools.cached_property
-    def _begun(self) -> tuple[str, ...]:
-        return tuple(part for member in self.members for part in member._begun)
-
-    @property
-    def draws(self) -> bool:
-        """Whether choices may use random numbers."""
-        return any(member.draws for member in self.members)
-
-    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
-        states = [member._init(domain, shape, dtype, device) for member in self.members]
-        return self._together(states)
-
-    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        states = [member.init_like(own, batch_shape) for member, own in self._pairs(state)]
-        return self._together(states)
-
-    def _together(self, states: list[State]) -> State:
+    def together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
         memory = as_memory(self, self.start(shape), None, own, shape)
-        return states[0]._replace(memory=(memory,), members=tuple(states))
+        return super().together(states)._replace(memory=(memory,))
 
-    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
-        suggestions = [member._ask(own, now, context, draws) for member, own in self._pairs(state)]
+    def _ask(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        draws: Draws,
+        feasible: Feasible | None,
+    ) -> Suggestion:
+        pairs = self.pairs(state)
+        suggestions = [member._ask(own, now, context, draws, feasible) for member, own in pairs]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         """The suggestion of the leading member."""
-        suggestions = [
-            member._suggestion_at(own, choice, now) for member, own in self._pairs(state)
-        ]
+        suggestions = [member._suggestion_at(own, choice, now) for member, own in self.pairs(state)]
         return self._of(suggestions, self.leading(state))._replace(member=None)
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
@@ -179,7 +148,7 @@ class Committee(Strategy):
         suggestion = measured.suggestion
         followed = self.leading(state) if suggestion.member is None else suggestion.member
         observed, variances = [], []
-        for member, own in self._pairs(state):
+        for member, own in self.pairs(state):
             new = measured
             if measured.given_noise is None:  # each member has its own default noise variance
                 usual = member.process.noise
@@ -227,28 +196,28 @@ class Committee(Strategy):
     def arm_means(self, state: State) -> Tensor:
         return self._led(state, lambda member, own: member.arm_means(own))
 
-    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
-        return self._led(state, lambda member, own: member._best(own, now, context, caution))
+    def _best(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
+    ) -> Tensor:
+        given = now, context, caution, feasible
+        return self._led(state, lambda member, own: member._best(own, *given))
 
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         leading = self.leading(state)
-        made = [member._joint(own, choice, now) for member, own in self._pairs(state)]
+        made = [member._joint(own, choice, now) for member, own in self.pairs(state)]
         return tuple(_picked(list(parts), leading) for parts in zip(*made))  # type: ignore[return-value]
 
     def model_noise(self, state: State) -> Tensor:
         return self._led(state, lambda member, own: member.model_noise(own))
 
-    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        pairs = self._pairs(state)
-        return sum(member.numbers_per_trial(own, horizon, trials) for member, own in pairs)
-
-    def _pairs(self, state: State) -> Iterator[tuple[Strategy, State]]:
-        """The members, each with its state."""
-        return zip(self.members, state.members)
-
     def _led(self, state: State, answer: Callable[[Strategy, State], Tensor]) -> Tensor:
         """The answer of each trial's leading member, `batch_shape x ...`."""
-        return _picked([answer(*pair) for pair in self._pairs(state)], self.leading(state))
+        return _picked([answer(*pair) for pair in self.pairs(state)], self.leading(state))
 
 
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:

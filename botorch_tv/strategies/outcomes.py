@@ -1,501 +1,529 @@
-"""The probability that a measurement succeeds, learned from successes and failures alone.
-
-A failed measurement gives no value of the objective. The cause of a failure may be the point, or
-the machine, which may fail from time to time at any point. There are several hypotheses about
-failures; the weight of a hypothesis depends on how well it predicts each outcome, given the earlier
-outcomes. A hypothesis states either that failures do not depend on the point, or that success is a
-Gaussian process over the domain with a given lengthscale. The hypotheses about failures also differ
-in the rate at which old outcomes are forgotten.
-"""
+"""A strategy for several outcomes: objectives, and limits that a setting must keep."""
 
 from __future__ import annotations
 
-import copy
+import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import product
-from operator import itemgetter
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
-from torch import Size, Tensor
+from botorch.exceptions import InputDataError
+from torch import Tensor
 
-from botorch_tv.forgetting.base import median_gap
-from botorch_tv.gp.process import SearchSizes
-from botorch_tv.gp.search import Region, Search, SearchProblem, Uniform, raw_points
-from botorch_tv.strategies.arguments import located
-from botorch_tv.strategies.box import Box, holding, searched
-from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
-from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.acquisition.exploration import Candidates, Exploration
+from botorch_tv.even_points import even_points
+from botorch_tv.gp.process import Joint
+from botorch_tv.gp.random import Draws
+from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.strategies.arguments import Measured, require_suggestion, require_tensors
+from botorch_tv.strategies.candidates import Predictions, RoundCandidates
+from botorch_tv.strategies.expressions import Expression, Limit, Objective
+from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
+from botorch_tv.strategies.members import Composed
+from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.process_strategy import ProcessStrategy
+from botorch_tv.strategies.state import Info, Now, State, Suggestion
+from botorch_tv.validation import real_tensor, require, settle_number, shown
 
-LIKELY = 0.5
-"""A point is suggested only if its probability of success exceeds this fraction of the highest
-probability in the domain. The limit is relative, because a machine may fail most of the time at all
-points. A point is recommended only if its probability itself exceeds this value."""
-PRIOR = 0.8
-"""Probability of success before any outcome."""
-LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
-"""Prior variances of the three parts of an outcome's label: the part common to all points, the
-local part, and the noise of a single outcome."""
-LENGTHSCALES = (0.15, 0.45)
-"""Lengthscales of the local part, as fractions of the ranges, in up to two dimensions."""
-RATES = (0.0, 0.05)
-"""Rates at which outcomes are forgotten, per median time between outcomes."""
-GLITCH = 0.9
-"""Prior probability that failures do not depend on the point."""
-LEAST = 0.02
-"""Smallest probability that a hypothesis assigns to an outcome."""
-NEWEST = 200
-"""Number of newest outcomes that are used."""
-CAUTION = 0.5
-"""Number of standard deviations between the mean and the lower bound that recommendations use."""
-DRAWS = 8
-"""Largest number of choices drawn from a randomised strategy to find an allowed point."""
-STARTS, POINTS = 64, 1024
+CONFIDENCE = 0.9
+"""Default probability of keeping all limits above which a point may be chosen."""
 
 
-class Success:
-    """The probability that a measurement succeeds now.
+class Bound(NamedTuple):
+    """The predictions of an outcome, and a bound on it."""
 
-    Outcomes are labels ±1. Under each hypothesis the labels are a noisy Gaussian process with mean
-    2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2) on
-    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. In some hypotheses LOCAL
-    is replaced by 0, so failures do not depend on the point. A measurement at a point succeeds with
-    probability (1 + mean) / 2.
+    predictions: Predictions
+    ready: Tensor
+    """Whether there are predictions, `trials x 1`, bool."""
+    bound: float
+    upper: bool
+
+
+class Kept(Feasible):
+    """The probability that limits on outcomes are kept now, the product of Φ(±(bound - mean) / sd).
 
     Args:
-        X: At least one measured point, without context, in order of time, `n x d`.
-        ok: Whether the measurements succeeded, `n`, bool.
-        time: Times of the measurements, `n`, float64.
-        corners: Corners of the domain, `2 x d`.
-        now: The current time, no earlier than the times of the measurements.
+        bounds: The limits, at least one.
+        least: Probability of keeping all limits above which a choice is allowed.
     """
 
-    def __init__(self, X: Tensor, ok: Tensor, time: Tensor, corners: Tensor, now: float) -> None:
-        X, ok, time = (part[-NEWEST:] for part in (X, ok, time))
-        self._lower, self._upper = corners.to(X)
-        self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
-        # If all outcomes have the same time, the unit of time is the time from the outcomes to now.
-        gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
-        age = (now - time) / float(gap)
-        apart = torch.cdist(self._U, self._U).square()
-        reach = math.sqrt(max(X.shape[-1], 2) / 2)
-        self._terms: list[tuple[float, Tensor]] = []
-        evidence = []
-        for length, rate in product((*LENGTHSCALES, 0.0), RATES):
-            stays = 0.5 * math.log1p(-rate)
-            K = torch.full_like(apart, LEVEL)
-            if length:
-                K += LOCAL * torch.exp(-0.5 * apart / (reach * length) ** 2)
-            K *= torch.exp(stays * (age[:, None] - age).abs()).to(X)
-            K.diagonal().add_(NOISE)
-            L = torch.linalg.cholesky(K)
-            residual = (label - (2 * PRIOR - 1)).unsqueeze(-1)
-            white = torch.linalg.solve_triangular(L, residual, upper=False)
-            alpha = torch.linalg.solve_triangular(L.T, white, upper=True).squeeze(-1)
-            self._terms.append((reach * length, alpha * torch.exp(stays * age).to(X)))
-            # The prediction of each outcome from the earlier outcomes.
-            before = label - L.diagonal() * white.squeeze(-1)
-            chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
-            prior = 1 - GLITCH if length else len(LENGTHSCALES) * GLITCH
-            evidence.append(chance.log().sum() + math.log(prior))
-        self._shares = torch.stack(evidence).softmax(0).tolist()
-        ranges = self._upper - self._lower
-        points = self._lower + ranges * raw_points(STARTS, X.shape[-1], 0, X)
-        self._highest = max(float(self.at(torch.cat([X, points])).max()), LEAST)
+    def __init__(self, bounds: Sequence[Bound], least: float) -> None:
+        self.bounds, self.least = tuple(bounds), least
 
-    def at(self, X: Tensor) -> Tensor:
-        """The probability of success, `*`, at points `* x d`; differentiable in the points."""
-        U = self._unit(X).reshape(-1, X.shape[-1])
-        apart, total = torch.cdist(U, self._U).square(), X.new_zeros(len(U))
-        for share, (length, weight) in zip(self._shares, self._terms):
-            mean = 2 * PRIOR - 1 + LEVEL * weight.sum()
-            if length:
-                mean = mean + LOCAL * torch.exp(-0.5 * apart / length**2) @ weight
-            total = total + share * (1 + mean.clamp(-1, 1)) / 2
-        found: Tensor = total.view(X.shape[:-1])
-        return found
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        p = X.new_ones(X.shape[:-1])
+        for predictions, ready, bound, upper in self.bounds:
+            mean, sd = predictions.at(X)
+            z = (bound - mean if upper else mean - bound) / sd
+            p = p * torch.where(ready, torch.special.ndtr(z), 1.0)
+        return p, p >= self.least
 
-    def allows(self, X: Tensor) -> Tensor:
-        """Whether success at each point `* x d` is likely enough to choose the point; `*`, bool."""
-        likely: Tensor = self.relative(X) > LIKELY
-        return likely
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
+        for predictions, ready, bound, upper in self.bounds:
+            mean, sd, pull = predictions.slopes(X)
+            sign = 1.0 if upper else -1.0
+            z = sign * (bound - mean) / sd
+            q = torch.where(ready, torch.special.ndtr(z), 1.0)
+            density = torch.where(ready, torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi), 0.0)
+            own = pull(-sign * density / sd, -density * z / sd)
+            by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
+            p = p * q
+        return p, p >= self.least, by
+
+    def select(self, trials: Tensor) -> Kept:
+        bounds = [
+            own._replace(predictions=own.predictions.select(trials), ready=own.ready[trials])
+            for own in self.bounds
+        ]
+        return Kept(bounds, self.least)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcomes(Composed):
+    """A strategy for named outcomes, some of which are to be optimised, and some are limited.
+
+    Every objective and every left-hand side of a limit is a number that each measurement has; a
+    member, an ordinary strategy, predicts it. A measurement may lack some outcomes; a failed
+    measurement has none. The choice maximises the product of the objective's score and of the
+    probability that all limits are kept now, among points where this probability is at least
+    ``confidence``; if there are none, it is the point that most probably keeps the limits.
+
+    With several objectives, each choice maximises a random hypervolume scalarisation of the
+    objectives' confidence bounds, min_k (u_k - r_k) / λ_k with λ uniform on the positive part of
+    the sphere (Zhang and Golovin, ICML 2020). The reference point r is the worst mean of each
+    objective among the measured points that no other measured point dominates, less a tenth of the
+    range of these means.
+
+    ``tell`` takes the outcomes as `batch_shape x m` in the order of ``names``, NaN where an outcome
+    is missing. The suggestion's mean and sd, :meth:`posterior` and :meth:`recommend` refer to the
+    first objective; :meth:`predictions` to every expression.
+
+    Args:
+        names: The names of the m outcomes.
+        objectives: What to maximise or minimise; at least one.
+        limits: Limits on outcomes.
+        model: The strategy that predicts an expression; its ``maximize`` is replaced.
+        confidence: Probability of keeping all limits above which a point may be chosen.
+        avoids_failures: Whether the strategy learns where measurements fail, and avoids these
+            points. If False, or if ``ask(feasible=)`` is given, the caller says where to choose.
+
+    Raises:
+        ValueError: If there is no objective, or if a formula has a name that is no outcome.
+    """
+
+    names: tuple[str, ...]
+    objectives: tuple[Objective, ...]
+    limits: tuple[Limit, ...] = ()
+    model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)  # type: ignore[assignment]
+    confidence: float = CONFIDENCE
+    avoids_failures: bool = True
+
+    def __post_init__(self) -> None:
+        require(
+            isinstance(self.model, ProcessStrategy) and not self.model.consults,
+            f"Outcomes: model is {shown(self.model)}, but it must be a strategy with a single "
+            "model and without an expert, such as adaptive_gp_ucb().",
+        )
+        require(bool(self.objectives), "Outcomes: objectives is empty; give at least one.")
+        settle_number(self, "confidence", "(0, 1)", "0.9 is usual.")
+        for expression in self.expressions:
+            unknown = [name for name in expression.names or () if name not in self.names]
+            require(
+                not unknown,
+                f"Outcomes: {expression.text!r} has {', '.join(unknown)}, but the outcomes are "
+                f"{', '.join(self.names)}; correct the name, or measure it.",
+            )
+
+    # ---------------------------------------------------------------- members
+
+    @functools.cached_property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The distinct formulas that members predict, objectives first."""
+        every = [part.expression for part in (*self.objectives, *self.limits)]
+        return tuple({own.text: own for own in every}.values())
+
+    @functools.cached_property
+    def members(self) -> tuple[ProcessStrategy, ...]:  # type: ignore[override]
+        """The strategy of each expression."""
+        directions = {own.expression.text: own.maximize for own in reversed(self.objectives)}
+        return tuple(
+            replace(cast(Any, self.model), maximize=directions.get(own.text, True))
+            for own in self.expressions
+        )
 
     @property
-    def fails(self) -> bool:
-        """Whether failure is likelier than success at every point."""
-        return self._highest <= LIKELY
+    def compares(self) -> bool:
+        """Whether a member compares predictions with observations."""
+        return self.model.compares
 
-    def strict(self) -> Success:
-        """A copy that allows only points where success is likelier than failure.
+    @property
+    def draws(self) -> bool:
+        """Whether choices may use random numbers: also to weight several objectives."""
+        return self.model.draws or len(self.objectives) > 1
 
-        If there is no such point, the copy allows what this object allows.
+    @property
+    def restorable(self) -> bool:
+        """Whether a loop may store snapshots of the state."""
+        return self.model.restorable
+
+    @property
+    def usual_noise(self) -> float:
+        """Default noise variance of the members; NaN if they estimate it."""
+        return self.model.usual_noise
+
+    def undisturbed(self) -> Outcomes:
+        return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
+
+    def step(self, state: State) -> float | Tensor:
+        return self.members[0].step(state.members[0])
+
+    def predicts(self, state: State) -> Tensor:
+        return self.members[0].predicts(state.members[0])
+
+    def prior_variance(self, state: State) -> float:
+        return self.members[0].prior_variance(state.members[0])
+
+    def band_factor(self, state: State, variance: Tensor) -> Tensor | float:
+        return self.members[0].band_factor(state.members[0], variance)
+
+    def model_noise(self, state: State) -> Tensor:
+        return self.members[0].model_noise(state.members[0])
+
+    def arm_means(self, state: State) -> Tensor:
+        return self.members[0].arm_means(state.members[0])
+
+    def describe(
+        self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
+    ) -> str:
+        texts = []
+        for expression, (member, own) in zip(self.expressions, self.pairs(state)):
+            text = member.describe(own, format_time=format_time, unit=unit)
+            texts.append(f"{expression.text}: {text}")
+        return "\n".join(texts)
+
+    def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
+        return self.members[0]._joint(state.members[0], choice, now)
+
+    def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
+        made = self.members[0]._suggestion_at(state.members[0], choice, now)
+        return made._replace(made_by=self._fingerprint)
+
+    # ---------------------------------------------------------------- where to choose
+
+    def success(self, state: State, now: Now) -> Success | None:
+        """The probability that a measurement succeeds; None if no measurement has failed.
+
+        Args:
+            state: The current state.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
         """
-        other = copy.copy(self)
-        if not self.fails:
-            other._highest = 1.0
-        return other
+        noise = torch.stack([own.history.noise.tensor() for own in state.members])
+        ok = noise.isfinite().any(0)
+        if not self.avoids_failures or bool(ok.all()):
+            return None
+        trials, n, domain = state.time.numel(), state.rounds, state.domain
+        X = domain.points(state.history.choice.tensor(), state.basis.variance)
+        X = X.reshape(trials, n, domain.columns)[..., : domain.dim]
+        time = state.history.time.tensor().reshape(trials, n)
+        present = self.members[0].decision(state.members[0], now).present.now
+        return Success(X, ok.reshape(trials, n), time, corners_of(domain), present.reshape(trials))
 
-    def relative(self, X: Tensor) -> Tensor:
-        """The probability of success at points `* x d`, divided by the highest probability; `*`.
+    def kept(self, state: State, now: Now) -> Kept | None:
+        """The probability that all limits are kept at ``now``; None without limits.
 
-        The result is differentiable in the points.
+        Args:
+            state: The current state.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
         """
-        return self.at(X) / self._highest
+        if not self.limits:
+            return None
+        found = self.predictions(state, now)
+        bounds = [
+            Bound(*found[limit.expression.text], limit.bound, limit.upper) for limit in self.limits
+        ]
+        return Kept(bounds, self.confidence)
 
-    def _unit(self, X: Tensor) -> Tensor:
-        U: Tensor = (X - self._lower) / (self._upper - self._lower)
-        return U
+    def predictions(self, state: State, now: Now = None) -> dict[str, tuple[Predictions, Tensor]]:
+        """For the text of each expression: its predictions, and which trials have any.
+
+        Args:
+            state: The current state.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+        """
+        found = {}
+        for expression, (member, own) in zip(self.expressions, self.pairs(state)):
+            assert isinstance(member, ProcessStrategy)
+            ready = member.predicts(own).reshape(-1, 1)
+            found[expression.text] = member.decision(own, now).predictions(), ready
+        return found
+
+    def _feasible(self, state: State, now: Now, given: Feasible | None) -> Feasible | None:
+        return all_of(given or self.success(state, now), self.kept(state, now))
+
+    # ---------------------------------------------------------------- the rounds
+
+    def _ask(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        draws: Draws,
+        feasible: Feasible | None,
+    ) -> Suggestion:
+        feasible, first = self._feasible(state, now, feasible), self.members[0]
+        if len(self.objectives) > 1:
+            weights = draws.normal(len(self.objectives)).abs()
+            first = self._scalarised(state, now, weights, 1.0)
+        made = first._ask(state.members[0], now, context, draws, feasible)
+        return made._replace(made_by=self._fingerprint)
+
+    def _best(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
+    ) -> Tensor:
+        feasible, first = self._feasible(state, now, feasible), self.members[0]
+        if feasible is not None:
+            feasible = feasible.strict()
+        if len(self.objectives) == 1:
+            return first._best(state.members[0], now, context, caution, feasible)
+        weights = torch.ones(*state.time.shape, len(self.objectives)).to(state.basis.variance)
+        return self._best_for(state, now, context, caution, feasible, weights)
+
+    def _best_for(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
+        weights: Tensor,
+    ) -> Tensor:
+        """The choice with the best scalarisation of cautious bounds, for given weights."""
+        first = self._scalarised(state, now, weights, -caution)
+        decision = first.decision(state.members[0], now, context, feasible)
+        return decision.chosen(first.exploration, Unused()).choice
+
+    def _scalarised(self, state: State, now: Now, weights: Tensor, width: float) -> ProcessStrategy:
+        """The first member with an exploration by a scalarisation of all objectives.
+
+        Args:
+            state: The current state.
+            now: Time, as in :meth:`ask`.
+            weights: Weights λ, `batch_shape x k`, positive.
+            width: Width of the bounds: a factor on √beta if positive, else a number of sds.
+        """
+        found = self.predictions(state, now)
+        X = state.domain.points(state.history.choice.tensor(), state.basis.variance)
+        X = X.reshape(state.time.numel(), state.rounds, state.domain.columns)
+        others, means = [], []
+        for objective in self.objectives:
+            predictions, sign = found[objective.expression.text][0], 1 if objective.maximize else -1
+            others.append((predictions, sign))
+            means.append(sign * predictions.at(X)[0] if state.rounds else X.new_zeros(len(X), 1))
+        worst, extent = reference(torch.stack(means, -1))
+        weights = weights.reshape(-1, len(self.objectives)).clamp_min(SMALLEST_WEIGHT)
+        rule = Scalarisation(tuple(others), worst, extent * weights, width)
+        made: ProcessStrategy = replace(cast(Any, self.members[0]), exploration=rule)
+        return made
+
+    @without_gradients
+    def tell(  # type: ignore[override]
+        self,
+        state: State,
+        suggestion: Suggestion,
+        y: Tensor | Sequence[float] | Mapping[str, float],
+        *,
+        time: float | Tensor | None = None,
+        ok: Tensor | None = None,
+        noise: None = None,
+        check: bool = True,
+        consume: bool = False,
+    ) -> tuple[State, Info]:
+        """Add an observation of the outcomes.
+
+        Args:
+            state: As for :meth:`Strategy.tell`.
+            suggestion: As for :meth:`Strategy.tell`.
+            y: The outcomes, `batch_shape x m`, NaN where an outcome is missing; for a single trial
+                also a list of m numbers, or a dict of numbers by name.
+            time: As for :meth:`Strategy.tell`.
+            ok: As for :meth:`Strategy.tell`; a failed measurement has no outcome.
+            noise: Not supported.
+            check: As for :meth:`Strategy.tell`.
+            consume: As for :meth:`Strategy.tell`.
+
+        Raises:
+            InputDataError: As for :meth:`Strategy.tell`.
+        """
+        own, shape = state.basis.variance, state.time.shape
+        if isinstance(y, Mapping):
+            y = [y.get(name, math.nan) for name in self.names]
+        values = y if isinstance(y, Tensor) else real_tensor(y, own)
+        if check:
+            require_suggestion(state, suggestion, self._fingerprint, compared=self.compares)
+            require_tensors(own, ("y", values, (*shape, len(self.names)), None))
+            if noise is not None:
+                raise InputDataError("Outcomes takes no noise; it is estimated, or given to model.")
+        assert isinstance(values, Tensor)
+        by_name = dict(zip(self.names, values.unbind(-1)))
+        states, infos = list[State](), list[Info]()
+        for expression, (member, before) in zip(self.expressions, self.pairs(state)):
+            value = expression.value(by_name)
+            good = value.isfinite() if ok is None else value.isfinite() & ok
+            all_good = good.device.type == "cpu" and bool(good.all())
+            made = suggestion._replace(made_by=None)
+            if member.compares and states:
+                made = member.suggestion_at(before, suggestion.X, now=suggestion.time)
+            after, info = member.tell(
+                before,
+                made,
+                torch.where(good, value, 0.0),
+                time=time,
+                ok=None if all_good else good,
+                check=check,
+                consume=consume,
+            )
+            states.append(after)
+            infos.append(info)
+        reset = torch.stack([info.reset for info in infos]).any(0)
+        return self.together(states), infos[0]._replace(reset=reset)
+
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+        raise NotImplementedError  # tell() calls the members
+
+    # ---------------------------------------------------------------- several objectives
+
+    @without_gradients
+    def pareto(
+        self,
+        state: State,
+        *,
+        now: Now = None,
+        context: Tensor | None = None,
+        points: int = 10,
+        feasible: Feasible | None = None,
+    ) -> Tensor:
+        """Points whose predicted objectives no other of the points dominates, `p x (d + c)`.
+
+        Each maximises a scalarisation of the objectives' means, with evenly spread weights.
+
+        Args:
+            state: The current state, of a single trial.
+            now: Time, as in :meth:`ask`.
+            context: The context, `c`.
+            points: Number of scalarisations.
+            feasible: Where a choice is allowed, as in :meth:`recommend`.
+        """
+        feasible = self._feasible(state, now, feasible)
+        feasible = None if feasible is None else feasible.strict()
+        k, own = len(self.objectives), state.basis.variance
+        normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
+        normals = normals.clamp(0, 6)
+        context = None if context is None else context.to(own)
+        found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
+        X = state.domain.points(torch.stack(found), own)
+        values = self.objective_means(state, X, now)
+        return X[undominated(values.unsqueeze(0))[0]]
+
+    def objective_means(self, state: State, X: Tensor, now: Now = None) -> Tensor:
+        """The means of the objectives, to be maximised, at points `q x (d + c)`, `q x k`.
+
+        Args:
+            state: The current state, of a single trial.
+            X: The points.
+            now: Time, as in :meth:`ask`.
+        """
+        found = self.predictions(state, now)
+        means = [
+            (1 if own.maximize else -1) * found[own.expression.text][0].at(X.unsqueeze(0))[0][0]
+            for own in self.objectives
+        ]
+        return torch.stack(means, -1)
 
 
-def success(state: State, X: Tensor, ok: Tensor, time: Tensor, now: float) -> Success | None:
-    """The probability of success on the domain of a state; None if nothing has failed.
-
-    Args:
-        state: A state of one trial.
-        X: At least one measured point, without context, in order of time, `n x d`.
-        ok: Whether the measurements succeeded, `n`, bool.
-        time: Times of the measurements, `n`, float64.
-        now: The current time, no earlier than the times of the measurements.
-    """
-    if bool(ok.all()):
-        return None
-    domain = state.domain
-    if isinstance(domain, Box):
-        corners = domain.bounds
-    else:
-        assert isinstance(domain, Grid)
-        corners = torch.stack([domain.X.amin(0), domain.X.amax(0)])
-        corners[1] += corners[0] == corners[1]
-    return Success(X, ok, time, corners, now)
+SMALLEST_WEIGHT = 1e-3
+"""Smallest weight of an objective in a scalarisation."""
 
 
-def avoiding(state: State, chance: Success | None) -> State:
-    """A state whose search on a box multiplies scores by the probability of success."""
-    if chance is None or not isinstance(state.domain, Box):
-        return state
-    return searched(state, Weighted(state.domain.search, chance))
+class Unused:
+    """Random numbers of a choice that draws none."""
+
+    def normal(self, *event_shape: int) -> Tensor:
+        """Not called."""
+        raise NotImplementedError
+
+    uniform = normal
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted(Search):
-    """A search that uses another search to maximise the product of score and success probability.
-
-    The lowest score among possible starting points is subtracted from every score, so all scores
-    are at least 0. Therefore a higher score and a higher probability of success both increase the
-    product. Points that are too unlikely to succeed rank behind all other points.
+class Scalarisation(Exploration):
+    """Play the point with the largest min_k (u_k - r_k) / λ_k, for bounds u_k on the objectives.
 
     Args:
-        search: The other search.
-        chance: The probability of success.
+        objectives: For each objective, its predictions and 1 to maximise it, -1 to minimise it.
+        reference: The reference point r, `trials x k`, of objectives to be maximised.
+        weights: The weights λ, in the units of the objectives, `trials x k`.
+        width: Width of the bounds: a factor on √beta if positive, else a number of sds.
     """
 
-    search: Search
-    chance: Success
+    objectives: tuple[tuple[Predictions, int], ...]
+    reference: Tensor
+    weights: Tensor
+    width: float
 
-    @property
-    def fills(self) -> int:
-        return self.search.fills
+    draws_numbers = False
 
-    def check(self, box: Region) -> None:
-        self.search.check(box)
-
-    def best(self, box: Region, problem: SearchProblem) -> Tensor:
-        points = self.search.filling(box, STARTS, problem.rounds, problem.observed)
-        points = points.expand(len(problem.observed), *points.shape)
-        with torch.no_grad():
-            lowest = problem.score(torch.cat([points, problem.observed], 1), None).amin(-1, True)
-
-        def score(X: Tensor, trials: Tensor | None) -> Tensor:
-            return _promise(problem.score(X, trials), lowest, self.chance.relative(X), problem.unit)
-
-        def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
-            assert problem.climbed is not None
-            value, by = problem.climbed(X, trials, 1.0)
-            with torch.enable_grad():
-                value, X = value.requires_grad_(), X.detach().requires_grad_()
-                total = _promise(value, lowest, self.chance.relative(X), problem.unit)
-                by_value, by_chance = torch.autograd.grad(factor * total.sum(), (value, X))
-            return factor * total.detach(), by_value.unsqueeze(-1) * by + by_chance
-
-        return self.search.best(
-            box, problem._replace(score=score, climbed=climbed if problem.climbed else None)
-        )
-
-    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
-        return self.search.numbers(dim, sizes, trials)
-
-    def held(self, X: Tensor) -> Tensor:
-        return self.search.held(X)
-
-    def first(self, box: Region, like: Tensor) -> Tensor:
-        return self.search.first(box, like)
-
-    def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        return self.search.anywhere(box, draws)
+    def score(self, candidates: Candidates) -> Tensor:
+        assert isinstance(candidates, RoundCandidates)
+        X = candidates.points
+        width: float | Tensor = self.width
+        if self.width > 0:
+            beta = candidates.sqrt_beta
+            beta = beta.reshape(-1, 1) if isinstance(beta, Tensor) else beta
+            width = self.width * beta
+        gains = []
+        for number, (predictions, sign) in enumerate(self.objectives):
+            mean, sd = predictions.at(X)
+            low, weight = self.reference[:, number, None], self.weights[:, number, None]
+            gains.append((sign * mean + width * sd - low) / weight)
+        worst = torch.stack(gains).amin(0)
+        return worst.view(*candidates.data.time.shape, -1) if worst.dim() > 1 else worst
 
 
-def elsewhere(
-    strategy: Strategy,
-    state: State,
-    now: float | None,
-    ask: Callable[[], Suggestion],
-    chance: Success | None,
-) -> Suggestion:
-    """A strategy's choice, or another point if success is too unlikely at the choice.
-
-    A strategy that draws random numbers chooses again, up to 8 times, until success is likely at
-    its choice. If success is unlikely at the last choice, the result is the point with the highest
-    product of upper confidence bound and probability of success, among the arms or among points
-    that fill the box.
+def undominated(values: Tensor) -> Tensor:
+    """Whether no other row is at least as good in all columns and better in one.
 
     Args:
-        strategy: The strategy that chooses.
-        state: The current state, for a single trial.
-        now: The current time, as in ``ask``.
-        ask: Function that returns the strategy's choice.
-        chance: The probability of success; None if nothing has failed.
+        values: Objectives to be maximised, `trials x n x k`.
+
+    Returns:
+        `trials x n`, bool.
     """
-    choice = ask()
-    if chance is None:
-        return choice
-    for _ in range(DRAWS if strategy.draws else 0):
-        if bool(chance.allows(choice.X[: state.domain.dim])):
-            return choice
-        choice = ask()
-    X = _allowed(strategy, state, now, choice.X, chance, float(choice.sqrt_beta))
-    return choice if X is choice.X else strategy.suggestion_at(state, X, now=now)
+    other, own = values.unsqueeze(1), values.unsqueeze(2)
+    dominates = (other >= own).all(-1) & (other > own).any(-1)
+    return ~dominates.any(-1)
 
 
-def recommended(
-    strategy: Strategy,
-    state: State,
-    now: float | None,
-    context: Tensor | None,
-    chance: Success | None,
-) -> Tensor:
-    """The point with the best lower bound, `d + c`, among points where success is likely.
+def reference(means: Tensor) -> tuple[Tensor, Tensor]:
+    """The reference point and the ranges of the objectives, from the means at measured points.
 
     Args:
-        strategy: The strategy that predicts.
-        state: A state of one trial.
-        now: The current time, as in ``ask``.
-        context: The context, `c`.
-        chance: The probability of success; None if nothing has failed.
+        means: Means of the objectives, to be maximised, `trials x n x k`.
+
+    Returns:
+        Two tensors `trials x k`: the worst value among undominated points, less a tenth of the
+        range; and the range, positive.
     """
-    chance = None if chance is None else chance.strict()
-    X = strategy.recommend(avoiding(state, chance), now=now, context=context, caution=CAUTION)
-    return _allowed(strategy, state, now, X, chance, -CAUTION)
-
-
-def _allowed(
-    strategy: Strategy,
-    state: State,
-    now: float | None,
-    X: Tensor,
-    chance: Success | None,
-    width: float,
-) -> Tensor:
-    """The point ``X``, `d + c`, or a point where success is likelier.
-
-    If success is too unlikely at ``X``, the result is the point with the best bound among points
-    that are likely enough to succeed.
-    """
-    domain, d = state.domain, state.domain.dim
-    if chance is None or bool(chance.allows(X[:d])):
-        return X
-    if isinstance(domain, Grid):
-        points = domain.X.to(X)
-    else:
-        assert isinstance(domain, Box)
-        points = domain.search.filling(domain, POINTS, state.rounds, X)
-    every, bound = _bounds(strategy, state, now, points, X[d:], width)
-    return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
-
-
-def _bounds(
-    strategy: Strategy, state: State, now: float | None, X: Tensor, context: Tensor, width: float
-) -> tuple[Tensor, Tensor]:
-    """Points `M x d` with the context, `M x (d + c)`, and their confidence bounds, `M`."""
-    every = torch.cat([X, context.expand(len(X), -1)], -1)
-    mean, sd = of_model(strategy, state, now, every)
-    return every, (mean if strategy.maximize else -mean) + width * sd
-
-
-def of_model(
-    strategy: Strategy, state: State, now: float | None, X: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The model's own mean and sd at points with their context `M x (d + c)`, `M` each."""
-    choice = located(state, X.unsqueeze(-2), Size((len(X), 1)))
-    mean, covariance, _ = strategy._joint(state, choice, now)
-    return mean.flatten(), covariance.flatten().clamp_min(0).sqrt()
-
-
-def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
-    """Products of score and probability of success; points too unlikely to succeed rank last."""
-    return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
-
-
-# Pending points count as measured, so the next choice is another point if one may be as good.
-
-
-def apart(
-    strategy: Strategy,
-    state: State,
-    now: float | None,
-    choice: Suggestion,
-    pending: Tensor,
-    chance: Success | None,
-) -> Suggestion:
-    """A strategy's choice or, if it is pending, another point that may be as good.
-
-    If all points of a domain are listed, a pending point is chosen again only if its predicted mean
-    exceeds the confidence bounds of all points that are pending fewer times. Otherwise the result
-    is a point that is pending the fewest times among those whose bound reaches this mean.
-
-    Args:
-        strategy: The strategy that chooses.
-        state: The current state, for a single trial, in which the points are pending.
-        now: The current time, as in ``ask``.
-        choice: The strategy's choice.
-        pending: The pending points, `n x d`.
-        chance: The probability of success; None if nothing has failed.
-    """
-
-    def times(X: Tensor) -> Tensor:
-        same = torch.isclose(X.unsqueeze(-2), pending, rtol=1e-9, atol=1e-12).all(-1)
-        return same.sum(-1)
-
-    X, d = state.domain.listed, state.domain.dim
-    if X is None:
-        return choice
-    X = X.to(choice.X)
-    count, most = times(X), times(choice.X[:d])
-    mean = strategy.suggestion_at(state, choice.X, now=now).mean
-    every, bound = _bounds(strategy, state, now, X, choice.X[d:], float(choice.sqrt_beta))
-    rival = (count < most) & (bound >= (mean if strategy.maximize else -mean))
-    if chance is not None:
-        rival &= chance.allows(X)
-    if not bool(rival.any()):
-        return choice
-    rival &= count == count[rival].amin()
-    best = every[torch.where(rival, bound, -math.inf).argmax()]
-    return strategy.suggestion_at(state, best, now=now)
-
-
-SETTLED = 1.2
-"""A bound is not used if the predicted mean is worse by more than this number of standard
-deviations. Assumed values near their predictions would reduce the estimated noise and rate of
-change."""
-
-
-def as_if_measured(
-    strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
-) -> State:
-    """The state after an assumed observation at a point.
-
-    The assumed observation is the predicted mean m or, if a limit is given, the mean of the
-    predicted normal distribution beyond the limit: m - s φ(z) / Φ(z) with z = (limit - m) / s, or
-    m + s φ(z) / Φ(z) with z = (m - limit) / s when minimising. If z is at least ``SETTLED``, the
-    prediction agrees with the limit, and the measurement counts as failed.
-
-    If the strategy has no predictions yet, the assumed observation is ``limit``. If ``limit`` is
-    None, the measurement then counts as failed, because an assumed observation must not determine
-    the unit of y.
-
-    Args:
-        strategy: The strategy of the state; see :meth:`Strategy.undisturbed`.
-        state: A state of one trial.
-        X: The point with its context, `d + c`.
-        time: Time of the measurement.
-        limit: Upper bound on the observation (lower bound when minimising); None for no bound.
-    """
-    suggestion = strategy.suggestion_at(state, X, now=time)
-    value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
-    if limit is not None and predicts:
-        sd = of_model(strategy, state, time, X.unsqueeze(0))[1][0]
-        worse = sd if strategy.maximize else -sd
-        z = (limit - value) / worse
-        ratio = math.sqrt(2 / math.pi) / torch.special.erfcx(-z / math.sqrt(2))  # φ(z) / Φ(z)
-        value, ok = value - worse * ratio, z < SETTLED
-    elif limit is not None:
-        value = torch.full_like(value, limit)
-    elif not predicts:
-        ok = torch.zeros_like(value, dtype=torch.bool)
-    return strategy.tell(state, suggestion, value, ok=ok)[0]
-
-
-# ---------------- trials of categories with few trials, or untried for long
-
-FEW = 3
-"""A category with fewer trials is new, unless one of the first ``FILLS`` trials has it."""
-SOON = 4
-"""A new category with n trials is due after n times this number of trials without it. While it is
-due, it is tried once in this number of trials."""
-EVERY = 10
-"""While another category is due to be tried again, it is tried once in this number of trials."""
-PATIENCE = 30
-"""Number of trials without a category after which the category is due to be tried again. The number
-doubles with every trial of the category after such a gap."""
-MOST_PATIENCE = 240
-"""Largest number of trials to which ``PATIENCE`` doubles."""
-
-
-def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
-    """The name and the value of a category that must be tried; None if no category is due.
-
-    A category that was not among the first trials, such as an added category, is tried soon, and
-    several times, because its predictions are a guess. A category that is not tried may improve
-    unnoticed, so every category must be tried again (Liu, Lee, Shroff, AAAI 2018). If the objective
-    is static, trying a bad category again is a waste. Therefore the interval to the next trial of
-    the category doubles after every trial that brings no improvement. Of several categories that
-    are due, the category with the fewest trials is tried; ties take turns.
-
-    Args:
-        space: The parameters.
-        tried: Points of all trials, the newest last, `n x D`.
-    """
-    trials, found = len(tried), []
-    for (name, axis), at in zip(space.by_name.items(), space.places):
-        if not isinstance(axis, Choice) or axis.columns == 0:
-            continue
-        level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
-        for number, category in enumerate(axis.choices):
-            when = (level == number).nonzero().squeeze(-1)
-            age = trials - 1 - int(when[-1]) if len(when) else trials
-            new = len(when) < FEW and not bool((when < FILLS).any())
-            due = age >= (SOON * len(when) if new else _patience(when))
-            if due and not trials % (SOON if new else EVERY):
-                found.append((len(when), name, category))
-    rarest = [due[1:] for due in found if due[0] == min(found, key=itemgetter(0))[0]]
-    return rarest[trials // SOON % len(rarest)] if rarest else None
-
-
-def _patience(when: Tensor) -> int:
-    """Number of trials without a category after which the category is due.
-
-    Args:
-        when: The indices of the trials with the category, `n`, in order.
-    """
-    lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
-    return min(PATIENCE << int(lone), MOST_PATIENCE)
-
-
-def retried(state: State) -> State:
-    """If a category is due, a state whose search is restricted to it; else the unchanged state.
-
-    Args:
-        state: The state of one trial.
-    """
-    domain = state.domain
-    if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
-        return state
-    if not 0 < domain.search.fills <= state.rounds:
-        return state
-    space = domain.search.space
-    tried = state.history.choice.tensor().reshape(state.rounds, -1)[:, : space.columns]
-    due = overdue(space, tried)
-    return state if due is None or due[0] in domain.search.fixed else holding(state, dict([due]))
+    best = undominated(means).unsqueeze(-1)
+    low = torch.where(best, means, math.inf).amin(1)
+    high = torch.where(best, means, -math.inf).amax(1)
+    every = means.amax(1) - means.amin(1)
+    extent = torch.where(high > low, high - low, torch.where(every > 0, every, 1.0))
+    return low - 0.1 * extent, extent

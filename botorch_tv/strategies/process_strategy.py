@@ -23,6 +23,7 @@ from botorch_tv.strategies.arguments import Measured, as_time, require_begun_wit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, model_noise
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.feasible import Feasible
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion, draws_from
 
@@ -53,16 +54,30 @@ class ProcessStrategy(Strategy):
 
     # ---------------------------------------------------------------- the rounds
 
-    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
-        return self._chosen(self.decision(state, now, context), draws)
+    def _ask(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        draws: Draws,
+        feasible: Feasible | None,
+    ) -> Suggestion:
+        return self._chosen(self.decision(state, now, context, feasible), draws)
 
-    def decision(self, state: State, now: Now = None, context: Tensor | None = None) -> Decision:
+    def decision(
+        self,
+        state: State,
+        now: Now = None,
+        context: Tensor | None = None,
+        feasible: Feasible | None = None,
+    ) -> Decision:
         """The data and settings with which the exploration chooses the point of a round.
 
         Args:
             state: The current state.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
             context: The context, `batch_shape x c`, as in :meth:`ask`.
+            feasible: Where a choice is allowed, as in :meth:`ask`.
         """
         if now is None:
             present = Present(state.data.time + self.step(state), state.data.time)
@@ -79,6 +94,7 @@ class ProcessStrategy(Strategy):
             data=self._data_at(state, present.now),
             present=present,
             context=context,
+            feasible=feasible,
         )
 
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
@@ -231,8 +247,15 @@ class ProcessStrategy(Strategy):
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         return self.decision(state, now).at(choice)
 
-    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
-        decision = self.decision(state, now, context)
+    def _best(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
+    ) -> Tensor:
+        decision = self.decision(state, now, context, feasible)
         return decision.chosen(BestMean(caution=caution), draws_from(None, state)).choice
 
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:

@@ -32,6 +32,7 @@ from botorch_tv.strategies.arguments import (
     require_tensors,
 )
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.feasible import Feasible
 from botorch_tv.strategies.state import Consultation, Info, Now, State, Suggestion
 from botorch_tv.validation import (
     largest,
@@ -113,7 +114,14 @@ class Strategy(Declaring, ABC):
         """
 
     @abstractmethod
-    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        draws: Draws,
+        feasible: Feasible | None,
+    ) -> Suggestion:
         """The choice of every trial; arguments have been checked."""
 
     @abstractmethod
@@ -125,7 +133,14 @@ class Strategy(Declaring, ABC):
         """The state after a checked observation, and a report."""
 
     @abstractmethod
-    def _best(self, state: State, now: Now, context: Tensor | None, caution: float) -> Tensor:
+    def _best(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        caution: float,
+        feasible: Feasible | None,
+    ) -> Tensor:
         """The choice with the best mean after a penalty of ``caution`` standard deviations."""
 
     @abstractmethod
@@ -343,6 +358,7 @@ class Strategy(Declaring, ABC):
         *,
         now: float | Tensor | None = None,
         context: Tensor | None = None,
+        feasible: Feasible | None = None,
         generator: Generators | Draws | None = None,
     ) -> Suggestion:
         """Choose where to measure next.
@@ -354,6 +370,8 @@ class Strategy(Declaring, ABC):
                 up to ``now``; otherwise they count up to the newest observation.
             context: Coordinates that are given and not chosen, `batch_shape x c`, for a box with
                 ``context_dim`` c.
+            feasible: Where a choice is allowed, such as the probability of success of
+                :class:`~botorch_tv.strategies.feasible.Success`; by default everywhere.
             generator: Source of random numbers for randomised explorations: a ``torch.Generator``,
                 a list with a generator per trial, or an object with ``normal`` and ``uniform`` such
                 as :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's global generator by
@@ -367,7 +385,7 @@ class Strategy(Declaring, ABC):
                 domain, or if a list of generators does not have a generator per trial.
         """
         draws = draws_for(generator, state.data.time.shape, state.data.prior.variance)
-        return self._ask(state, now, as_context(state, context), draws)
+        return self._ask(state, now, as_context(state, context), draws, feasible)
 
     @without_gradients
     def suggestion_at(self, state: State, X: Tensor, *, now: Now = None) -> Suggestion:
@@ -509,6 +527,7 @@ class Strategy(Declaring, ABC):
         now: float | Tensor | None = None,
         context: Tensor | None = None,
         caution: float = 0.0,
+        feasible: Feasible | None = None,
     ) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
@@ -520,6 +539,7 @@ class Strategy(Declaring, ABC):
             context: The context, `batch_shape x c`, as in :meth:`ask`.
             caution: Weight of the posterior standard deviation: the point maximises
                 mean - caution sd, or minimises mean + caution sd.
+            feasible: Where a recommendation is allowed, as in :meth:`ask`.
 
         Raises:
             InputDataError: If ``now`` lies before an observation, or if the context does not fit
@@ -527,7 +547,7 @@ class Strategy(Declaring, ABC):
             ValueError: If ``caution`` is negative or not finite.
         """
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
-        best = self._best(state, now, as_context(state, context), caution)
+        best = self._best(state, now, as_context(state, context), caution, feasible)
         return state.domain.points(best, state.basis.variance)
 
     @without_gradients
@@ -538,7 +558,7 @@ class Strategy(Declaring, ABC):
             state: The current state.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
         """
-        return self._best(state, now, as_context(state, None), 0.0)
+        return self._best(state, now, as_context(state, None), 0.0, None)
 
     @outside_inference_mode
     def posterior(

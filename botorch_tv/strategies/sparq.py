@@ -32,6 +32,7 @@ from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.dpp import Steps, k_dpp, require_steps
+from botorch_tv.strategies.feasible import Feasible
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import (
     Consultation,
@@ -326,9 +327,16 @@ class SparQ(KernelStrategy):
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
 
-    def _ask(self, state: State, now: Now, context: Tensor | None, draws: Draws) -> Suggestion:
+    def _ask(
+        self,
+        state: State,
+        now: Now,
+        context: Tensor | None,
+        draws: Draws,
+        feasible: Feasible | None,
+    ) -> Suggestion:
         self.warn_of_absence(state, stacklevel=6)
-        return super()._ask(state, now, context, draws)
+        return super()._ask(state, now, context, draws, feasible)
 
     def undisturbed(self) -> SparQ:
         return replace(self, refresh=replace(self.refresh, schedule=Never()))

@@ -23,7 +23,7 @@ from loop.loops import (
 from botorch_tv import Box, Choice, Float, Integer, Loop, et_gp_ucb, tv_gp_ucb
 from botorch_tv.loop.log import MeasurementLog
 from botorch_tv.loop.record import RECENT
-from botorch_tv.strategies.outcomes import EVERY, PATIENCE
+from botorch_tv.strategies.pending import EVERY, PATIENCE
 
 PARAMETERS = {"x": (0, 4), "rate": Float(1e-3, 1, log=True), "n": Integer(1, 5)}
 RANGES = Box(PARAMETERS, search=QUICK)

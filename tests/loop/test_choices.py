@@ -12,7 +12,7 @@ from botorch_tv import Box, Choice, Integer, Loop, adaptive_gp_ucb, random_searc
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.strategies import MultiStart
-from botorch_tv.strategies.outcomes import EVERY, PATIENCE
+from botorch_tv.strategies.pending import EVERY, PATIENCE
 
 BOX = {
     "x": (0, 4),

@@ -12,7 +12,7 @@ from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import trial_log
 from botorch_tv.strategies import adaptive_gp_ucb, bob_gp_ucb, gp_ts, random_search, tv_gp_ucb
 from botorch_tv.strategies.box import holding
-from botorch_tv.strategies.outcomes import elsewhere, recommended, success
+from botorch_tv.strategies.feasible import Success, corners_of
 from botorch_tv.strategies.parameters import Number, Space
 
 BANK = Bank(lengthscales=(0.4,), rates=(0.0, 0.03))
@@ -60,21 +60,21 @@ def test_every_choice_has_the_held_values(name, kind):
     generator, seen = torch.Generator().manual_seed(0), []
     for now in range(5):
         held = holding(state, fixed)
-        ask = lambda: strategy.ask(held, now=float(now), generator=generator)  # noqa: B023, E731
-        chance = success(state, *chance_of(seen), now) if seen else None
-        suggestion = elsewhere(strategy, held, float(now), ask, chance)
-        check(suggestion.X)
+        at = {"now": float(now), "feasible": chance_of(box, seen, now) if seen else None}
+        check(strategy.ask(held, **at, generator=generator).X)
         if now:
-            check(recommended(strategy, held, float(now), None, chance))
+            check(strategy.recommend(held, **at, caution=0.5))
         ok = torch.tensor(now != 1)
         free = strategy.suggestion_at(state, box.from_unit(torch.rand(box.dim).double()))
         state, _ = strategy.tell(state, free, (free.X**2).sum(), time=float(now), ok=ok)
         seen.append((free.X, ok, float(now)))
 
 
-def chance_of(seen):
+def chance_of(box, seen, now):
     X, ok, time = zip(*seen)
-    return torch.stack(X), torch.stack(ok), torch.tensor(time).double()
+    rows = torch.stack(X), torch.stack(ok), torch.tensor(time).double()
+    now = torch.tensor([now]).double()
+    return Success(*(part.unsqueeze(0) for part in rows), corners_of(box), now)
 
 
 def test_the_choice_is_the_best_of_those_with_the_held_values():

@@ -31,6 +31,7 @@ from botorch_tv import (
 from botorch_tv.acquisition import Constant
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import (
+    CAUTION,
     OLDEST,
     Censored,
     MeasurementLog,
@@ -38,46 +39,48 @@ from botorch_tv.loop.log import (
     trial_log,
 )
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import DiscreteSearch, MultiStart, Strategy, outcomes
+from botorch_tv.strategies import DiscreteSearch, MultiStart, Strategy, feasible
 from botorch_tv.strategies.box import holding
-from botorch_tv.strategies.outcomes import (
-    SOON,
-    Success,
-    apart,
-    as_if_measured,
-    overdue,
-    recommended,
-    retried,
-    success,
-)
+from botorch_tv.strategies.feasible import Success, corners_of
 from botorch_tv.strategies.parameters import Number, Space
+from botorch_tv.strategies.pending import SOON, apart, as_if_measured, due_again, overdue
 from botorch_tv.strategies.state import State
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
 
+def chance_of(X, ok, time, corners, now) -> Success:
+    """The probability of success for a single trial."""
+    rows = (part.unsqueeze(0) for part in (X, ok, time))
+    return Success(*rows, corners, torch.tensor([now], dtype=torch.float64))
+
+
+def at(chance: Success, points: torch.Tensor) -> torch.Tensor:
+    return chance.probability(points.unsqueeze(0))[0]
+
+
 def textbook(U, ok, age, points):
-    label, mean = np.where(ok, 1.0, -1.0), 2 * outcomes.PRIOR - 1
+    label, mean = np.where(ok, 1.0, -1.0), 2 * feasible.PRIOR - 1
     logs, found = [], []
-    hypotheses = itertools.product((*outcomes.LENGTHSCALES, None), outcomes.RATES)
+    hypotheses = itertools.product((*feasible.LENGTHSCALES, None), feasible.RATES)
     for length, rate in hypotheses:
 
         def covariance(X, Y, s, t, length=length, rate=rate):
             square = ((X[:, None] - Y[None]) ** 2).sum(-1)
-            near = 0 if length is None else outcomes.LOCAL * np.exp(-0.5 * square / length**2)
-            return (outcomes.LEVEL + near) * (1 - rate) ** (np.abs(s[:, None] - t) / 2)
+            near = 0 if length is None else feasible.LOCAL * np.exp(-0.5 * square / length**2)
+            return (feasible.LEVEL + near) * (1 - rate) ** (np.abs(s[:, None] - t) / 2)
 
         def predicted(n, X, at, covariance=covariance):
-            K = covariance(U[:n], U[:n], age[:n], age[:n]) + outcomes.NOISE * np.eye(n)
+            K = covariance(U[:n], U[:n], age[:n], age[:n]) + feasible.NOISE * np.eye(n)
             k = covariance(X, U[:n], at, age[:n])
             return mean + k @ np.linalg.solve(K, label[:n] - mean)
 
-        share = outcomes.GLITCH if length is None else (1 - outcomes.GLITCH) / 2
-        log = math.log(share / len(outcomes.RATES))
+        share = feasible.GLITCH if length is None else (1 - feasible.GLITCH) / 2
+        log = math.log(share / len(feasible.RATES))
         for n in range(len(U)):
             p = (1 + predicted(n, U[n : n + 1], age[n : n + 1])[0]) / 2
             p = p if ok[n] else 1 - p
-            log += math.log(min(max(p, outcomes.LEAST), 1 - outcomes.LEAST))
+            log += math.log(min(max(p, feasible.LEAST), 1 - feasible.LEAST))
         logs.append(log)
         now = predicted(len(U), points, np.zeros(len(points)))
         found.append((1 + np.clip(now, -1, 1)) / 2)
@@ -95,24 +98,25 @@ def test_the_probability_is_that_of_the_textbook(seed):
     corners = torch.tensor([[10.0, -4.0], [30.0, 4.0]], dtype=torch.float64)
     lower, ranges = corners[0].numpy(), (corners[1] - corners[0]).numpy()
     X = torch.from_numpy(lower + ranges * U)
-    chance = Success(X, torch.from_numpy(ok), torch.from_numpy(100 - age), corners, 100)
+    chance = chance_of(X, torch.from_numpy(ok), torch.from_numpy(100 - age), corners, 100)
     wanted = textbook(U, ok, age / gap, points)
-    at = torch.from_numpy(lower + ranges * points)
-    np.testing.assert_allclose(chance.at(at).numpy(), wanted, rtol=0, atol=1e-10)
+    found = at(chance, torch.from_numpy(lower + ranges * points))
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-10)
 
 
 def test_the_unit_of_time_lies_between_measurements_not_before_the_present():
     U, ok = np.array([[0.2, 0.2], [0.8, 0.8]]), np.array([True, False])
     time = torch.tensor([0.0, 4.0], dtype=torch.float64)
-    chance = Success(torch.from_numpy(U), torch.from_numpy(ok), time, UNIT, 5)
+    chance = chance_of(torch.from_numpy(U), torch.from_numpy(ok), time, UNIT, 5)
     wanted = textbook(U, ok, np.array([5.0, 1.0]) / 4, U)
-    np.testing.assert_allclose(chance.at(torch.from_numpy(U)).numpy(), wanted, rtol=0, atol=1e-10)
+    found = at(chance, torch.from_numpy(U))
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-10)
 
 
 def test_outcomes_at_a_single_time_may_have_any_unit_of_time():
     X = torch.tensor([[0.2, 0.2], [0.8, 0.8], [0.8, 0.8]], dtype=torch.float64)
     ok, time = torch.tensor([True, False, False]), torch.zeros(3, dtype=torch.float64)
-    hours, seconds = (Success(X, ok, time, UNIT, now).at(X) for now in (1, 3600))
+    hours, seconds = (at(chance_of(X, ok, time, UNIT, now), X) for now in (1, 3600))
     torch.testing.assert_close(hours, seconds)
 
 
@@ -192,15 +196,15 @@ def test_strict_means_likelier_to_succeed_than_to_fail(most: bool) -> None:
     X = torch.linspace(0, 1, 24, dtype=torch.float64).unsqueeze(-1)
     ok = (X.squeeze(-1) > 0.5) & (not most)
     ok[1::2] &= X[1::2, 0] > 0.7
-    chance = Success(X, ok, torch.arange(24).double(), UNIT[:, :1], 24.0)
-    points = torch.linspace(0, 1, 101, dtype=torch.float64).unsqueeze(-1)
-    p, before = chance.at(points), chance.allows(points)
-    assert chance.fails == most == bool((p <= 0.5).all())
-    strict = chance.strict().allows(points)
+    chance = chance_of(X, ok, torch.arange(24).double(), UNIT[:, :1], 24.0)
+    points = torch.linspace(0, 1, 101, dtype=torch.float64).view(1, -1, 1)
+    p, before = chance.judge(points)
+    assert bool(chance.fails) == most == bool((p <= 0.5).all())
+    strict = chance.strict().allowed(points)
     assert torch.equal(strict, before if most else p > 0.5)
     assert strict.any()
     assert most or bool((before & ~strict).any())
-    assert torch.equal(chance.allows(points), before)
+    assert torch.equal(chance.allowed(points), before)
 
 
 def test_a_recommendation_that_no_measurement_supports_says_so():
@@ -306,7 +310,7 @@ def test_failures_besides_the_answers_count_in_order_of_time() -> None:
     wanted = whole._record.log.success(now)
     assert found is not None
     assert wanted is not None
-    assert torch.equal(found.at(X), wanted.at(X))
+    assert torch.equal(at(found, X), at(wanted, X))
 
 
 @pytest.mark.few(2)
@@ -416,8 +420,9 @@ def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     ]
     state = trial_log(strategy, space).changed(rows, OLDEST).state
     plain = strategy.ask(state, now=40.0)
-    suggestion = strategy.ask(retried(state), now=40.0)
-    held = strategy.ask(retried(holding(state, {"c": "a"})), now=40.0)
+    suggestion = strategy.ask(holding(state, due_again(state)), now=40.0)
+    already = holding(state, {"c": "a"})
+    held = strategy.ask(holding(already, due_again(already)), now=40.0)
     assert space.params(plain.X)["c"] == space.params(held.X)["c"] == "a"
     assert space.params(suggestion.X)["c"] == "b"
     every = torch.tensor([space.point({"x": n, "c": "b"}) for n in range(17)]).double()
@@ -425,7 +430,8 @@ def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     mean, sd = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
     best = int((mean + suggestion.sqrt_beta * sd).argmax())
     torch.testing.assert_close(suggestion.X, every[best])
-    late = strategy.ask(retried(strategy.tell(state, suggestion, 0.3)[0]), now=41.0)
+    later = strategy.tell(state, suggestion, 0.3)[0]
+    late = strategy.ask(holding(later, due_again(later)), now=41.0)
     assert space.params(late.X)["c"] == "a"
 
 
@@ -490,9 +496,8 @@ def test_a_recommendation_elsewhere_is_cautious_too() -> None:
         state, _ = strategy.tell(state, said, y, ok=torch.tensor(ok))
     arms, succeeded = [0] + [row[0] for row in rows], [True] + [row[2] for row in rows]
     time = torch.arange(1.0, 11.0).double()
-    chance = success(state, grid.X[arms], torch.tensor(succeeded), time, 10.0)
-    assert chance is not None
-    assert chance.allows(grid.X).tolist() == [False, True, True, True]
+    chance = chance_of(grid.X[arms], torch.tensor(succeeded), time, corners_of(grid), 10.0)
+    assert chance.allowed(grid.X.unsqueeze(0)).tolist() == [[False, True, True, True]]
     assert int(strategy.recommended_arm(state)) == 0
-    found = recommended(strategy, state, 10.0, None, chance)
+    found = strategy.recommend(state, now=10.0, caution=CAUTION, feasible=chance.strict())
     assert torch.equal(found, grid.X[2])

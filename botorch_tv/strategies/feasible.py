@@ -1,0 +1,262 @@
+"""Where a choice is allowed, and how probable it is that a measurement there is of use.
+
+A choice maximises the product of its score and of the probability that the measurement is feasible:
+that it succeeds, keeps the limits on outcomes, and so on. Points at which feasibility is too
+unlikely rank behind all other points. :func:`promise` is this rule, on grids and on boxes.
+
+:class:`Success` is the probability that a measurement succeeds, learned from successes and failures
+alone. A failed measurement gives no value of the objective. The cause of a failure may be the
+point, or the machine, which may fail from time to time at any point. There are several hypotheses
+about failures; the weight of a hypothesis depends on how well it predicts each outcome, given the
+earlier outcomes. A hypothesis states either that failures do not depend on the point, or that
+success is a Gaussian process over the domain with a given lengthscale. The hypotheses about
+failures also differ in the rate at which old outcomes are forgotten.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import reduce
+from itertools import product
+from operator import and_, mul
+
+import torch
+from torch import Tensor
+
+from botorch_tv.forgetting.base import median_gap
+from botorch_tv.gp.search import raw_points
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.domains import Domain, Grid
+
+LIKELY = 0.5
+"""A point is suggested only if its probability of success exceeds this fraction of the highest
+probability in the domain. The limit is relative, because a machine may fail most of the time at all
+points. A point is recommended only if its probability itself exceeds this value."""
+PRIOR = 0.8
+"""Probability of success before any outcome."""
+LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
+"""Prior variances of the three parts of an outcome's label: the part common to all points, the
+local part, and the noise of a single outcome."""
+LENGTHSCALES = (0.15, 0.45)
+"""Lengthscales of the local part, as fractions of the ranges, in up to two dimensions."""
+RATES = (0.0, 0.05)
+"""Rates at which outcomes are forgotten, per median time between outcomes."""
+GLITCH = 0.9
+"""Prior probability that failures do not depend on the point."""
+LEAST = 0.02
+"""Smallest probability that a hypothesis assigns to an outcome."""
+NEWEST = 200
+"""Number of newest outcomes that are used."""
+STARTS = 64
+
+
+class Feasible(ABC):
+    """The probability that a measurement is feasible, and where a choice is allowed.
+
+    Trials are flattened to one dimension; an object for a single trial serves any number of trials.
+    """
+
+    @abstractmethod
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """The probability of feasibility, and whether a choice is allowed.
+
+        Args:
+            X: Points with their context, `trials x q x (d + c)`.
+
+        Returns:
+            Two tensors, `trials x q`: probabilities, differentiable in the points; and bools.
+        """
+
+    def probability(self, X: Tensor) -> Tensor:
+        """The probability of feasibility at points `trials x q x (d + c)`, `trials x q`."""
+        return self.judge(X)[0]
+
+    def allowed(self, X: Tensor) -> Tensor:
+        """Whether points `trials x q x (d + c)` may be chosen, `trials x q`, bool."""
+        return self.judge(X)[1]
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The results of :meth:`judge`, and the gradient of the probability in the points.
+
+        Args:
+            X: Points with their context, `trials x q x (d + c)`.
+
+        Returns:
+            Two tensors, `trials x q`; and the gradient, `trials x q x d`, in whose last dimension
+            derivatives with respect to the context may follow.
+        """
+        with torch.enable_grad():
+            X = X.detach().requires_grad_()
+            p, allowed = self.judge(X)
+            (by,) = torch.autograd.grad(p.sum(), X)
+        return p.detach(), allowed, by
+
+    def select(self, trials: Tensor) -> Feasible:
+        """The feasibility in some of the trials, given by their indices."""
+        return self
+
+    def strict(self) -> Feasible:
+        """The feasibility for recommendations, which are more careful than suggestions."""
+        return self
+
+
+class AllOf(Feasible):
+    """Several conditions, all of which must hold; their probabilities are multiplied.
+
+    Args:
+        parts: The conditions, at least one.
+    """
+
+    def __init__(self, parts: Sequence[Feasible]) -> None:
+        self.parts = tuple(parts)
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        probabilities, allowed = zip(*(part.judge(X) for part in self.parts))
+        return reduce(mul, probabilities), reduce(and_, allowed)
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        p, allowed, by = self.parts[0].slopes(X)
+        for part in self.parts[1:]:
+            q, also, by_q = part.slopes(X)
+            d = min(by.shape[-1], by_q.shape[-1])
+            by = q.unsqueeze(-1) * by[..., :d] + p.unsqueeze(-1) * by_q[..., :d]
+            p, allowed = p * q, allowed & also
+        return p, allowed, by
+
+    def select(self, trials: Tensor) -> Feasible:
+        return AllOf([part.select(trials) for part in self.parts])
+
+    def strict(self) -> Feasible:
+        return AllOf([part.strict() for part in self.parts])
+
+
+def all_of(*parts: Feasible | None) -> Feasible | None:
+    """The conjunction of conditions; None stands for a condition that always holds."""
+    given = [part for part in parts if part is not None]
+    return AllOf(given) if len(given) > 1 else given[0] if given else None
+
+
+def promise(score: Tensor, lowest: Tensor, p: Tensor, allowed: Tensor, unit: float) -> Tensor:
+    """The score of each candidate, given its feasibility; the largest is chosen.
+
+    The lowest score of the domain is subtracted from every score, so that a higher score and a
+    higher probability both increase the product. Candidates that are not allowed rank behind all
+    others, by their probability.
+
+    Args:
+        score: Scores, `... x q`.
+        lowest: The lowest score in the domain, `... x 1`.
+        p: Probabilities of feasibility, `... x q`.
+        allowed: Whether each candidate may be chosen, `... x q`, bool.
+        unit: The unit of scores.
+    """
+    return torch.where(allowed, p * (score - lowest).clamp_min(0), (p - 1) * unit)
+
+
+class Success(Feasible):
+    """The probability that a measurement succeeds now.
+
+    Outcomes are labels ±1. Under each hypothesis the labels are a noisy Gaussian process with mean
+    2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2) on
+    points u of the unit cube, with lengthscale ℓ and rate of forgetting ε. In some hypotheses LOCAL
+    is replaced by 0, so failures do not depend on the point. A measurement at a point succeeds with
+    probability (1 + mean) / 2.
+
+    A choice is allowed where this probability exceeds half of the highest probability in the
+    domain; a recommendation where it exceeds one half, unless failure is likelier everywhere.
+
+    Args:
+        X: At least one measured point, without context, in order of time, `trials x n x d`.
+        ok: Whether the measurements succeeded, `trials x n`, bool.
+        time: Times of the measurements, `trials x n`, float64.
+        corners: Corners of the domain, `2 x d`.
+        now: The current time, no earlier than the times of the measurements, `trials`, float64.
+    """
+
+    def __init__(self, X: Tensor, ok: Tensor, time: Tensor, corners: Tensor, now: Tensor) -> None:
+        X, ok, time = X[:, -NEWEST:], ok[:, -NEWEST:], time[:, -NEWEST:]
+        self._lower, self._upper = corners.to(X)
+        self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
+        now = now.unsqueeze(-1)
+        # If all outcomes have the same time, the unit of time is the time from the outcomes to now.
+        alone = time[:, :1] == time[:, -1:]
+        gap = torch.where(
+            alone.squeeze(-1), median_gap(torch.cat([time, now], -1)), median_gap(time)
+        )
+        age = (now - time) / gap.unsqueeze(-1)
+        apart = torch.cdist(self._U, self._U).square()
+        reach = math.sqrt(max(X.shape[-1], 2) / 2)
+        self._lengths, weights, evidence = list[float](), [], []
+        for length, rate in product((*LENGTHSCALES, 0.0), RATES):
+            stays = 0.5 * math.log1p(-rate)
+            K = torch.full_like(apart, LEVEL)
+            if length:
+                K += LOCAL * torch.exp(-0.5 * apart / (reach * length) ** 2)
+            K *= torch.exp(stays * (age.unsqueeze(-1) - age.unsqueeze(-2)).abs()).to(X)
+            K.diagonal(dim1=-2, dim2=-1).add_(NOISE)
+            L = torch.linalg.cholesky(K)
+            residual = (label - (2 * PRIOR - 1)).unsqueeze(-1)
+            white = torch.linalg.solve_triangular(L, residual, upper=False)
+            alpha = torch.linalg.solve_triangular(L.mT, white, upper=True).squeeze(-1)
+            self._lengths.append(reach * length)
+            weights.append(alpha * torch.exp(stays * age).to(X))
+            # The prediction of each outcome from the earlier outcomes.
+            before = label - L.diagonal(dim1=-2, dim2=-1) * white.squeeze(-1)
+            chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
+            prior = 1 - GLITCH if length else len(LENGTHSCALES) * GLITCH
+            evidence.append(chance.log().sum(-1) + math.log(prior))
+        self._weights = torch.stack(weights)  # hypotheses x trials x n
+        self._shares = torch.stack(evidence).softmax(0)  # hypotheses x trials
+        points = self._lower + (self._upper - self._lower) * raw_points(STARTS, X.shape[-1], 0, X)
+        every = torch.cat([X, points.expand(len(X), -1, -1)], 1)
+        self._highest = self.probability(every).amax(-1, keepdim=True).clamp_min(LEAST)
+
+    def probability(self, X: Tensor) -> Tensor:
+        U = self._unit(X[..., : len(self._lower)])
+        apart = torch.cdist(U, self._U).square()
+        total: Tensor | float = 0.0
+        for share, length, weight in zip(self._shares, self._lengths, self._weights):
+            mean = 2 * PRIOR - 1 + LEVEL * weight.sum(-1, keepdim=True)
+            if length:
+                local = torch.exp(-0.5 * apart / length**2) @ weight.unsqueeze(-1)
+                mean = mean + LOCAL * local.squeeze(-1)
+            total = total + share.unsqueeze(-1) * (1 + mean.clamp(-1, 1)) / 2
+        assert isinstance(total, Tensor)
+        return total.expand(X.shape[:-1])
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        p = self.probability(X)
+        return p, p / self._highest > LIKELY
+
+    def select(self, trials: Tensor) -> Success:
+        other = copy.copy(self)
+        other._U, other._highest = self._U[trials], self._highest[trials]
+        other._weights, other._shares = self._weights[:, trials], self._shares[:, trials]
+        return other
+
+    @property
+    def fails(self) -> Tensor:
+        """Whether failure is likelier than success at every point, `trials`, bool."""
+        return self._highest.squeeze(-1) <= LIKELY
+
+    def strict(self) -> Success:
+        other = copy.copy(self)
+        other._highest = torch.where(self._highest <= LIKELY, self._highest, 1.0)
+        return other
+
+    def _unit(self, X: Tensor) -> Tensor:
+        U: Tensor = (X - self._lower) / (self._upper - self._lower)
+        return U
+
+
+def corners_of(domain: Domain) -> Tensor:
+    """The corners of a domain, `2 x d`; no range is empty."""
+    if isinstance(domain, Box):
+        return domain.bounds
+    assert isinstance(domain, Grid)
+    corners = torch.stack([domain.X.amin(0), domain.X.amax(0)])
+    corners[1] += corners[0] == corners[1]
+    return corners
