@@ -19,9 +19,7 @@ OTHERS = 64
 
 
 @without_gradients
-def importance(
-    strategy: Strategy, state: State, *, now: float | Tensor | None = None
-) -> Tensor:
+def importance(strategy: Strategy, state: State, *, now: float | Tensor | None = None) -> Tensor:
     """The share of each parameter in the variation of the posterior mean, `batch_shape x p`.
 
     The share of a parameter is proportional to its first-order Sobol index: the variance, over the

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
+from scipy.stats import multivariate_t
 
 Array = NDArray[np.float64]
 SHAPE = 2.0
@@ -273,6 +274,17 @@ class DenseBank:
         return total, second - np.outer(total, total)
 
 
+def log_density(relevance: Array, rate: float, ratio: float, X: Array, y: Array, t: Array) -> float:
+    """Logarithm of the marginal density of readings of one process, up to a constant.
+
+    Its relevances divide a lengthscale of 1; the constant has variance s², and s² is
+    InverseGamma(2, 2). Logarithms of the parameters have no prior here.
+    """
+    square = np.square((X[:, None] - X) * relevance).sum(-1)
+    K = np.exp(-0.5 * square - rate * np.abs(t[:, None] - t)) + 1 + ratio * np.eye(len(y))
+    return float(multivariate_t(np.zeros(len(y)), K, df=2 * SHAPE).logpdf(y))
+
+
 @dataclass
 class Prediction:
     """What a bank predicts, in the units of the data."""
@@ -297,6 +309,7 @@ def predicted(
     good=None,
     starts=4,
     variance=None,
+    relevance=1.0,
 ) -> Prediction:
     """Learn from raw readings, all readings of one time as one, and predict.
 
@@ -312,7 +325,9 @@ def predicted(
         starts: Number of readings whose mean and standard deviation are the units, with all other
             readings of the time of the last of them.
         variance: Given noise variances of the readings, NaN for others, `n`; none by default.
+        relevance: Factors on the coordinates.
     """
+    X, query = X * relevance, query * relevance
     variance = np.full(len(y), np.nan) if variance is None else np.asarray(variance)
     good = np.ones(len(y), bool) if good is None else np.asarray(good)
     first = good & (times <= times[good][starts - 1])

@@ -26,6 +26,8 @@ from botorch_tv.gp.quasi_newton import minimize
 APART = 3.0
 """Largest ratio between the clock and the median time between all measurements, in either
 direction. It is about the ratio of neighbouring rates of a bank."""
+FEWEST = 16
+"""Number of rounds from which relevances are estimated."""
 NEWEST = 128
 """Largest number of measurements from which relevances are estimated."""
 SPARSITY = 1.0
@@ -35,11 +37,12 @@ STEP = 1.0
 USUAL, SPREAD = 0.02, 1.5
 """Prior median of the rate of change and of the noise ratio, and the prior standard deviation of
 their logarithms."""
-LEAST, MOST = 1e-4, 1.0
-"""Range of the rate of change and of the noise ratio."""
-GAIN = 3.0
+LEAST = 1e-4
+"""Lower limit of the rate of change and of the noise ratio, which are at most 1."""
+GAIN = 4.0
+"""Smallest increase of the logarithm of the density by relevances that are not equal."""
 LIMIT = 8.0
-"""Largest factor between a lengthscale and the middle lengthscale of the bank."""
+"""Upper limit of relevances and of the common factor; the lower limit is its inverse."""
 SHAPE = 2.0
 """Parameters of the inverse gamma distribution of the scale, as for a bank."""
 
@@ -135,6 +138,7 @@ def units_now(
         ratio = clock / units.clock
         apart = units.ready & ((ratio > APART) | (ratio < 1 / APART))
         units, anew = units._replace(clock=torch.where(apart, clock, units.clock)), anew | apart
+    if checks_units(n) and n >= FEWEST and prior.parameters > 1:
         # The newest measurements may lack others of their time.
         relevance = relevances(prior, units, measured._replace(good=earlier_rows))
         relevance = torch.where(units.ready.unsqueeze(-1), relevance, units.relevance)
@@ -153,58 +157,73 @@ def units_after(prior: BankPrior, measured: Measured, least: int) -> MixtureUnit
 
 
 def relevances(prior: BankPrior, units: MixtureUnits, measured: Measured) -> Tensor:
-    """The most probable relevances given the newest measurements, `T x (d + c)`.
+    """The relevances that the newest measurements support, `T x (d + c)`.
+
+    Relevances differ only if this raises the logarithm of the density by ``GAIN``. Their mean
+    square is about 1, so a bank whose lengthscales suit all parameters suits the relevant ones.
 
     Args:
         prior: The prior of the candidate processes.
         units: Units of y, time and context.
         measured: The measurements; failed measurements are not used.
     """
-    number = prior.parameters
-    if number == 1:
-        return torch.ones_like(units.relevance)
-    rows = slice(max(0, measured.y.shape[-1] - NEWEST), None)
+    log, gain = fitted(prior, units, measured)
+    log2 = (log - 0.5 * (2 * log).exp().mean(-1, keepdim=True).log()) / math.log(2)
+    log2 = torch.where(gain.unsqueeze(-1) > GAIN, (log2 / STEP).round() * STEP, 0.0)
+    return log2.exp2()[:, prior.groups]
+
+
+def fitted(prior: BankPrior, units: MixtureUnits, measured: Measured) -> tuple[Tensor, Tensor]:
+    """The most probable logarithms of the relevances of p parameters, `T x p`.
+
+    The second result is the decrease of the logarithm of the density, `T`, if all are equal.
+    """
+    p, rows = prior.parameters, slice(max(0, measured.y.shape[-1] - NEWEST), None)
     choice, y, good, time = (part[:, rows].detach() for part in measured)
     U = prior.at(choice, units._replace(relevance=torch.ones_like(units.relevance)))
     y = torch.where(good, (y - units.centre[:, None]) / units.spread[:, None], 0.0)
     time = torch.where(good, (time - time[:, :1]) / units.clock[:, None], 0.0).to(y)
-    U = U / prior.lengthscales.log().mean().exp()
-    # Vectors have logarithms: of the relevances, a common scale, the rate and the noise ratio.
-    usual, own = math.log(USUAL), [0.0] * number
+    U, mask, T = U / prior.lengthscales.log().mean().exp(), good.to(y), len(y)
+    both, gap = mask.unsqueeze(-1) * mask.unsqueeze(-2), time.unsqueeze(-1) - time.unsqueeze(-2)
+    data = U, y, mask, both, gap.abs()
+    # Vectors have the logarithms of the relevances, a common factor, the rate and the noise ratio.
+    usual, own = math.log(USUAL), [0.0] * p
     middle = y.new_tensor([*own, 0.0, usual, usual])
     deviation = y.new_tensor([*(SPARSITY for _ in own), SPREAD, SPREAD, SPREAD])
 
-    def value(vector: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:
-        """The negative logarithm of the density, `m`, and its gradient, `m x p`."""
-        with torch.enable_grad():
-            vector = vector.detach().requires_grad_()
-            trials = trials % len(y)
-            scale, rate, ratio = vector[:, number:].exp().unbind(-1)
-            factor = vector[:, :number].exp() * scale.unsqueeze(-1)
-            mask = good[trials].to(y)
-            X = U[trials] * factor[:, prior.groups].unsqueeze(-2)
-            gap = (time[trials].unsqueeze(-1) - time[trials].unsqueeze(-2)).abs()
-            K = 1 + gaussian(X, X, 1.0) * torch.exp(-rate[:, None, None] * gap)
-            K = K * mask.unsqueeze(-1) * mask.unsqueeze(-2)
-            K = K + torch.diag_embed(torch.where(good[trials], ratio.unsqueeze(-1), 1.0))
-            root = torch.linalg.cholesky_ex(K).L
-            solved = torch.linalg.solve_triangular(root, y[trials].unsqueeze(-1), upper=False)
-            square, logs = solved.square().sum((-2, -1)), root.diagonal(dim1=-2, dim2=-1).log()
-            total = (SHAPE + 0.5 * mask.sum(-1)) * torch.log1p(square / (2 * SHAPE)) + logs.sum(-1)
-            from_middle = (vector - middle) / deviation
-            total = total + 0.5 * from_middle.square().sum(-1)
-            (gradient,) = torch.autograd.grad(total.sum(), vector)
-        return total.detach(), gradient
+    def value(vector: Tensor, problems: Tensor) -> tuple[Tensor, Tensor]:
+        """The negative logarithm of the density, `m`, and its gradient, `m x (p + 3)`."""
+        U, y, mask, both, gap = (part[problems % T] for part in data)
+        factor, rate, ratio = vector[:, : p + 1].exp(), *vector[:, p + 1 :].exp().unbind(-1)
+        X = U * (factor[:, :p] * factor[:, p:])[:, prior.groups].unsqueeze(-2)
+        spatial = gaussian(X, X, 1.0) * torch.exp(-rate[:, None, None] * gap) * both
+        K = spatial + both + torch.diag_embed(1 + mask * (ratio.unsqueeze(-1) - 1))
+        root = torch.linalg.cholesky_ex(K).L
+        inverse = torch.cholesky_inverse(root)
+        solved = (inverse @ y.unsqueeze(-1)).squeeze(-1)
+        square, power = (y * solved).sum(-1), SHAPE + 0.5 * mask.sum(-1)
+        total = power * torch.log1p(square / (2 * SHAPE))
+        total = total + root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        outer = (power / (2 * SHAPE + square))[:, None, None] * solved.unsqueeze(-1)
+        by = 0.5 * inverse - outer * solved.unsqueeze(-2)  # the derivative by K
+        by_ratio = ratio * (by.diagonal(dim1=-2, dim2=-1) * mask).sum(-1)
+        by = by * spatial
+        by_rate = -rate * (by * gap).sum((-2, -1))
+        columns = 2 * (X * (by @ X) - X.square() * by.sum(-1, keepdim=True)).sum(-2)
+        relevance = torch.zeros_like(factor[:, :p]).index_add(-1, prior.groups, columns)
+        rest = [columns.sum(-1), by_rate, by_ratio]
+        gradient = torch.cat([relevance, torch.stack(rest, -1)], -1)
+        apart = (vector - middle) / deviation
+        return total + 0.5 * apart.square().sum(-1), gradient + apart / deviation
 
-    wide, least, most = math.log(LIMIT), math.log(LEAST), math.log(MOST)
-    lower = y.new_tensor([*(-wide for _ in own), -wide, least, least]).repeat(2 * len(y), 1)
-    upper = y.new_tensor([*(wide for _ in own), wide, most, most]).repeat(2 * len(y), 1)
     # The second half of the problems has equal relevances.
-    lower[len(y) :, :number], upper[len(y) :, :number] = 0.0, 0.0
-    start = middle.repeat(2 * len(y), 1)
-    found = minimize(value, start, lower, upper, evaluations=80, value_tolerance=1e-6)
-    log, gain = found.x[: len(y), :number], found.value[len(y) :] - found.value[: len(y)]
-    log2 = (log - log.mul(2).exp().mean(-1, True).log() / 2) / math.log(2)
-    log2 = torch.where(gain.unsqueeze(-1) > GAIN, (log2 / STEP).round() * STEP, 0.0)
-    global LAST; LAST = gain
-    return torch.exp2(log2)[:, prior.groups]
+    free = torch.ones(2, 1, p + 3, dtype=y.dtype, device=y.device)
+    free[1, 0, :p] = 0
+    wide, low = math.log(LIMIT), math.log(LEAST)
+    ends = y.new_tensor(
+        [[*(-wide for _ in own), -wide, low, low], [*(wide for _ in own), wide, 0, 0]]
+    )
+    lower, upper = ((end * free).expand(2, T, -1).flatten(0, 1) for end in ends)
+    start = middle.expand(2 * T, -1)
+    found = minimize(value, start, lower, upper, evaluations=60, value_tolerance=1e-5)
+    return found.x[:T, :p], found.value[T:] - found.value[:T]
