@@ -603,7 +603,7 @@ def adaptive_model(
     check_points(prior, points, time, time.new_full((), -torch.inf))
     y, when = Y.reshape(shape.numel(), -1), time.reshape(shape.numel(), -1)
     least, good = min(y.shape[-1], FIRST), torch.ones_like(y, dtype=torch.bool)
-    choice = points.reshape(*y.shape, -1)
+    choice = points.reshape(*y.shape, d - 1)
     units = units_after(prior, Measured(choice, y, good, when), least)
     if not bool(units.ready.all()):
         raise InputDataError(

@@ -109,7 +109,9 @@ class Adaptive(ProcessStrategy):
     is computed again. If this median time differs from the unit of time by more than a factor of
     three, the median time becomes the unit of time, and all measurements are processed again. A
     short test run, with seconds between its measurements, therefore does not determine the rates of
-    a run that takes hours. Predictions are the mean of the mixture of all candidate models, and its
+    a run that takes hours. After 16, 32, ... rounds the :meth:`relevance` of each parameter is
+    estimated too. If the measurements strongly support other relevances, they are processed again
+    with these. Predictions are the mean of the mixture of all candidate models, and its
     standard deviation times :meth:`band_factor`; a sample is drawn from a randomly chosen candidate
     model.
 
@@ -371,6 +373,20 @@ class Adaptive(ProcessStrategy):
     def _with_band(self, state: State, made: Suggestion) -> Suggestion:
         return made._replace(sd=made.sd * self.band_factor(state, made.sd.square()))
 
+    def relevance(self, state: State) -> Tensor:
+        """Factors on the distances along each coordinate, `batch_shape x (d + c)`.
+
+        Lengthscales of the bank are divided by them. All are 1 unless the newest 128 measurements
+        strongly support different relevances; the columns of a :class:`Choice` have a common one.
+        See :mod:`botorch_tv.gp.mixture.units`, and :func:`importance` for the effect on the
+        objective.
+
+        Args:
+            state: The current state.
+        """
+        relevance = running_mixture(state.data).units.relevance
+        return relevance.view(*state.time.shape, relevance.shape[-1]).clone()
+
     def jump(self, state: State) -> Tensor:
         """Probability of a jump just before the newest measurement, `batch_shape`.
 
@@ -431,10 +447,14 @@ class Adaptive(ProcessStrategy):
         lengthscales, noise_ratios = values["lengthscale"], values["noise_ratio"]
         share, texts = shares["lengthscale"], (" or less", " or more")
         length = float((share * share.new_tensor(lengthscales).log()).sum().exp())
+        ends = [length / float(each) for each in self.relevance(state).aminmax()][::-1]
+        own = f"lengthscale {length:.2g} of each range"
+        if ends[0] < ends[1]:
+            own = f"lengthscales {ends[0]:.2g} to {ends[1]:.2g} of the ranges"
         noise = float(self.model_noise(state).sqrt())
         sentences.append(
             f"Signal sd {math.sqrt(self.prior_variance(state)):.3g}, "
-            f"lengthscale {length:.2g} of each range{_edge_text(share, lengthscales, texts)}, "
+            f"{own}{_edge_text(share, lengthscales, texts)}, "
             f"noise sd {noise:.2g}{_edge_text(shares['noise_ratio'], noise_ratios, texts, SURE)}."
         )
         return " ".join(filter(None, sentences))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oracles.bank import Prediction
 
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.strategies import Box, Strategy
+from botorch_tv.strategies import Box, Strategy, adaptive_gp_ucb
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 
@@ -98,6 +98,11 @@ def told(player: Strategy, domain: Domain, data: Readings, device: str = "cpu") 
         noise = None if np.isnan(variance) else float(variance)
         state, _ = player.tell(state, suggestion, float(y), ok=ok, noise=noise)
     return state
+
+
+def relevance_of(state: State) -> Array:
+    """The factors on the coordinates of a trial, `d`, or of several, `batch_shape x d`."""
+    return adaptive_gp_ucb().relevance(state).numpy()
 
 
 def cube(dim: int) -> Box:

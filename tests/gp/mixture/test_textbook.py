@@ -13,6 +13,7 @@ from gp.mixture.readings import (
     bank_of,
     cube,
     readings,
+    relevance_of,
     require_apart,
     told,
     with_bands,
@@ -334,7 +335,7 @@ def test_many_rounds_are_the_textbook(rounds):
     bank = bank_of(2, lengthscales=(0.15,), points=16)
     player, query = adaptive_gp_ucb(bank=bank), random.random((3, 2))
     state = told(player, cube(2), data)
-    book = predicted(bank, *data[:3], query, float(rounds))
+    book = predicted(bank, *data[:3], query, float(rounds), relevance=relevance_of(state))
     assert_textbook(player, state, book, query, float(rounds), 1e-7)
 
 

@@ -5,14 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from gp.mixture.readings import Readings, assert_textbook, bank_of, told
+from gp.mixture.readings import Readings, assert_textbook, bank_of, relevance_of, told
 from numpy.testing import assert_allclose
 from oracles.bank import log_density, predicted
 from scipy.optimize import minimize
 
 from botorch_tv import Box, Choice, Grid, adaptive_gp_ucb
 from botorch_tv.gp.mixture.bank import prior_on_box
-from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.mixture.units import Measured, fitted, units_of
 
 D = torch.float64
@@ -50,10 +49,6 @@ def test_relevances_maximise_the_density_of_the_textbook():
     alone = minimize(lambda some: value(np.concatenate([np.zeros(3), some])), start[3:])
     assert_allclose(log[0], best.x[:3], rtol=0, atol=0.02)
     assert float(gain) == pytest.approx(alone.fun - best.fun, abs=0.01)
-
-
-def relevance_of(state) -> np.ndarray:
-    return running_mixture(state.data).units.relevance.view(*state.time.shape, -1).numpy()
 
 
 @pytest.mark.parametrize("kind", ["box", "grid"])
