@@ -199,13 +199,15 @@ class Adaptive(ProcessStrategy):
             assert isinstance(domain, Box)
             lower, upper = domain.bounds.to(like)
             among = domain.search.among(CANDIDATES, domain.dim)
-            groups = torch.arange(domain.columns, device=device)
-            if domain.parameters is not None:
-                sizes = [axis.columns for axis in domain.parameters.axes if axis.columns]
-                sizes += [1] * domain.context_dim
-                numbers = torch.arange(len(sizes), device=device)
-                groups = numbers.repeat_interleave(torch.tensor(sizes, device=device))
-            prior = prior_on_box(self.bank, lower, upper, domain.context_dim, among, groups)
+            named, groups = domain.parameters, None
+            ranged = named.context_columns if named is not None else 0
+            unranged = domain.context_dim - ranged
+            if named is not None:
+                contexts = [context.axis for context in named.contexts.values()]
+                sizes = [each.columns for each in (*named.axes, *contexts) if each.columns]
+                sizes = torch.tensor(sizes + [1] * unranged, device=device)
+                groups = torch.arange(len(sizes), device=device).repeat_interleave(sizes)
+            prior = prior_on_box(self.bank, lower, upper, unranged, among, ranged, groups)
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
@@ -327,10 +329,14 @@ class Adaptive(ProcessStrategy):
         Args:
             state: A state of one trial.
         """
-        return float(self._scale(state))
+        return float(self.scale(state))
 
-    def _scale(self, state: State) -> Tensor:
-        """The mean of s², in squared units of y, `batch_shape`."""
+    def scale(self, state: State) -> Tensor:
+        """The mean of s², in squared units of y, `batch_shape`.
+
+        Args:
+            state: The current state.
+        """
         running = running_mixture(state.data)
         scale = (running.now.weights * running.now.variances).sum((-2, -1))
         return (scale * running.units.spread.square()).view(state.time.shape)
@@ -354,7 +360,7 @@ class Adaptive(ProcessStrategy):
             state: The current state.
             variance: Variances of f in the units of y, `batch_shape` and any further dimensions.
         """
-        share = variance / leading(self._scale(state), variance.dim())
+        share = variance / leading(self.scale(state), variance.dim())
         return (1 + WIDER * share.clamp(0, 1)).sqrt()
 
     def _ask(

@@ -31,18 +31,27 @@ from botorch_tv.gp.mixture.posterior import PointMixture
 from botorch_tv.gp.points import PointInference, PointPosterior, Pull, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
-from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Search, SearchProblem
+from botorch_tv.gp.search import (
+    SEARCH_NUMBERS,
+    DiscreteSearch,
+    Search,
+    SearchProblem,
+    raw_points,
+)
 from botorch_tv.gp.tensors import Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.feasible import STARTS, Feasible, corners_of, promise
+from botorch_tv.strategies.feasible import STARTS, Feasible, corners_of, promise, promise_slope
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_number, require_trials
 
 Score = Callable[[Candidates], Tensor]
 POINTS = 1024
 """Number of points among which an allowed point is found for the initial design."""
+NEAR, REACH = 8, 0.1
+"""Number of newest measured points near which an allowed point may lie, and the length of the box
+around each, as a share of the ranges."""
 WATCHED = 2
 """Number of first rounds in which parts are checked for writing into shared tensors."""
 
@@ -116,19 +125,23 @@ class Decision:
         else:
             assert isinstance(domain, Box)
             points = domain.search.filling(domain, POINTS, self.state.rounds, own)
-        first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
-        every = torch.cat([first, points.expand(trials, -1, -1)], 1)
-        p, allowed = self.feasible.judge(
-            torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
-        )
         seen = domain.points(self.state.history.choice.tensor(), own)
         seen = seen.reshape(trials, -1, domain.columns)[..., :d]
+        first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
+        every = torch.cat([first, points.expand(trials, -1, -1)], 1)
+        if isinstance(domain, Box) and seen.shape[1]:  # points near the measured points, too
+            U = domain.to_unit(seen[:, -NEAR:]).unsqueeze(-2)
+            shift = raw_points(POINTS // NEAR, d, self.state.rounds, own) - 0.5
+            near = domain.from_unit((U + REACH * shift).clamp(0, 1))
+            every = torch.cat([every, domain.search.held(near.flatten(1, 2))], 1)
+        every_row = torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
+        _, risk = self.feasible.judge(every_row)
         lower, upper = corners_of(domain).to(own)
-        away = torch.ones_like(p)
+        away = torch.ones_like(risk)
         if seen.shape[1]:
             away = torch.cdist(every / (upper - lower), seen / (upper - lower)).amin(-1)
         away[:, 0] = math.inf  # the design itself, where it is allowed
-        best = torch.where(allowed, away, p - 1).argmax(-1)
+        best = torch.where(risk <= 1, away, -risk).argmax(-1)
         if isinstance(domain, Grid):
             return torch.where(best == 0, choice.reshape(-1), best - 1).view(shape)
         X = every.take_along_dim(best.view(-1, 1, 1), 1).squeeze(1).view(*shape, d)
@@ -376,7 +389,7 @@ class RoundCandidates(Candidates):
 
     @abstractmethod
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
-        """The probability that a choice is feasible, and whether it is allowed, `batch_shape`."""
+        """The results of :meth:`Feasible.judge` at a choice, `batch_shape` each."""
 
     def allowed(self, choice: Tensor) -> Tensor:
         """The choice or, in trials where it is not allowed, the best bound among allowed points.
@@ -385,7 +398,7 @@ class RoundCandidates(Candidates):
         """
         if self.feasible is None:
             return choice
-        allowed = self.judge(choice)[1]
+        allowed = self.judge(choice)[1] <= 1
         if bool(allowed.all()):
             return choice
         return self.where(allowed, choice, UpperConfidence().choose(self))
@@ -500,10 +513,9 @@ class ArmCandidates(RoundCandidates):
                 "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
         if self.feasible is not None:
-            p, allowed = (part.view_as(values) for part in self._judged)
-            values = promise(
-                values, values.amin(-1, True), p, allowed, self.scale if unit is None else unit
-            )
+            p, risk = (part.view_as(values) for part in self._judged)
+            unit = self.scale if unit is None else unit
+            values = promise(values, values.amin(-1, True), p, risk, unit)
         if among is not None:
             if among.dtype != torch.int64 or among.dim() != 1 or not len(among):
                 raise InputDataError(
@@ -538,8 +550,8 @@ class ArmCandidates(RoundCandidates):
 
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.reshape(-1, 1)
-        p, allowed = (part.gather(-1, index).view(choice.shape) for part in self._judged)
-        return p, allowed
+        p, risk = (part.gather(-1, index).view(choice.shape) for part in self._judged)
+        return p, risk
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.unsqueeze(-1)
@@ -666,20 +678,25 @@ class BoxCandidates(RoundCandidates):
 
         measured, live = posterior.starting_points(self.sign, self.context)
         unit = self.scale if unit is None else unit
-        by_hand = None if bound_width(score, 0.0) is None else climbed
         problem = SearchProblem(
-            value, measured[..., : box.dim], live, self.round - 1, unit, not alone, by_hand
+            value,
+            measured[..., : box.dim],
+            live,
+            self.round - 1,
+            unit,
+            whole=not alone,
+            climbed=None if bound_width(score, 0.0) is None else climbed,
+            coarse=posterior.coarse,
         )
         if self.feasible is not None:
             problem = self._promising(problem, search)
-            value = problem.score
         X = search.best(box, problem)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
             # Without data most priors score all points alike, and rounding would choose.
             first = search.first(box, X).expand_as(X)
             with torch.no_grad():
-                least, most = value(torch.stack([first, X], -2), None).unbind(-1)
+                least, most = problem.score(torch.stack([first, X], -2), None).unbind(-1)
             tied = most - least <= TIE_TOLERANCE * unit
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
@@ -708,13 +725,12 @@ class BoxCandidates(RoundCandidates):
             assert problem.climbed is not None
             some, least, points = of(X, trials)
             value, by = problem.climbed(X, trials, 1.0)
-            p, allowed, by_p = some.slopes(points)
-            total = promise(value, least, p, allowed, problem.unit)
-            above = (value - least).clamp_min(0)
-            on_value = torch.where(allowed & (above > 0), p, 0.0)
-            on_p = torch.where(allowed, above, problem.unit)
-            by_p = by_p[..., : X.shape[-1]]
-            slope = on_value.unsqueeze(-1) * by + on_p.unsqueeze(-1) * by_p
+            p, risk, *others = some.slopes(points)
+            slopes = [by, *(part[..., : X.shape[-1]] for part in others)]
+            factors = promise_slope((value - least).clamp_min(0), p, risk, problem.unit)
+            slope = sum(part.unsqueeze(-1) * own for part, own in zip(factors, slopes))
+            assert isinstance(slope, Tensor)
+            total = promise(value, least, p, risk, problem.unit)
             return factor * total, factor * slope
 
         return problem._replace(score=score, climbed=climbed if problem.climbed else None)
@@ -722,8 +738,8 @@ class BoxCandidates(RoundCandidates):
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         assert self.feasible is not None
         X = with_context(choice.reshape(-1, 1, self._box.dim), self.context)
-        p, allowed = (part.view(self._shape) for part in self.feasible.judge(X))
-        return p, allowed
+        p, risk = (part.view(self._shape) for part in self.feasible.judge(X))
+        return p, risk
 
     def at(self, choice: Tensor) -> Candidates:
         return _Points(self, choice.reshape(-1, 1, self._box.dim))

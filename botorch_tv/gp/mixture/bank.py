@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from botorch_tv.even_points import even_points
 from botorch_tv.gp.mixture.span import FREQUENCIES, GROWTH
@@ -241,6 +242,7 @@ def prior_on_box(
     upper: Tensor,
     context_dim: int,
     among: tuple[Tensor, Tensor] | None = None,
+    ranged: int = 0,
     groups: Tensor | None = None,
 ) -> BankPrior:
     """The prior of the candidate processes on the box between two corners.
@@ -252,6 +254,7 @@ def prior_on_box(
         context_dim: Number c of context coordinates, which have no bounds and come last.
         among: Points of the unit cube that fill the feasible set, and points that reach its
             boundary, each `n x d`, see ``Search.among``; None if the whole cube is feasible.
+        ranged: Number of context coordinates with given ranges, which are [0, 1].
         groups: For each coordinate, the index of its parameter, as for :class:`BankPrior`.
     """
     if among is None:
@@ -260,8 +263,9 @@ def prior_on_box(
         starts = cloud[filling(cloud)]
     else:
         starts = among[0][:STARTS]
-    variance = lower.new_ones(())
-    return BankPrior(bank, lower, upper, starts.to(lower), variance, context_dim, groups=groups)
+    starts, one = starts.to(lower), lower.new_ones(())
+    lower, upper = (pad(end, (0, ranged), value=by) for end, by in ((lower, 0.0), (upper, 1.0)))
+    return BankPrior(bank, lower, upper, starts, one, context_dim, groups=groups)
 
 
 def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:

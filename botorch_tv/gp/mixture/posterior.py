@@ -279,6 +279,7 @@ class MixturePosterior(PointPosterior):
     """
 
     shared = ("prior",)
+    coarse = True
 
     prior: BankPrior
     parts: Columns
