@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from botorch_tv.even_points import even_points
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
@@ -15,6 +14,7 @@ from botorch_tv.strategies.state import State
 
 BINS = 16
 """Largest number of values, or of intervals of values, of a parameter that are compared."""
+GOLDEN = 0.6180339887498949
 POINTS = 2048
 """Number of points of a box over which means are taken."""
 
@@ -62,8 +62,9 @@ def _points(state: State) -> Tensor:
     context = state.history.choice.tensor()[..., domain.dim :].movedim(-2, 0)
     if not len(context):
         context = torch.zeros_like(X[:1, ..., :1]).expand(1, *shape, domain.context_dim)
-    rows = (even_points(len(X), 1, seed=1)[:, 0] * len(context)).long()
-    return torch.cat([X, context[rows.to(context.device)]], -1)
+    # A sequence of another kind, because Sobol sequences of different seeds are correlated.
+    rows = torch.arange(len(X), device=context.device) * GOLDEN % 1 * len(context)
+    return torch.cat([X, context[rows.long()]], -1)
 
 
 def _parts(domain: Domain, X: Tensor) -> list[Tensor]:

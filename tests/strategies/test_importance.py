@@ -52,10 +52,10 @@ def test_shares_on_a_grid_and_before_data():
 
 def test_a_category_has_one_share_and_a_context_its_own():
     box = Box({"x": (0, 1), "kind": Choice("a", "b", "c"), "y": (0, 1)}, context_dim=1)
-    chosen = box.parameters.spread(even_points(15, 3))
-    X = torch.cat([chosen, 5 * even_points(15, 1, seed=1)], -1)
+    chosen = box.search.filling(box, 25, 0, torch.empty(0, dtype=D))
+    X = torch.cat([chosen, 5 * (torch.arange(25, dtype=D) * 0.618 % 1).unsqueeze(-1)], -1)
     y = X[:, 0] + 2 * (X[:, 1] > 0.9) + X[:, -1] / 5
-    found = importance(PLAYERS["adaptive"], learned(PLAYERS["adaptive"], box, X, y))
+    found = importance(PLAYERS["given"], learned(PLAYERS["given"], box, X, y))
     assert found.shape == (4,)
     wanted = torch.tensor([1 / 12, 4 * 2 / 9, 0.0, 1 / 12], dtype=D)
     assert_allclose(found, wanted / wanted.sum(), rtol=0, atol=0.05)
