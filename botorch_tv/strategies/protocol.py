@@ -25,6 +25,7 @@ from botorch_tv.strategies.arguments import (
     as_noise,
     as_time,
     fingerprinted,
+    least_noise,
     located,
     require_forward,
     require_suggestion,
@@ -274,6 +275,10 @@ class Strategy(Declaring, ABC):
         """
         return None
 
+    def _least_noise(self, state: State) -> float:
+        """The smallest noise variance that may be given."""
+        return least_noise(state.basis.scale**2, state.basis.variance.dtype)
+
     def _default_noise(self, noise: float | Tensor | None) -> float:
         """Default noise variance of an observation; raises if the strategy takes no ``noise``."""
         return self.usual_noise
@@ -436,7 +441,7 @@ class Strategy(Declaring, ABC):
         when = suggestion.time if time is None else as_time(state, time, "time")
         made = real_tensor(y, own) if isinstance(y, (int, float)) and not shape else None
         y = y if made is None else made
-        variance, least = as_noise(state, noise, default, check)
+        variance, least = as_noise(state, noise, default, self._least_noise(state), check)
         if check:
             require_forward(state, when, "time")
             flags = (y, shape, None) if ok is None else (ok, shape, torch.bool)
