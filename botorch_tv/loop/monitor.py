@@ -95,11 +95,13 @@ class Stop(NamedTuple):
     """Whether to stop measuring; as a condition, it has the value of ``stop``."""
 
     stop: bool
+    """Whether the expected improvement is below the noise, and the process is static."""
     improvement: float
     """Expected improvement of the best setting by one more measurement, in the units of y."""
     noise: float
     """Standard deviation of the noise of a measurement."""
     reason: str
+    """A sentence that says why."""
 
     def __bool__(self) -> bool:
         return self.stop
