@@ -432,7 +432,7 @@ def _of_table(path: Path, y: str) -> Loop:
         column = frame[name]
         numbers = pd.api.types.is_numeric_dtype(column)
         domain[name] = (column.min(), column.max()) if numbers else Choice(*column.unique())
-    given = {name: list(frame[name]) for name in (TIME, OK) if name in frame}
+    given: dict[str, Any] = {name: list(frame[name]) for name in (TIME, OK) if name in frame}
     return Loop.from_table(domain, frame[[*domain]], list(frame["y"]), **given)
 
 

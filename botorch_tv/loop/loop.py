@@ -74,9 +74,10 @@ from botorch_tv.loop.words import (
     stated,
     strategy_from,
 )
-from botorch_tv.strategies.box import Bounds, Parameters, holding
+from botorch_tv.strategies.box import Bounds, holding
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.feasible import corners_of
+from botorch_tv.strategies.named import Parameters
 from botorch_tv.strategies.near import within
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.protocol import Strategy

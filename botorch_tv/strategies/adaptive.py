@@ -192,7 +192,9 @@ class Adaptive(ProcessStrategy):
             assert isinstance(domain, Box)
             lower, upper = domain.bounds.to(like)
             among = domain.search.among(CANDIDATES, domain.dim)
-            prior = prior_on_box(self.bank, lower, upper, domain.context_dim, among)
+            ranged = domain.parameters.context_columns if domain.parameters is not None else 0
+            unranged = domain.context_dim - ranged
+            prior = prior_on_box(self.bank, lower, upper, unranged, among, ranged)
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:

@@ -678,9 +678,15 @@ class BoxCandidates(RoundCandidates):
 
         measured, live = posterior.starting_points(self.sign, self.context)
         unit = self.scale if unit is None else unit
-        by_hand = None if bound_width(score, 0.0) is None else climbed
         problem = SearchProblem(
-            value, measured[..., : box.dim], live, self.round - 1, unit, not alone, by_hand
+            value,
+            measured[..., : box.dim],
+            live,
+            self.round - 1,
+            unit,
+            whole=not alone,
+            climbed=None if bound_width(score, 0.0) is None else climbed,
+            coarse=posterior.coarse,
         )
         if self.feasible is not None:
             problem = self._promising(problem, search)

@@ -337,9 +337,11 @@ class Outcomes(Composed):
 
     def _around(self, state: State) -> Around | None:
         """Where a safe strategy may choose before it has predictions; None once it has."""
+        if not self.safe or not self.limits:
+            return None
         every = [self.member(state, limit.expression.text) for limit in self.limits]
         ready = torch.stack([member.predicts(own) for member, own in every]).all(0)
-        if not self.safe or bool(ready.all()):
+        if bool(ready.all()):
             return None
         if not state.rounds:
             raise InputDataError(
@@ -355,8 +357,7 @@ class Outcomes(Composed):
         X = domain.points(state.history.choice.tensor(), state.basis.variance)
         X = X.reshape(trials, state.rounds, -1)[..., : domain.dim]
         lower, upper = corners_of(domain).to(X)
-        near = Around(X, use | ready.reshape(-1, 1), upper - lower)
-        return near
+        return Around(X, use | ready.reshape(-1, 1), upper - lower)
 
     def predictions(self, state: State, now: Now = None) -> dict[str, tuple[Predictions, Tensor]]:
         """For the text of each expression: its predictions, and which trials have any.
