@@ -157,6 +157,17 @@ def test_backtest_scores_predictions_made_before_each_measurement():
         Loop(GRID).backtest()
 
 
+def test_backtest_of_named_outcomes_is_that_of_the_objective():
+    strategies = {"GP": gp_ucb(kernel=kernel(), noise=NOISE)}
+    named, plain = Loop({"x": (0, 1)}, objective="2 * a - b"), Loop({"x": (0, 1)})
+    for n, x in enumerate((0.1, 0.8, 0.4, 0.5, 0.3, 0.9)):
+        values = {"a": x, "b": n / 5} if n != 3 else {"a": x}
+        named.observe({"x": x}, values)
+        plain.observe({"x": x}, 2 * x - n / 5, ok=n != 3)
+    assert named.backtest(strategies).equals(plain.backtest(strategies))
+    assert named.drifted() == plain.drifted()
+
+
 @pytest.mark.full
 def test_backtest_compares_the_usual_strategies():
     found = measured(adaptive_gp_ucb(bank=BANK)).backtest()
