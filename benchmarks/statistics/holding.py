@@ -123,11 +123,11 @@ def detect(world: World) -> list[tuple[float, float]]:
 
 def main() -> None:
     """``holding FILE hold|detect WORLD FIRST LAST``."""
-    path, task, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    first, last = int(sys.argv[4]), int(sys.argv[5])
+    file, task, name, first, last = sys.argv[1:6]
+    path = Path(file)
     torch.set_num_threads(1)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    for seed in range(first, last):
+    for seed in range(int(first), int(last)):
         if any((row["task"], row["world"], row["seed"]) == (task, name, seed) for row in done):
             continue
         world = World(name, seed)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.loop.backtest import backtest
+from botorch_tv.loop.backtest import backtest, of_objective
 from botorch_tv.loop.clock import Time, Units
 from botorch_tv.loop.input import Numbers, Points, as_place, context_row, with_context
 from botorch_tv.loop.log import MeasurementLog, like
@@ -96,11 +96,13 @@ class Stop(NamedTuple):
     """Whether to stop measuring; as a condition, it has the value of ``stop``."""
 
     stop: bool
+    """Whether the expected improvement is below the noise, and the process is static."""
     improvement: float
     """Expected improvement of the best setting by one more measurement, in the units of y."""
     noise: float
     """Standard deviation of the noise of a measurement."""
     reason: str
+    """A sentence that says why."""
 
     def __bool__(self) -> bool:
         return self.stop
@@ -197,6 +199,7 @@ def residuals(log: MeasurementLog) -> list[tuple[float, float]]:
     Args:
         log: The log.
     """
+    log = of_objective(log)
     strategy, state, found = log.strategy, log.state, []
     if not log.answers or not bool(strategy.predicts(state)):
         return []
