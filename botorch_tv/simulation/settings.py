@@ -22,8 +22,7 @@ from botorch_tv.simulation.rules import Compilable, compilable, numbers_per_tria
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.members import Composed
-from botorch_tv.strategies.process_strategy import ProcessStrategy
+from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require

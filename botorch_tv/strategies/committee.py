@@ -18,8 +18,7 @@ from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.arguments import Measured
 from botorch_tv.strategies.feasible import Feasible
-from botorch_tv.strategies.members import Composed
-from botorch_tv.strategies.process_strategy import ProcessStrategy
+from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number
 
