@@ -99,7 +99,7 @@ class MixedSearch(Search):
                     f"{low:g} to {high:g}; hold another value, or allow a larger step."
                 )
         if self.space.limits:
-            self._some  # noqa: B018
+            self.inner.some  # noqa: B018
 
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
         observed, inner = problem.observed, self.inner
@@ -202,16 +202,10 @@ class MixedSearch(Search):
         shape = uniform.shape[: -1 - len(drawn)]
         return self.held(self.space.rounded(points).view(*shape, -1))
 
-    @cached_property
-    def _some(self) -> Tensor:
-        """Points that keep all limits, and among which the nearest to a point is found, `q x D`."""
-        like = torch.empty((), dtype=torch.float64, device="cpu")
-        return self.inner.inside(RAW, 0, like)
-
     def _nearest(self, X: Tensor) -> Tensor:
         """An allowed point near a point, `D`."""
         moved, good = self.inner.repaired(X.unsqueeze(0))
-        near = torch.cat([moved[good], self._some.to(X)])
+        near = torch.cat([moved[good], self.inner.some.to(X)])
         return near[(near - X).square().sum(-1).argmin()]
 
     # ---------------------------------------------------------------- without limits

@@ -18,8 +18,11 @@ from botorch_tv.strategies.parameters import DIGITS, BoxParameter, Space
 
 TOLERANCE = 1e-12
 """Rounding error of a limit's formula, relative to its largest value."""
-TRIED = (16, 512)
-"""Numbers of points, per point wanted, among which points that keep all limits are sought."""
+SOME = 256
+"""Number of allowed points among which the nearest to any point is found."""
+TRIED, MOST_TRIED = 16, 2**17
+"""Number of points per point wanted among which points that keep all limits are sought, and number
+of points among which any such point is sought."""
 REPAIRS = 60
 """Number of steps that move a point until it keeps all limits."""
 STALLED = 4
@@ -142,10 +145,15 @@ class Subspace:
         Args:
             most: Largest number of points before limits.
         """
+        sizes = [0 if rows is None else len(rows) for rows in self.rows]
+        return self._every if 0 < math.prod(sizes) <= min(most, MOST_TRIED) else None
+
+    @cached_property
+    def _every(self) -> Tensor | None:
+        """All points that keep the limits, if all parameters are listed, `M x D`."""
         X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
         for rows in self.rows:
-            if rows is None or len(X) * len(rows) > most:
-                return None
+            assert rows is not None
             X = torch.cat([X.repeat_interleave(len(rows), 0), rows.repeat(len(X), 1)], -1)
         if not X.numel():
             return None
@@ -214,22 +222,40 @@ class Subspace:
         Raises:
             InputDataError: If no point is found.
         """
-        axes = len(self.space.axes)
         if not self.limited:
-            return self.spread(raw_points(number, axes, rounds, like))
-        X = self.listed(TRIED[0] * number)
-        if X is not None and len(X):
-            return X.to(like)[:: max(1, len(X) // number)][:number]
-        for tried in TRIED:
-            X = self.snapped(self.spread(raw_points(tried * number, axes, rounds, like)))
-            good = self.roomy(X)
-            found = X[good][:number]
-            if len(found) < number:
-                others, good = self.repaired(X[~good][:number])
-                found = torch.cat([found, others[good]])[:number]
+            return self.spread(raw_points(number, len(self.space.axes), rounds, like))
+        found = self._sought(number, TRIED * number, rounds, like)
+        return found if len(found) else self.some.to(like)[:number]
+
+    @cached_property
+    def some(self) -> Tensor:
+        """Allowed points, of which some are near any other allowed point, `q x D`, float64."""
+        like = torch.empty((), dtype=torch.float64, device="cpu")
+        for tried in (TRIED * SOME, MOST_TRIED):
+            found = self._sought(SOME, tried, 0, like)
             if len(found):
                 return found
-        raise InputDataError(self._refusal())
+        texts = ", ".join(repr(limit.text) for limit in self.space.limits)
+        held = {**self.fixed, **self.ranges}
+        where = f" with {', '.join(f'{name}={value}' for name, value in held.items())}"
+        raise InputDataError(
+            f"constraints: no point{where if held else ' of the box'} was found that keeps "
+            f"{texts}; loosen a limit, widen the ranges of the parameters, or hold fewer."
+        )
+
+    def _sought(self, number: int, tried: int, rounds: int, like: Tensor) -> Tensor:
+        """Allowed points among evenly spread points, and repaired points, if these are too few."""
+        listed = self.listed(MOST_TRIED)
+        if listed is not None:
+            every = max(1, -(-len(listed) // number))
+            return listed.to(like)[rounds % every :: every][:number]
+        X = self.snapped(self.spread(raw_points(tried, len(self.space.axes), rounds, like)))
+        good = self.roomy(X)
+        found = X[good][:number]
+        if len(found) < number:
+            others, good = self.repaired(X[~good][:number])
+            found = torch.cat([found, others[good]])[:number]
+        return found
 
     def repaired(
         self, X: Tensor, steps: int = REPAIRS, *, inward: bool = False
@@ -439,12 +465,3 @@ class Subspace:
     def _clamped(self, X: Tensor, free: Tensor) -> Tensor:
         lower, upper = (end.to(X) for end in self.ends)
         return torch.where(free, X.clamp(lower, upper), X)
-
-    def _refusal(self) -> str:
-        texts = ", ".join(repr(limit.text) for limit in self.space.limits)
-        held = {**self.fixed, **self.ranges}
-        where = f" with {', '.join(f'{name}={value}' for name, value in held.items())}"
-        return (
-            f"constraints: no point{where if held else ' of the box'} was found that keeps "
-            f"{texts}; loosen a limit, widen the ranges of the parameters, or hold fewer."
-        )
