@@ -39,7 +39,7 @@ USUAL, SPREAD = 0.02, 1.5
 their logarithms."""
 LEAST = 1e-4
 """Lower limit of the rate of change and of the noise ratio, which are at most 1."""
-GAIN = 4.0
+GAIN = 6.0
 """Smallest increase of the logarithm of the density by relevances that are not equal."""
 LIMIT = 8.0
 """Upper limit of relevances and of the common factor; the lower limit is its inverse."""
