@@ -97,8 +97,9 @@ class Record(NamedTuple):
             generator: Source of random numbers.
         """
         log, strategy = self.log, self.log.strategy
-        model = strategy.model if isinstance(strategy, Outcomes) else strategy
-        retry = isinstance(model, Adaptive)
+        retry = isinstance(strategy, Adaptive)
+        if isinstance(strategy, Outcomes):
+            retry = isinstance(strategy.model, Adaptive) and not strategy.safe
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
         around = None
         if self.max_step is not None and (last := self._last) is not None:

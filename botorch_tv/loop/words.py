@@ -81,7 +81,8 @@ def stated(
         assert isinstance(domain, Box)
         assert named is not None
         texts = [limit.text for limit in (*named.limits, *own)]
-        domain = Box(named, context_dim=domain.context_dim, constraints=texts)
+        given = 0 if named.contexts else domain.context_dim
+        domain = Box({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
     require(

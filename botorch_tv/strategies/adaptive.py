@@ -205,8 +205,9 @@ class Adaptive(ProcessStrategy):
             if named is not None:
                 contexts = [context.axis for context in named.contexts.values()]
                 sizes = [each.columns for each in (*named.axes, *contexts) if each.columns]
-                sizes = torch.tensor(sizes + [1] * unranged, device=device)
-                groups = torch.arange(len(sizes), device=device).repeat_interleave(sizes)
+                sizes += [1] * unranged
+                numbers = torch.arange(len(sizes), device=device)
+                groups = numbers.repeat_interleave(torch.tensor(sizes, device=device))
             prior = prior_on_box(self.bank, lower, upper, unranged, among, ranged, groups)
         return self._initial(domain, prior, shape)
 

@@ -75,7 +75,7 @@ def _parts(domain: Domain, X: Tensor) -> list[Tensor]:
         axes = *named.axes, *(context.axis for context in named.contexts.values())
         sizes = [axis.columns for axis in axes]
         sizes += [1] * (domain.columns - sum(sizes))
-    return list(X.split(sizes, -1))
+    return list(torch.split(X, sizes, -1))
 
 
 def _effect(mean: Tensor, part: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def _effect(mean: Tensor, part: Tensor) -> Tensor:
         part: The columns of the parameter, `n x batch_shape x k`.
     """
     rows = part.reshape(-1, part.shape[-1])
-    level = rows.unique(dim=0, return_inverse=True)[1]
+    level: Tensor = torch.unique(rows, dim=0, return_inverse=True)[1]
     count = int(level.max()) + 1
     if part.shape[-1] < 2:
         level, count = level * BINS // max(BINS, count), min(BINS, count)
