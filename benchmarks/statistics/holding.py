@@ -1,9 +1,9 @@
 """Measurements saved by holding a setting, and false detections and delays of ``drifted``.
 
 ``hold``: a loop holds its recommended setting between measurements. It measures the first eight
-rounds, then every k-th round, or when :meth:`Loop.worth_measuring` says so at some cost. Two regrets
-are means over all rounds: of the recommended setting, as if measurements were made elsewhere, and of
-the process, which runs at the measured setting in rounds with a measurement.
+rounds, then every k-th round, or when :meth:`Loop.worth_measuring` says so at some cost. Two
+regrets are means over all rounds: of the recommended setting, as if measurements were made
+elsewhere, and of the process, which runs at the measured setting while it is measured.
 
 ``detect``: loops measure every round of static worlds, and of worlds that change after half of the
 rounds. ``drifted`` is compared with a generalised likelihood ratio of the loop's residuals
