@@ -127,8 +127,8 @@ def detect(world: World) -> list[tuple[float, float]]:
 
 def main() -> None:
     """``holding FILE hold|detect WORLD FIRST LAST``."""
-    file, task, name, first, last = sys.argv[1:6]
-    path = Path(file)
+    place, task, name, first, last = sys.argv[1:6]
+    path = Path(place)
     torch.set_num_threads(1)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     for seed in range(int(first), int(last)):

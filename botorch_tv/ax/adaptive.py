@@ -63,16 +63,11 @@ class TrialSpace(Space):
         time_parameter: Name of the time parameter.
 
     Raises:
-        UnsupportedError: If there are constraints among parameters, or if a parameter is of an
-            unsupported kind.
+        UnsupportedError: If a constraint among parameters involves the time or is an equality, or
+            if a parameter is of an unsupported kind.
     """
 
     def __init__(self, search_space: SearchSpace, time_parameter: str) -> None:
-        if search_space.parameter_constraints:
-            raise UnsupportedError(
-                f"The search space has the constraints {search_space.parameter_constraints}, but "
-                f"the adaptive strategy supports no parameter constraints; {INSTEAD}"
-            )
         parameters = search_space.parameters.items()
         chosen = {name: parameter for name, parameter in parameters if name != time_parameter}
         # Copies, because Ax modifies ranges in place.
@@ -86,7 +81,18 @@ class TrialSpace(Space):
         self.parameters = {
             name: parameter for name, parameter in chosen.items() if name not in self.fixed
         }
-        super().__init__({name: _axis(parameter) for name, parameter in self.parameters.items()})
+        limits = []
+        for constraint in search_space.parameter_constraints:
+            weights = constraint.constraint_dict
+            if time_parameter in weights or getattr(constraint, "is_equality", False):
+                raise UnsupportedError(
+                    f"{constraint} involves the time {time_parameter!r} or is an equality, but the "
+                    f"adaptive strategy supports inequalities among other parameters; {INSTEAD}"
+                )
+            terms = (f"{float(weight)!r} * `{name}`" for name, weight in weights.items())
+            limits.append(f"{' + '.join(terms)} <= {float(constraint.bound)!r}")
+        axes = {name: _axis(parameter) for name, parameter in self.parameters.items()}
+        super().__init__(axes, limits)
 
     def inner(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Values of parameters in the model; fixed and unknown parameters are omitted."""
@@ -236,7 +242,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         self._now = float(given.pop(own))
         check_now(self._now, search.parameters[own])
-        search.check_membership(given, raise_error=True, check_all_parameters_present=False)
+        alone = SearchSpace(list(search.parameters.values()))  # constraints need all parameters
+        alone.check_membership(given, raise_error=True, check_all_parameters_present=False)
         self._held = {name: search.parameters[name].cast(value) for name, value in given.items()}
         # Trials made earlier in the same call are not in the experiment yet, but must be counted.
         self._made = max(self._made, len(experiment.trials))
@@ -275,7 +282,11 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         metric, weight = weights[0]
         maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
         log, before = self._model or (None, None)
-        alike = before is not None and before.everything == space.everything
+        alike = (
+            before is not None
+            and before.everything == space.everything
+            and before.limits == space.limits
+        )
         alike = alike and self._begun is experiment
         if log is None or not alike or log.strategy.maximize != maximize:
             log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment

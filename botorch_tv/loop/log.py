@@ -359,7 +359,7 @@ class MeasurementLog(NamedTuple):
                 continue
             suggestion, stored = answer.suggestion(state), answer.predicted
             # Stale: the model that made the prediction was reset before this answer arrived.
-            stale = stored is not None and strategy.process.reacts and answer.known <= trigger
+            stale = stored is not None and strategy.reacts and answer.known <= trigger
             if stale or (stored is None and strategy.compares):
                 fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
                 suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)

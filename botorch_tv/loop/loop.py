@@ -470,8 +470,7 @@ class Loop(Monitored):
             time: Time of the measurement; the suggestion's time by default. The time may be earlier
                 than the times of previous answers.
             noise: Noise variance of this measurement; by default the noise variance of the
-                strategy. The adaptive strategy estimates the noise itself and refuses this
-                argument.
+                strategy, which the adaptive strategy estimates.
             ok: False if the measurement failed.
 
         Raises:
@@ -508,8 +507,7 @@ class Loop(Monitored):
             time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. A
                 time before the newest measurement is allowed.
             noise: Noise variance of this measurement; by default the noise variance of the
-                strategy. The adaptive strategy estimates the noise itself and refuses this
-                argument.
+                strategy, which the adaptive strategy estimates.
             context: The context, `c` numbers.
             ok: False if the measurement failed.
 

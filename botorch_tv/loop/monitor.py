@@ -24,7 +24,7 @@ from botorch_tv.loop.log import MeasurementLog, like
 from botorch_tv.loop.record import Record
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.members import Composed
+from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require_number
@@ -312,6 +312,7 @@ def static_chance(strategy: Strategy, state: State) -> float:
             rates = share.new_tensor(part.bank.rates)
             chance *= float(share[rates == 0].sum())
         else:
+            assert isinstance(part, ProcessStrategy)
             process = part.process
             static = process.decay.is_static and process.inflation.is_static
             chance *= float(static and not process.retention)

@@ -54,12 +54,11 @@ class Box(Domain):
             Integer(1, 8), "kind": Choice("a", "b")}``. If the parameters are named, points lie in
             the unit cube, and lengthscales are fractions of the ranges. ``parameters.named``
             converts a point of the cube to named values, ``parameters.place`` converts back, and
-            :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
-            a time.
+            :class:`~botorch_tv.Loop` does both. Trials are searched one by one if a
+            parameter is a :class:`Choice`.
         constraints: Limits on the values of named parameters, such as ``"a + 2 * b <= 1"`` or
             ``["1 <= a + b <= 2", "a >= b"]``: formulas of names, numbers and + - * /. No other
-            points are suggested or recommended. A box with constraints supports one trial at a
-            time.
+            points are suggested or recommended.
         context_dim: Number c of context coordinates, such as the weather, which are given before
             each round and not chosen. In the input of the kernel, the context coordinates follow
             the d coordinates of the box. ``ask(context=...)`` requires the context. Named boxes
