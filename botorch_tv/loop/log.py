@@ -13,18 +13,20 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from statistics import median_low
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
+from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Success, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
+from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
@@ -107,7 +109,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Censored(Measurement):
-    """A measurement that ended early; ``y`` is a bound that its value would not have surpassed."""
+    """A measurement that ended early; ``y`` is a bound that its value would not have surpassed.
+
+    If outcomes have names, the bound is on the first objective; a tuple begins with the bound.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +357,6 @@ class MeasurementLog(NamedTuple):
         for answer in answers[begun:]:
             if isinstance(answer, Censored):
                 X = own.new_tensor(answer.point)
-                assert not isinstance(answer.y, tuple)
                 state = as_if_measured(self.quiet, state, X, answer.time, answer.y)
                 yield state, False
                 continue
@@ -407,25 +411,20 @@ class MeasurementLog(NamedTuple):
 
     # ---------------------------------------------------------------- choosing
 
-    def success(self, now: float | None, failed: Iterable[Place] = ()) -> Success | None:
+    def success(self, now: float | None) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
         Args:
             now: The present time, no earlier than the newest answer; a step later by default.
-            failed: Times and points of further failed measurements, which are not among the
-                answers.
         """
         if now is None:
             now = float(self.state.time + self.strategy.step(self.state))
-        ended = [(answer.time, answer.point, answer.y is not None) for answer in self.answers]
-        if others := [(min(time, now), point, False) for time, point in failed]:
-            ended = sorted(ended + others)
-        if all(ok for _, _, ok in ended):
+        if all(answer.y is not None for answer in self.answers):
             return None
         own, domain = like(self.state), self.state.domain
-        X = own.new_tensor([point[: domain.dim] for _, point, _ in ended])
-        ok = torch.tensor([ok for _, _, ok in ended], device=own.device)
-        time = self.state.time.new_tensor([time for time, _, _ in ended])
+        X = own.new_tensor([answer.point[: domain.dim] for answer in self.answers])
+        ok = torch.tensor([answer.y is not None for answer in self.answers], device=own.device)
+        time = self.state.time.new_tensor([answer.time for answer in self.answers])
         X, ok, time = X.unsqueeze(0), ok.unsqueeze(0), time.unsqueeze(0)
         return Success(X, ok, time, corners_of(domain), self.state.time.new_tensor([now]))
 
@@ -465,7 +464,6 @@ class MeasurementLog(NamedTuple):
         now: float | None,
         context: Tensor | None = None,
         fixed: Mapping[str, Any] | None = None,
-        failed: Iterable[Place] = (),
     ) -> Best:
         """The setting to recommend.
 
@@ -473,9 +471,8 @@ class MeasurementLog(NamedTuple):
             now: As in :meth:`success`.
             context: The context, `c`.
             fixed: Values of named parameters that are held.
-            failed: As in :meth:`success`.
         """
-        strategy, state, chance = self.strategy, self.state, self.success(now, failed)
+        strategy, state, chance = self.strategy, self.state, self.success(now)
         X = self.recommended(holding(self.trusted, fixed), now, context, chance)
         predicted = strategy.suggestion_at(state, X, now=now)
         mean, sd = float(predicted.mean), float(predicted.sd)
@@ -484,6 +481,31 @@ class MeasurementLog(NamedTuple):
         predicts = bool(self.answers) and bool(strategy.predicts(state))
         fails = chance is not None and bool(chance.fails)
         return Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
+
+    def pareto(
+        self, now: float | None, context: Tensor | None, points: int
+    ) -> list[tuple[Tensor, dict[str, float], dict[str, float]]]:
+        """Settings that no other is predicted to dominate; see :meth:`Outcomes.pareto`.
+
+        Args:
+            now: As in :meth:`success`.
+            context: The context, `c`.
+            points: Number of trade-offs.
+
+        Returns:
+            For each setting: the point, `d + c`, and the posterior mean and standard deviation of
+            each objective, by its formula without a leading minus.
+        """
+        strategy, state, chance = self.strategy, self.state, self.success(now)
+        assert isinstance(strategy, Outcomes)
+        X = strategy.pareto(state, now=now, context=context, points=points, feasible=chance)
+        found = strategy.predictions(state, now)
+        texts = [objective.expression.text for objective in strategy.objectives]
+        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
+        means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
+        return [
+            (x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in zip(X, means, sds)
+        ]
 
     def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
@@ -509,7 +531,6 @@ class MeasurementLog(NamedTuple):
         now: float | None,
         waiting: Iterable[Place],
         fixed: Mapping[str, Any] | None,
-        failed: Iterable[Place] = (),
         *,
         retry: bool,
         context: Tensor | None = None,
@@ -521,13 +542,12 @@ class MeasurementLog(NamedTuple):
             now: As in :meth:`success`.
             waiting: Open suggestions; see :meth:`as_if_answered`.
             fixed: Values of named parameters that are held.
-            failed: As in :meth:`success`.
             retry: Whether to restrict the search to a category that must be tried again, if any;
                 see :func:`~botorch_tv.strategies.pending.due_again`.
             context: The context, `c`.
             generator: Source of random numbers.
         """
-        chance, state = self.success(now, failed), self.as_if_answered(waiting, now)
+        chance, state = self.success(now), self.as_if_answered(waiting, now)
         state = holding(state, fixed)
         among = holding(state, due_again(state)) if retry else state
         choice = self.quiet.ask(
@@ -594,17 +614,46 @@ class OpenBox(Box):
         return X
 
 
-def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
-    """An empty log for trials with the given parameters."""
+def trial_log(
+    model: Strategy,
+    space: Space,
+    objectives: Sequence[Objective],
+    limits: Sequence[Limit] = (),
+    context_dim: int = 0,
+) -> MeasurementLog:
+    """An empty log for trials with the given parameters.
+
+    Args:
+        model: The strategy that predicts each outcome; its ``maximize`` is replaced.
+        space: The parameters.
+        objectives: The objectives. If there is one, which is the name of an outcome, and no limit,
+            the values of trials are numbers, otherwise tuples in the order of ``strategy.names``.
+        limits: Limits on outcomes.
+        context_dim: Number of coordinates of the context.
+    """
+    every = [part.expression for part in (*objectives, *limits)]
+    names = tuple(dict.fromkeys(name for own in every for name in own.names or ()))
+    strategy: Strategy
+    if every == [Expression(names[0], names)]:
+        strategy = replace(cast(Any, model), maximize=objectives[0].maximize)
+    else:
+        strategy = Outcomes(
+            names=names,
+            objectives=tuple(objectives),
+            limits=tuple(limits),
+            model=cast(ProcessStrategy, model),
+            avoids_failures=False,  # the log computes where trials succeed
+        )
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
-    box = OpenBox(bounds.expand(2, space.columns), search=MixedSearch(space))
+    bounds, search = bounds.expand(2, space.columns), MixedSearch(space)
+    box = OpenBox(bounds, context_dim=context_dim, search=search)
     return MeasurementLog.begin(strategy, strategy.init(box))
 
 
 def trial_answer(
-    time: float, number: int, point: Point, y: float, kind: type[Measurement] = Measurement
+    time: float, number: int, point: Point, y: Values, kind: type[Measurement] = Measurement
 ) -> Measurement:
-    """The row of a trial that has ended with a value, or with a bound on its value."""
+    """The row of a trial that has ended: with values, with a bound, or failed."""
     return kind(number, point, None, time, time, 0, None, y, arrival=number)
 
 

@@ -81,7 +81,11 @@ change."""
 
 
 def as_if_measured(
-    strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
+    strategy: Strategy,
+    state: State,
+    X: Tensor,
+    time: float,
+    limit: float | tuple[float, ...] | None = None,
 ) -> State:
     """The state after an assumed observation at a point.
 
@@ -99,13 +103,20 @@ def as_if_measured(
         state: A state of one trial.
         X: The point with its context, `d + c`.
         time: Time of the measurement.
-        limit: Upper bound on the observation (lower bound when minimising); None for no bound.
+        limit: Upper bound on the observation (lower bound when minimising); None for no bound. If
+            outcomes have names, it bounds the first objective, and a tuple may have the values of
+            the other outcomes, which are missing otherwise.
     """
-    if isinstance(strategy, Outcomes):
-        bounds = [limit, *[None] * (len(strategy.members) - 1)]
-        pairs = zip(strategy.members, state.members, bounds)
-        return strategy.together([as_if_measured(*pair[:2], X, time, pair[2]) for pair in pairs])
     suggestion = strategy.suggestion_at(state, X, now=time)
+    if isinstance(strategy, Outcomes):
+        pairs = list(zip(strategy.members, state.members))
+        if limit is None:
+            return strategy.together([as_if_measured(*pair, X, time) for pair in pairs])
+        first, *others = limit if isinstance(limit, tuple) else (limit,)
+        given = X.new_tensor([math.nan, *(others or [math.nan] * (len(strategy.names) - 1))])
+        after = strategy.tell(state, suggestion, given)[0].members[1:]
+        return strategy.together([as_if_measured(*pairs[0], X, time, first), *after])
+    assert not isinstance(limit, tuple)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
     if limit is not None and predicts:
         sd = of_model(strategy, state, time, X.unsqueeze(0))[1][0]
