@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from statistics import median
 from typing import Any
@@ -15,6 +17,7 @@ from ax.core.experiment import Experiment
 from ax.core.experiment_status import ExperimentStatus
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import (
     ChoiceParameter,
     FixedParameter,
@@ -22,9 +25,10 @@ from ax.core.parameter import (
     ParameterType,
     RangeParameter,
 )
+from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
-from ax.core.types import TParameterization
+from ax.core.types import ComparisonOp, TParameterization
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -39,12 +43,12 @@ from botorch_tv.loop.log import (
     Censored,
     Measurement,
     MeasurementLog,
-    Place,
-    Point,
     trial_answer,
     trial_log,
 )
+from botorch_tv.strategies.expressions import Expression, Limit, Objective, parse_objectives
 from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_duration, require_integer
@@ -63,16 +67,11 @@ class TrialSpace(Space):
         time_parameter: Name of the time parameter.
 
     Raises:
-        UnsupportedError: If there are constraints among parameters, or if a parameter is of an
-            unsupported kind.
+        UnsupportedError: If a constraint among parameters is an equality or limits the time, or if
+            a parameter is of an unsupported kind.
     """
 
     def __init__(self, search_space: SearchSpace, time_parameter: str) -> None:
-        if search_space.parameter_constraints:
-            raise UnsupportedError(
-                f"The search space has the constraints {search_space.parameter_constraints}, but "
-                f"the adaptive strategy supports no parameter constraints; {INSTEAD}"
-            )
         parameters = search_space.parameters.items()
         chosen = {name: parameter for name, parameter in parameters if name != time_parameter}
         # Copies, because Ax modifies ranges in place.
@@ -86,7 +85,24 @@ class TrialSpace(Space):
         self.parameters = {
             name: parameter for name, parameter in chosen.items() if name not in self.fixed
         }
-        super().__init__({name: _axis(parameter) for name, parameter in self.parameters.items()})
+        limits = [
+            self._limit(constraint, time_parameter)
+            for constraint in search_space.parameter_constraints
+            if not constraint.constraint_dict.keys() <= self.fixed.keys()
+        ]
+        super().__init__({name: _axis(own) for name, own in self.parameters.items()}, limits)
+
+    def _limit(self, constraint: ParameterConstraint, time_parameter: str) -> str:
+        """A constraint on parameters as text; values of fixed parameters are inserted."""
+        weights, bound = {**constraint.constraint_dict}, constraint.bound
+        if constraint.is_equality or time_parameter in weights:
+            raise UnsupportedError(
+                f"The search space has the constraint {constraint}, but the adaptive strategy "
+                f"supports only inequalities among parameters other than the time; {INSTEAD}"
+            )
+        for name in self.fixed.keys() & weights.keys():
+            bound -= weights.pop(name) * self.fixed[name]
+        return f"{formula(list(weights.items()))} <= {bound!r}"
 
     def inner(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Values of parameters in the model; fixed and unknown parameters are omitted."""
@@ -124,6 +140,58 @@ def _axis(parameter: Parameter) -> BoxParameter | Choice:
         f"The parameter {parameter.name!r} is {parameter}, but the adaptive strategy supports "
         f"ranges on a linear or logarithmic scale, choices and fixed values; {INSTEAD}"
     )
+
+
+Weights = Sequence[tuple[str, float]]
+"""Type of a linear combination of metrics or parameters: names and factors."""
+
+
+Problem = tuple[list[Objective], list[Limit]]
+"""Type of the objectives and the limits on outcomes."""
+
+
+def formula(weights: Weights) -> str:
+    """A linear combination as text."""
+    return " + ".join(f"{weight!r} * `{name}`" for name, weight in weights)
+
+
+def combined(weights: Weights) -> tuple[Expression, float]:
+    """A linear combination of metrics as a formula and a factor; one metric is its own formula."""
+    if len(weights) == 1:
+        return Expression(f"`{weights[0][0]}`"), weights[0][1]
+    return Expression(formula(weights)), 1.0
+
+
+def objectives_of(config: OptimizationConfig) -> list[Weights]:
+    """The metrics and their weights in each objective."""
+    objective = config.objective
+    parts = parse_objectives(objective.expression, objective.metric_names)
+    return [
+        [pair for pair in objective.metric_weights if pair[0] in (part.expression.names or ())]
+        for part in parts
+    ]
+
+
+def problem_of(config: OptimizationConfig | None) -> Problem:
+    """The objectives, and the limits on outcomes, among them the thresholds of objectives."""
+    if config is None:
+        raise UserInputError("There is no objective; call client.configure_optimization.")
+    constraints = [*config.outcome_constraints, *getattr(config, "objective_thresholds", ())]
+    relative = [constraint for constraint in constraints if constraint.relative]
+    if relative:
+        raise UnsupportedError(
+            f"The constraints {relative} are relative to a baseline, but the adaptive strategy "
+            "supports only absolute bounds; give numbers, or use time_varying_generation_strategy."
+        )
+    objectives, limits = list[Objective](), list[Limit]()
+    for weights in objectives_of(config):
+        expression, factor = combined(weights)
+        objectives.append(Objective(expression, factor > 0))
+    for constraint in constraints:
+        expression, factor = combined(constraint.metric_weights)
+        upper = (constraint.op is ComparisonOp.LEQ) == (factor > 0)
+        limits.append(Limit(expression, constraint.bound / factor, upper))
+    return objectives, limits
 
 
 @hinted
@@ -206,15 +274,14 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             require_duration("lost_after", lost_after)
         self.lost_after = lost_after
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
-        self._begun: Experiment | None = None
-        self._failed: list[Place] = []
+        self._begun: tuple[Experiment, Problem] | None = None
         self._measured = self._made = 0
         self._now: float | None = None
         self._held: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes to save; all others are recomputed from the experiment."""
-        return self.__dict__ | {"_model": None, "_begun": None, "_failed": []}
+        return self.__dict__ | {"_model": None, "_begun": None}
 
     # ---------------------------------------------------------------- the interface of Ax
 
@@ -261,27 +328,16 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             UnsupportedError: If parameters, objective or constraints are not supported.
         """
         check_search_space(experiment.search_space, self.time_parameter)
-        config = experiment.optimization_config
-        if config is None:
-            raise UserInputError("There is no objective; call client.configure_optimization.")
-        weights = config.objective.metric_weights
-        if config.objective.is_multi_objective or len(weights) != 1 or config.outcome_constraints:
-            raise UnsupportedError(
-                f"The objective is {config.objective.expression!r} with the constraints "
-                f"{config.outcome_constraints}, but the adaptive strategy takes one outcome and no "
-                "constraint; use time_varying_generation_strategy, which supports several outcomes "
-                "and constraints."
-            )
-        metric, weight = weights[0]
-        maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
+        problem = problem_of(experiment.optimization_config)
+        space = TrialSpace(experiment.search_space, self.time_parameter)
         log, before = self._model or (None, None)
         alike = before is not None and before.everything == space.everything
-        alike = alike and self._begun is experiment
-        if log is None or not alike or log.strategy.maximize != maximize:
-            log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
-        rows, bounds, self._failed = ended(experiment, data, metric, space, self.time_parameter)
-        self._measured = len(rows)
-        self._model = (log.changed(rows + bounds, OLDEST), space)
+        alike = alike and before.limits == space.limits  # type: ignore[union-attr]
+        if log is None or not alike or self._begun != (experiment, problem):
+            log, self._begun = trial_log(adaptive_gp_ucb(), space, *problem), (experiment, problem)
+        rows = ended(experiment, data, problem, space, self.time_parameter)
+        self._measured = sum(type(row) is Measurement and row.y is not None for row in rows)
+        self._model = (log.changed(rows, OLDEST), space)
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
         """For each setting, whether it is more likely to succeed than to fail.
@@ -293,7 +349,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         if self._model is None:  # a different node makes the predictions
             return [True] * len(points)
         log, space = self._model
-        chance = log.success(now, self._failed)
+        chance = log.success(now)
         if chance is None or chance.fails:
             return [chance is None] * len(points)
         places = [space.place(point) for point in points]
@@ -318,7 +374,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         else:
             now = max(now, float(log.state.time))
             running = [(now, place) for place in places]
-            X = log.choice(now, running, held, self._failed, retry=True).X
+            source = torch.Generator().manual_seed(self.seed % 2**31 * 2**31 + number)
+            X = log.choice(now, running, held, retry=True, generator=source).X
         return space.parameterization(X) | self._held | {self.time_parameter: self._now}
 
     # ---------------------------------------------------------------- predictions
@@ -326,8 +383,11 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     @without_gradients
     def predicted(
         self, experiment: Experiment, points: list[TParameterization], now: float, trusted: bool
-    ) -> list[tuple[float, float]]:
-        """The posterior mean and standard deviation of the objective at ``now``, for each setting.
+    ) -> list[dict[str, tuple[float, float]]]:
+        """The posterior mean and standard deviation at ``now`` of all outcomes, for each setting.
+
+        Outcomes are metrics, and linear combinations of metrics in objectives and constraints, by
+        their formula. Outcomes without measurements are missing.
 
         Args:
             experiment: The experiment.
@@ -341,6 +401,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         """
         self.update_generator_state(experiment, experiment.lookup_data())
         assert self._model is not None
+        assert self._begun is not None
         log, space = self._model
         if self._measured < self.initialization_trials:
             raise UserInputError(
@@ -349,18 +410,37 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        state = log.trusted if trusted else log.state
-        posterior = log.strategy.posterior(state, X, now=now)
-        sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
-        return list(zip(posterior.mean.squeeze(-1).tolist(), sd.tolist()))
+        state, strategy = log.trusted if trusted else log.state, log.strategy
+        found: list[dict[str, tuple[float, float]]] = [{} for _ in points]
+        objectives, limits = self._begun[1]
+        for expression in dict.fromkeys(part.expression for part in (*objectives, *limits)):
+            several = isinstance(strategy, Outcomes)
+            member, own = strategy.member(state, expression.text) if several else (strategy, state)
+            if bool(member.predicts(own)):
+                posterior = member.posterior(own, X, now=now)
+                sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1).tolist()
+                for outcomes, *pair in zip(found, posterior.mean.squeeze(-1).tolist(), sd):
+                    outcomes[name_of(expression)] = (pair[0], pair[1])
+        return found
+
+
+def name_of(expression: Expression) -> str:
+    """The metric that a formula consists of, otherwise the formula."""
+    (first, *_) = expression.names or ("",)
+    return first if expression == Expression(f"`{first}`") else expression.text
 
 
 def ended(
-    experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
-) -> tuple[list[Measurement], list[Measurement], list[Place]]:
-    """Trials that ended and have a place: with a value, with a bound on the value, and failed."""
-    rows = [row for row in data.df.to_dict("records") if row["metric_name"] == metric]
-    values = {row["trial_index"]: float(row["mean"]) for row in rows}
+    experiment: Experiment, data: Data, problem: Problem, space: TrialSpace, time_parameter: str
+) -> list[Measurement]:
+    """Trials that ended and have a place: with values, with a bound on the value, and failed."""
+    expressions = [part.expression for part in (*problem[0], *problem[1])]
+    names = tuple(dict.fromkeys(name for own in expressions for name in own.names or ()))
+    rows = [row for row in data.df.to_dict("records") if row["metric_name"] in names]
+    values: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, math.nan))
+    for row in rows:
+        mean = float(row["mean"])
+        values[row["trial_index"]][row["metric_name"]] = mean if math.isfinite(mean) else math.nan
     if any(row["sem"] > 0 for row in rows):
         warnings.warn(
             "The adaptive strategy learns the noise, and ignores standard errors (sem); drop them, "
@@ -368,11 +448,12 @@ def ended(
             InputDataWarning,
             stacklevel=2,
         )
-    found, stopped, failed = [], [], []
+    found, stopped = list[Measurement](), list[Measurement]()
+    earlier = list[tuple[float, float]]()
     for index, trial in experiment.trials.items():
         if not isinstance(trial, Trial) or trial.arm is None:
             continue
-        parameters, value = trial.arm.parameters, values.get(index, math.nan)
+        parameters = trial.arm.parameters
         time, place = float(parameters[time_parameter]), space.place(parameters)
         measured = trial.status.is_completed and index in values
         if place is None:
@@ -383,20 +464,16 @@ def ended(
                     InputDataWarning,
                     stacklevel=2,
                 )
-        elif trial.status.is_failed or (measured and not math.isfinite(value)):
-            failed.append((time, place))
-        elif measured:
-            found.append(trial_answer(time, index, place, value))
-        elif trial.status.is_early_stopped:
-            stopped.append((time, index, place))
-    return found, _bounds(found, stopped), failed
-
-
-def _bounds(found: list[Measurement], stopped: list[tuple[float, int, Point]]) -> list[Measurement]:
-    """For each early-stopped trial the median of the earlier values; none for the first trials."""
-    bounds = []
-    for time, index, place in stopped:
-        earlier = [row.y for row in found if isinstance(row.y, float) and row.time <= time]
-        if earlier:
-            bounds.append(trial_answer(time, index, place, median(earlier), Censored))
-    return bounds
+        elif measured and not all(map(math.isnan, values[index].values())):
+            y = tuple(values[index].values())
+            found.append(trial_answer(time, index, place, y if len(expressions) > 1 else y[0]))
+            earlier.append((time, expressions[0].value(values[index])))
+        elif measured or trial.status.is_failed:
+            found.append(trial_answer(time, index, place, None))
+        elif trial.status.is_early_stopped and len(problem[0]) == 1:
+            stopped.append(trial_answer(time, index, place, None, Censored))
+    # The bound is the median of the earlier values; there is none for the first trials.
+    for row in stopped:
+        before = [y for time, y in earlier if time <= row.time and not math.isnan(y)]
+        found += [replace(row, y=median(before))] if before else []
+    return found
