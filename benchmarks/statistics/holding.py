@@ -123,10 +123,11 @@ def detect(world: World) -> list[tuple[float, float]]:
 
 def main() -> None:
     """``holding FILE hold|detect WORLD FIRST LAST``."""
-    path, task, name, first, last = Path(sys.argv[1]), *sys.argv[2:4], *map(int, sys.argv[4:6])
+    place, task, name, first, last = sys.argv[1:6]
+    path = Path(place)
     torch.set_num_threads(1)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    for seed in range(first, last):
+    for seed in range(int(first), int(last)):
         if any((row["task"], row["world"], row["seed"]) == (task, name, seed) for row in done):
             continue
         world = World(name, seed)

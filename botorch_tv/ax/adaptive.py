@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from statistics import median
@@ -46,7 +46,13 @@ from botorch_tv.loop.log import (
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies.expressions import Expression, Limit, Objective, parse_objectives
+from botorch_tv.strategies.expressions import (
+    Expression,
+    Limit,
+    Objective,
+    parse_limits,
+    parse_objectives,
+)
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
@@ -67,8 +73,8 @@ class TrialSpace(Space):
         time_parameter: Name of the time parameter.
 
     Raises:
-        UnsupportedError: If a constraint among parameters is an equality or limits the time, or if
-            a parameter is of an unsupported kind.
+        UnsupportedError: If a constraint among parameters involves the time or is an equality, or
+            if a parameter is of an unsupported kind.
     """
 
     def __init__(self, search_space: SearchSpace, time_parameter: str) -> None:
@@ -95,14 +101,13 @@ class TrialSpace(Space):
     def _limit(self, constraint: ParameterConstraint, time_parameter: str) -> str:
         """A constraint on parameters as text; values of fixed parameters are inserted."""
         weights, bound = {**constraint.constraint_dict}, constraint.bound
-        if constraint.is_equality or time_parameter in weights:
+        if time_parameter in weights or getattr(constraint, "is_equality", False):
             raise UnsupportedError(
-                f"The search space has the constraint {constraint}, but the adaptive strategy "
-                f"supports only inequalities among parameters other than the time; {INSTEAD}"
+                f"{constraint} involves the time {time_parameter!r} or is an equality, but the "
+                f"adaptive strategy supports inequalities among other parameters; {INSTEAD}"
             )
-        for name in self.fixed.keys() & weights.keys():
-            bound -= weights.pop(name) * self.fixed[name]
-        return f"{formula(list(weights.items()))} <= {bound!r}"
+        bound -= sum(weights.pop(name) * self.fixed[name] for name in {*self.fixed} & {*weights})
+        return comparison(weights.items(), "<=", bound)
 
     def inner(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Values of parameters in the model; fixed and unknown parameters are omitted."""
@@ -142,56 +147,42 @@ def _axis(parameter: Parameter) -> BoxParameter | Choice:
     )
 
 
-Weights = Sequence[tuple[str, float]]
-"""Type of a linear combination of metrics or parameters: names and factors."""
-
-
-Problem = tuple[list[Objective], list[Limit]]
+Problem = tuple[tuple[Objective, ...], tuple[Limit, ...]]
 """Type of the objectives and the limits on outcomes."""
 
 
-def formula(weights: Weights) -> str:
-    """A linear combination as text."""
-    return " + ".join(f"{weight!r} * `{name}`" for name, weight in weights)
-
-
-def combined(weights: Weights) -> tuple[Expression, float]:
-    """A linear combination of metrics as a formula and a factor; one metric is its own formula."""
-    if len(weights) == 1:
-        return Expression(f"`{weights[0][0]}`"), weights[0][1]
-    return Expression(formula(weights)), 1.0
-
-
-def objectives_of(config: OptimizationConfig) -> list[Weights]:
-    """The metrics and their weights in each objective."""
-    objective = config.objective
-    parts = parse_objectives(objective.expression, objective.metric_names)
-    return [
-        [pair for pair in objective.metric_weights if pair[0] in (part.expression.names or ())]
-        for part in parts
-    ]
+def comparison(weights: Iterable[tuple[str, float]], sign: str, bound: float) -> str:
+    """A linear inequality as text."""
+    terms = (f"`{name}`" if weight == 1 else f"{weight!r} * `{name}`" for name, weight in weights)
+    return f"{' + '.join(terms)} {sign} {bound!r}"
 
 
 def problem_of(config: OptimizationConfig | None) -> Problem:
-    """The objectives, and the limits on outcomes, among them the thresholds of objectives."""
+    """The objectives, and the limits on outcomes, among them the thresholds of objectives.
+
+    Raises:
+        UserInputError: If there is no objective.
+        UnsupportedError: If a limit is relative to a baseline.
+    """
     if config is None:
-        raise UserInputError("There is no objective; call client.configure_optimization.")
-    constraints = [*config.outcome_constraints, *getattr(config, "objective_thresholds", ())]
-    relative = [constraint for constraint in constraints if constraint.relative]
-    if relative:
-        raise UnsupportedError(
-            f"The constraints {relative} are relative to a baseline, but the adaptive strategy "
-            "supports only absolute bounds; give numbers, or use time_varying_generation_strategy."
-        )
-    objectives, limits = list[Objective](), list[Limit]()
-    for weights in objectives_of(config):
-        expression, factor = combined(weights)
-        objectives.append(Objective(expression, factor > 0))
-    for constraint in constraints:
-        expression, factor = combined(constraint.metric_weights)
-        upper = (constraint.op is ComparisonOp.LEQ) == (factor > 0)
-        limits.append(Limit(expression, constraint.bound / factor, upper))
-    return objectives, limits
+        raise UserInputError("There is no objective; call client.configure_optimization first.")
+    limits, texts = (*config.outcome_constraints, *getattr(config, "objective_thresholds", ())), []
+    for limit in limits:
+        if limit.relative:
+            raise UnsupportedError(
+                f"{limit} is relative to a baseline, but only absolute bounds are supported; give "
+                "a number."
+            )
+        sign = "<=" if limit.op is ComparisonOp.LEQ else ">="
+        texts.append(comparison(limit.metric_weights, sign, limit.bound))
+    objectives = parse_objectives(config.objective.expression, config.objective.metric_names)
+    return objectives, parse_limits(texts) if texts else ()
+
+
+def name_of(expression: Expression) -> str:
+    """The metric that a formula consists of, otherwise the formula."""
+    first = expression.names[0] if expression.names else ""
+    return first if expression == Expression(f"`{first}`") else expression.text
 
 
 @hinted
@@ -303,7 +294,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         self._now = float(given.pop(own))
         check_now(self._now, search.parameters[own])
-        search.check_membership(given, raise_error=True, check_all_parameters_present=False)
+        alone = SearchSpace(list(search.parameters.values()))  # constraints need all parameters
+        alone.check_membership(given, raise_error=True, check_all_parameters_present=False)
         self._held = {name: search.parameters[name].cast(value) for name, value in given.items()}
         # Trials made earlier in the same call are not in the experiment yet, but must be counted.
         self._made = max(self._made, len(experiment.trials))
@@ -422,12 +414,6 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
                 for outcomes, *pair in zip(found, posterior.mean.squeeze(-1).tolist(), sd):
                     outcomes[name_of(expression)] = (pair[0], pair[1])
         return found
-
-
-def name_of(expression: Expression) -> str:
-    """The metric that a formula consists of, otherwise the formula."""
-    (first, *_) = expression.names or ("",)
-    return first if expression == Expression(f"`{first}`") else expression.text
 
 
 def ended(

@@ -18,12 +18,12 @@ from ax.core.parameter import RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
-from ax.core.types import ComparisonOp
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
-from botorch_tv.ax.adaptive import AdaptiveNode, Weights, combined, name_of, objectives_of
+from botorch_tv.ax.adaptive import AdaptiveNode, name_of, problem_of
 from botorch_tv.ax.surrogate import Clock, check_now, set_present
+from botorch_tv.strategies.expressions import Limit, Objective
 from botorch_tv.strategies.outcomes import undominated
 from botorch_tv.validation import require_number, shown
 
@@ -66,9 +66,8 @@ def best_parameterization_now(client: Client, fixed_parameters: dict[str, float]
             f"The objective is {config.objective.expression!r}, but best_parameterization_now "
             "supports a single objective; call pareto_frontier_now."
         )
-    found, config = _eligible(client, fixed_parameters)
-    (weights,) = objectives_of(config)
-    return max(found, key=lambda setting: _weighted(weights, setting[1]))
+    found, (objective,) = _eligible(client, fixed_parameters)
+    return max(found, key=lambda setting: _value(objective, setting[1]))
 
 
 def pareto_frontier_now(client: Client, fixed_parameters: dict[str, float]) -> list[Setting]:
@@ -85,28 +84,21 @@ def pareto_frontier_now(client: Client, fixed_parameters: dict[str, float]) -> l
         UserInputError, KeyError, ValueError, UnsupportedError: As in
             :func:`best_parameterization_now`; several objectives are supported.
     """
-    found, config = _eligible(client, fixed_parameters)
-    every = objectives_of(config)
-    values = [[_weighted(weights, predicted) for weights in every] for _, predicted, *_ in found]
+    found, objectives = _eligible(client, fixed_parameters)
+    values = [[_value(own, predicted) for own in objectives] for _, predicted, *_ in found]
     best = undominated(torch.tensor([values], dtype=torch.float64, device="cpu"))[0].tolist()
     return [setting for setting, good in zip(found, best) if good]
 
 
 def _eligible(
     client: Client, fixed_parameters: dict[str, float]
-) -> tuple[list[Setting], OptimizationConfig]:
-    """The tried settings that are predicted to succeed and to satisfy all outcome constraints."""
+) -> tuple[list[Setting], tuple[Objective, ...]]:
+    """The tried settings that are predicted to succeed and to keep all limits; the objectives."""
     part, name = _timed(client)
     node = part if isinstance(part, AdaptiveNode) else None
     now = float(_time(client, fixed_parameters, name)[name])
     config = client._experiment.optimization_config
-    if config is None:
-        raise UserInputError("There is no objective; call client.configure_optimization first.")
-    if any(constraint.relative for constraint in config.outcome_constraints):
-        raise UnsupportedError(
-            f"The constraints are {config.outcome_constraints}, but only absolute constraints are "
-            "supported; give absolute bounds."
-        )
+    objectives, limits = problem_of(config)
     tried = _tried(client._experiment, config, {name: now})
     added = client._experiment.search_space.backfill_values()
     points = [{**added, **arm.parameters, name: now} for _, arm in tried]
@@ -116,7 +108,7 @@ def _eligible(
     found = [
         (point, outcomes, index, arm.name)
         for point, outcomes, (index, arm), good in zip(points, predicted, tried, likely)
-        if good and _allowed(config, outcomes)
+        if good and all(limit.keeps(_value(limit, outcomes)) for limit in limits)
     ]
     if not found:
         raise UserInputError(
@@ -124,7 +116,7 @@ def _eligible(
             f"time {now}, or predicted to violate an outcome constraint; run more trials, or relax "
             "the constraints."
         )
-    return found, config
+    return found, objectives
 
 
 def predict_now(
@@ -216,21 +208,12 @@ def _tried(
     return list(last.values())
 
 
-def _weighted(weights: Weights, predicted: dict[str, tuple[float, float]]) -> float:
-    expression, factor = combined(weights)
-    name = name_of(expression)
-    if name in predicted:
-        return factor * predicted[name][0]
-    return float(sum(weight * predicted[metric][0] for metric, weight in weights))
-
-
-def _allowed(config: OptimizationConfig, predicted: dict[str, tuple[float, float]]) -> bool:
-    for constraint in config.outcome_constraints:
-        value = _weighted(constraint.metric_weights, predicted)
-        above = constraint.op is ComparisonOp.GEQ
-        if value < constraint.bound if above else value > constraint.bound:
-            return False
-    return True
+def _value(part: Objective | Limit, predicted: dict[str, tuple[float, float]]) -> float:
+    """The predicted value of a limit's formula, or of an objective, to be maximised."""
+    means = {name: mean for name, (mean, _) in predicted.items()}
+    name = name_of(part.expression)
+    value = means[name] if name in means else part.expression.value(means)
+    return float(-value if isinstance(part, Objective) and not part.maximize else value)
 
 
 def complete_trial_at(

@@ -426,12 +426,13 @@ def _of_table(path: Path, y: str) -> Loop:
     frame = pd.read_csv(path).rename(columns={y: "y"})
     if "y" not in frame:
         raise ValueError(f"{path} has no column {y!r}; give the column of observations by --y.")
+    frame = frame.dropna(subset=["y"])
     domain: dict[str, Any] = {}
     for name in frame.columns.difference([*COLUMNS], sort=False):
         column = frame[name]
         numbers = pd.api.types.is_numeric_dtype(column)
         domain[name] = (column.min(), column.max()) if numbers else Choice(*column.unique())
-    given = {name: list(frame[name]) for name in (TIME, OK) if name in frame}
+    given: dict[str, Any] = {name: list(frame[name]) for name in (TIME, OK) if name in frame}
     return Loop.from_table(domain, frame[[*domain]], list(frame["y"]), **given)
 
 

@@ -21,8 +21,9 @@ from torch import Tensor
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
-from botorch_tv.strategies.feasible import Success, corners_of
+from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.near import Within, near
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
@@ -362,7 +363,7 @@ class MeasurementLog(NamedTuple):
                 continue
             suggestion, stored = answer.suggestion(state), answer.predicted
             # Stale: the model that made the prediction was reset before this answer arrived.
-            stale = stored is not None and strategy.process.reacts and answer.known <= trigger
+            stale = stored is not None and strategy.reacts and answer.known <= trigger
             if stale or (stored is None and strategy.compares):
                 fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
                 suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
@@ -534,6 +535,7 @@ class MeasurementLog(NamedTuple):
         *,
         retry: bool,
         context: Tensor | None = None,
+        around: tuple[Point, Any] | None = None,
         generator: torch.Generator | None = None,
     ) -> Suggestion:
         """The next point to measure, among points likely enough to succeed.
@@ -545,20 +547,29 @@ class MeasurementLog(NamedTuple):
             retry: Whether to restrict the search to a category that must be tried again, if any;
                 see :func:`~botorch_tv.strategies.pending.due_again`.
             context: The context, `c`.
+            around: A point, and the largest step from it; see
+                :func:`~botorch_tv.strategies.near.near`.
             generator: Source of random numbers.
         """
         chance, state = self.success(now), self.as_if_answered(waiting, now)
+        feasible: Feasible | None = chance
+        if around is not None:
+            point, reach = like(state).new_tensor(around[0]), around[1]
+            if isinstance(state.domain, Box):
+                state = near(state, point, reach)
+            else:
+                feasible = all_of(chance, Within(state.domain, point, reach))
         state = holding(state, fixed)
         among = holding(state, due_again(state)) if retry else state
         choice = self.quiet.ask(
-            among, now=now, context=context, feasible=chance, generator=generator
+            among, now=now, context=context, feasible=feasible, generator=generator
         )
         assumed = state.history.choice.tensor()[self.state.rounds :]
         pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
         if not len(pending):
             return choice
         before = self.state._replace(domain=state.domain)
-        return apart(self.quiet, before, float(choice.time), choice, pending, chance)
+        return apart(self.quiet, before, float(choice.time), choice, pending, feasible)
 
 
 def replayed(

@@ -74,8 +74,11 @@ from botorch_tv.loop.words import (
     stated,
     strategy_from,
 )
-from botorch_tv.strategies.box import Bounds, Parameters, holding
+from botorch_tv.strategies.box import Bounds, holding
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.feasible import corners_of
+from botorch_tv.strategies.named import Parameters
+from botorch_tv.strategies.near import within
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
@@ -188,6 +191,9 @@ class Loop(Monitored):
             setting is safe enough, the likeliest is suggested, with a warning, and the
             suggestion's ``safe`` is False.
         start: The first setting to suggest, as for :meth:`enqueue`.
+        max_step: The largest difference between a suggestion and the newest setting, such as
+            ``{"temperature": 20}``, in the units of the parameters; without names, a number for
+            each coordinate. Points of :meth:`enqueue` are not restricted.
         lost_after: A suggestion is lost if it is still open when more than this number of answers
             have arrived since. A lost suggestion may still be answered, but no longer counts: not
             for ``pending``, and not in later choices. The default is twice the larger of
@@ -230,6 +236,7 @@ class Loop(Monitored):
         confidence: float | None = None,
         safe: float | None = None,
         start: Points = None,
+        max_step: Mapping[str, float] | Sequence[float] | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -264,11 +271,13 @@ class Loop(Monitored):
         self._lock = LoopLock()
         self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names)
         self._strategy = strategy
-        self._record = Record(MeasurementLog.begin(strategy, begun), 1, lost_after)
+        self._record = Record(MeasurementLog.begin(strategy, begun), 1, lost_after, max_step)
         self.pending = pending
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
+        if max_step is not None:  # raises for wrong names and steps
+            within(begun.domain, corners_of(begun.domain), corners_of(begun.domain)[0], max_step)
         if start is not None:
             self.enqueue(start)
 
@@ -294,6 +303,7 @@ class Loop(Monitored):
         confidence: float | None = None,
         safe: float | None = None,
         start: Points = None,
+        max_step: Mapping[str, float] | Sequence[float] | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -324,6 +334,7 @@ class Loop(Monitored):
             constraints: As for :class:`Loop`.
             confidence: As for :class:`Loop`.
             safe: As for :class:`Loop`.
+            max_step: As for :class:`Loop`.
             start: As for :class:`Loop`; usually None, because there are measurements.
             lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
@@ -350,6 +361,7 @@ class Loop(Monitored):
             confidence=confidence,
             safe=safe,
             start=start,
+            max_step=max_step,
             lost_after=lost_after,
             dtype=dtype,
             device=device,
@@ -458,8 +470,7 @@ class Loop(Monitored):
             time: Time of the measurement; the suggestion's time by default. The time may be earlier
                 than the times of previous answers.
             noise: Noise variance of this measurement; by default the noise variance of the
-                strategy. The adaptive strategy estimates the noise itself and refuses this
-                argument.
+                strategy, which the adaptive strategy estimates.
             ok: False if the measurement failed.
 
         Raises:
@@ -496,8 +507,7 @@ class Loop(Monitored):
             time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. A
                 time before the newest measurement is allowed.
             noise: Noise variance of this measurement; by default the noise variance of the
-                strategy. The adaptive strategy estimates the noise itself and refuses this
-                argument.
+                strategy, which the adaptive strategy estimates.
             context: The context, `c` numbers.
             ok: False if the measurement failed.
 
@@ -1003,6 +1013,7 @@ class Loop(Monitored):
             "problem": problem_data(self._strategy),
             "pending": record.pending,
             "lost_after": record.lost_after,
+            "max_step": record.max_step,
             "queue": [self._units.point(point) for point in record.queue],
             "asked": record.asked,
             "consulted": record.consulted,
@@ -1068,7 +1079,9 @@ class Loop(Monitored):
         require_same(content["domain"], domain_data(made), "domain", path)
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
-            limits: dict[str, Any] = {key: content.get(key) for key in ("pending", "lost_after")}
+            limits: dict[str, Any] = {
+                key: content.get(key) for key in ("pending", "lost_after", "max_step")
+            }
             loop = cls(strategy, made, **limits, dtype=DTYPES[content["dtype"]], device=place)
             loop._units.clock = LoopClock.of(content["clock"])
             loop._record = loop._record.restored(content, stale, path if snapshot else None)

@@ -11,6 +11,7 @@ from botorch.exceptions import InputDataError
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
 from botorch_tv.loop.log import Values
 from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import Limit, Objective, parse_limits, parse_objectives
 from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
@@ -77,7 +78,11 @@ def stated(
         "Loop: constraints on parameters need names, Loop({'temperature': (20, 80)}).",
     )
     if own:
-        domain = domain.limited([limit.text for limit in own])  # type: ignore[attr-defined]
+        assert isinstance(domain, Box)
+        assert named is not None
+        texts = [limit.text for limit in (*named.limits, *own)]
+        given = 0 if named.contexts else domain.context_dim
+        domain = Box({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
     require(
@@ -92,8 +97,8 @@ def stated(
     )
     assert objective is not None
     objectives = parse_objectives(objective)
-    texts: Sequence[Objective | Limit] = [*objectives, *outer]
-    names = tuple(dict.fromkeys(name for part in texts for name in part.expression.names or ()))
+    parts: Sequence[Objective | Limit] = [*objectives, *outer]
+    names = tuple(dict.fromkeys(name for part in parts for name in part.expression.names or ()))
     both = [name for name in names if name in parameters]
     require(not both, f"Loop: {', '.join(both)} is a parameter and an outcome; rename one.")
     made = Outcomes(

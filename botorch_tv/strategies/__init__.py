@@ -13,10 +13,12 @@ from botorch_tv.strategies.domains import Grid as Grid
 from botorch_tv.strategies.gp_strategy import GPStrategy as GPStrategy
 from botorch_tv.strategies.outcomes import Outcomes as Outcomes
 from botorch_tv.strategies.parameters import Choice as Choice
+from botorch_tv.strategies.parameters import Context as Context
 from botorch_tv.strategies.parameters import Float as Float
 from botorch_tv.strategies.parameters import Integer as Integer
 from botorch_tv.strategies.presets import *
 from botorch_tv.strategies.protocol import Strategy as Strategy
+from botorch_tv.strategies.sobol import importance as importance
 from botorch_tv.strategies.state import Info as Info
 from botorch_tv.strategies.state import State as State
 from botorch_tv.strategies.state import Suggestion as Suggestion

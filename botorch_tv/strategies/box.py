@@ -1,11 +1,10 @@
-"""Boxes, and named parameters, which are mapped to the coordinates of a unit cube."""
+"""Boxes: all points between two corners, or all values of named parameters."""
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,229 +23,15 @@ from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.mixed_search import MixedSearch
-from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer, Parameter, Space
+from botorch_tv.strategies.named import Parameters, checked_value
+from botorch_tv.strategies.parameters import Context, Parameter
 from botorch_tv.strategies.state import State
 from botorch_tv.strategies.subspace import Subspace
-from botorch_tv.validation import largest, plain, real, require, require_integer, shown
+from botorch_tv.validation import largest, require, require_integer, shown
 
-
-class Parameters(Space, Mapping[str, Parameter]):
-    """Named parameters, mapped in the given order to the coordinates of a unit cube.
-
-    Args:
-        bounds: For each name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
-            ``(low, high)`` for a float.
-
-        constraints: Limits on values, such as ``"a + 2 * b <= 1"``.
-
-    Attributes:
-        mixed: Whether the parameters are searched by :class:`MixedSearch`: any is a :class:`Choice`
-            without an order, or there are limits.
-
-    Raises:
-        InputDataError: If there are no parameters, if a name is not a string, or if the bounds of a
-            parameter are of another type.
-        ValueError: If a limit is invalid, or names an unknown parameter.
-    """
-
-    def __init__(
-        self,
-        bounds: Mapping[str, Parameter | tuple[float, float]],
-        constraints: str | Sequence[str] = (),
-    ) -> None:
-        if not bounds:
-            raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
-        every = {name: _as_parameter(name, bound) for name, bound in bounds.items()}
-        super().__init__(every, constraints)
-        numbers = [axis.number for axis in self.axes]
-        self._stepped = [n for n, number in enumerate(numbers) if number and number.step]
-        self.mixed = None in numbers or bool(self.limits)
-
-    def __getitem__(self, name: str) -> Parameter:
-        return self.by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.by_name)
-
-    def __len__(self) -> int:
-        return len(self.by_name)
-
-    def __repr__(self) -> str:
-        return repr(self.by_name)
-
-    def named(self, place: Tensor) -> dict[str, Any]:
-        """The values of the parameters at a point of the cube, rounded to the stored digits.
-
-        Args:
-            place: Coordinates in the cube, `d`.
-        """
-        return {
-            name: axis.rounded(value, place.dtype) if isinstance(axis, BoxParameter) else value
-            for (name, value), axis in zip(self.params(place).items(), self.axes)
-        }
-
-    def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
-        """The coordinates of a point in the cube, `d`.
-
-        Args:
-            point: A value for each parameter.
-            like: A tensor of any shape with the dtype and the device of the result.
-            name: Name of the point in error messages.
-
-        Raises:
-            InputDataError: If parameters are missing or unknown, if a value lies outside its range,
-                or if the value of an integer is not whole.
-        """
-        if not isinstance(point, Mapping) or set(point) != set(self):
-            given = list(point) if isinstance(point, Mapping) else shown(point)
-            raise InputDataError(
-                f"{name} is {given}, but it must have a value for each of the parameters "
-                f"{', '.join(self)}, and no other; give "
-                f"{{{', '.join(f'{key!r}: ...' for key in self)}}}."
-            )
-        values = {key: _value(key, kind, point[key], like.dtype) for key, kind in self.items()}
-        return like.new_tensor(self.point(values))
-
-    def from_uniform(self, U: Tensor) -> Tensor:
-        """Map coordinates to the cube, `* x d`; integers and parameters with a step are rounded.
-
-        If a coordinate is uniformly distributed and the scale of its parameter is linear, all
-        values of an integer parameter, or of a parameter with a step, are equally probable.
-        Rounding has gradient 0, which would stop every ascent. Therefore the gradient for such a
-        parameter is defined as 1. Without rounding, it would be a constant above 1.
-
-        Args:
-            U: Coordinates, `* x d`, from 0 to 1. For a parameter with a step, coordinate 0 stands
-                for ``low`` minus half a step, and coordinate 1 for ``high`` plus half a step.
-        """
-        columns = list(U.unbind(-1))
-        for number in self._stepped:
-            axis, (low, high), ends = self._ends(number)
-            scaled = low + (high - low) * columns[number].detach()
-            start = axis.low % axis.step
-            steps = ((scaled.exp() if axis.log else scaled) - start) / axis.step
-            value = (steps.round() * axis.step + start).clamp(axis.low, axis.high)
-            place = ((value.log() if axis.log else value) - ends[0]) / (ends[1] - ends[0])
-            columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
-        return torch.stack(columns, -1)
-
-    def to_uniform(self, X: Tensor) -> Tensor:
-        """The coordinates, `* x d`, that :meth:`from_uniform` maps to given points of the cube.
-
-        The coordinate of an integer parameter, or of a parameter with a step, lies in the interval
-        that :meth:`from_uniform` rounds to its value.
-
-        Args:
-            X: Points of the cube, `* x d`.
-        """
-        columns = list(X.unbind(-1))
-        for number in self._stepped:
-            _, (low, high), ends = self._ends(number)
-            columns[number] = (ends[0] + (ends[1] - ends[0]) * columns[number] - low) / (high - low)
-        return torch.stack(columns, -1)
-
-    def data(self) -> dict[str, dict[str, Any]]:
-        """The parameters as JSON-compatible data."""
-        return {
-            name: {"type": type(axis).__name__}
-            | {
-                key: value
-                for key, value in asdict(axis).items()
-                if key not in ("step", "ordered") or value != getattr(type(axis), key)
-            }
-            for name, axis in self.items()
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
-        """Inverse of :meth:`data`.
-
-        Args:
-            data: The type and the fields of each parameter, indexed by the parameter's name.
-
-        Raises:
-            KeyError, TypeError, ValueError, InputDataError: If ``data`` does not describe valid
-                parameters.
-        """
-        kinds: dict[str, Callable[..., Parameter]]
-        kinds = {"Float": Float, "Integer": Integer}
-        kinds["Choice"] = lambda choices, ordered=False: Choice(*choices, ordered=ordered)
-        own = {name: dict(fields) for name, fields in data.items()}
-        return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
-
-    def _ends(self, number: int) -> tuple[Any, tuple[float, float], tuple[float, float]]:
-        """Three values for a parameter with a step: the parameter, an interval, and its range.
-
-        Rounding maps the interval to the values of the range. Interval and range are logarithms if
-        the scale of the parameter is logarithmic.
-        """
-        axis: Any = self.axes[number].number
-        wide = axis.scaled(axis.low - axis.step / 2), axis.scaled(axis.high + axis.step / 2)
-        return axis, wide, (axis.scaled(axis.low), axis.scaled(axis.high))
-
-
-def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any:
-    """A value of a parameter, converted to the form in which it is stored.
-
-    Raises:
-        InputDataError: If the parameter cannot have this value.
-    """
-    if isinstance(axis, Choice):
-        try:
-            return axis.choices[axis.index(plain(value))]
-        except (ValueError, TypeError, ArithmeticError) as error:
-            choices = ", ".join(map(repr, axis.choices))
-            raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
-    found = real(value)
-    number = math.nan if found is None else found
-    # Values computed elsewhere may lie outside the range by rounding errors.
-    inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
-    step, nearest = axis.step, number
-    if inside:
-        nearest = axis.rounded(min(max(number, axis.low), axis.high), dtype)
-        inside = step is None or math.isclose(number, nearest, rel_tol=1e-12, abs_tol=1e-9 * step)
-    if not inside:
-        fix = "change it, drop the point, or widen the bounds."
-        if axis.log and number <= 0:
-            fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
-        elif step is not None and axis.low <= number <= axis.high:
-            fix = f"give {nearest:g}, or a Float without step, which takes every value."
-        steps, whole = f" in steps of {step:g}" if step not in (None, 1) else "", type(step) is int
-        raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
-            f"{axis.low:g} to {axis.high:g}{steps}; {fix}"
-        )
-    return nearest
-
-
-def _as_parameter(name: object, bounds: object) -> Parameter:
-    """A parameter of a box; its choices must be distinct and storable in a file."""
-    if not isinstance(name, str) or not name:
-        raise InputDataError(f"{name!r} is not a valid name of a parameter; give a string.")
-    if isinstance(bounds, Choice):
-        kinds, choices = (str, bool, int, float, type(None)), bounds.choices
-        plain = all(type(choice) in kinds and choice == choice for choice in choices)
-        if not plain or len({(type(one), one) for one in choices}) < max(2, len(choices)):
-            raise InputDataError(
-                f"{name} is {bounds!r}, but the choices must be two or more, all different, each a "
-                "string, number, True, False or None; give each as an argument, Choice('a', 'b')."
-            )
-    if isinstance(bounds, Parameter):
-        return bounds
-    try:
-        # Python's ranges and sets are refused: a range contains whole numbers, and a set has no
-        # order.
-        pair: Any = () if isinstance(bounds, (range, set)) else bounds
-        low, high = pair
-        return Float(low, high)
-    except (TypeError, ValueError) as error:
-        raise InputDataError(
-            f"{name} is {shown(bounds)} ({error}); give (low, high) with low below high, "
-            "Float(low, high, log=True), Integer(low, high) or Choice('a', 'b')."
-        ) from error
-
-
-Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple[float, float]]
+Bounds = (
+    Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | Context | tuple[float, float]]
+)
 """Bounds of a box: its corners `2 x d`, its ranges, or its named parameters."""
 
 ROUNDING = 1e-9
@@ -269,15 +54,15 @@ class Box(Domain):
             Integer(1, 8), "kind": Choice("a", "b")}``. If the parameters are named, points lie in
             the unit cube, and lengthscales are fractions of the ranges. ``parameters.named``
             converts a point of the cube to named values, ``parameters.place`` converts back, and
-            :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
-            a time.
+            :class:`~botorch_tv.Loop` does both. Trials are searched one by one if a
+            parameter is a :class:`Choice`.
         constraints: Limits on the values of named parameters, such as ``"a + 2 * b <= 1"`` or
             ``["1 <= a + b <= 2", "a >= b"]``: formulas of names, numbers and + - * /. No other
-            points are suggested or recommended. A box with constraints supports one trial at a
-            time.
+            points are suggested or recommended.
         context_dim: Number c of context coordinates, such as the weather, which are given before
             each round and not chosen. In the input of the kernel, the context coordinates follow
-            the d coordinates of the box. ``ask(context=...)`` requires the context.
+            the d coordinates of the box. ``ask(context=...)`` requires the context. Named boxes
+            have named contexts instead, ``{"outside": Context(-10, 40), ...}``.
         search: The method that maximises acquisition functions. The default is the gradient ascent
             :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
@@ -318,6 +103,13 @@ class Box(Domain):
         self.bounds = corners("Box: bounds", bounds).detach().clone()
         _require_extent(self.bounds, self.bounds.dtype)
         self.context_dim = require_integer("Box: context_dim", context_dim, 0, "0 for none.")
+        if self.parameters is not None and self.parameters.contexts:
+            require(
+                not context_dim,
+                f"Box: context_dim is {context_dim}, but {', '.join(self.parameters.contexts)} are "
+                "the context; omit context_dim.",
+            )
+            self.context_dim = self.parameters.context_columns
         self.dim, self.device = self.bounds.shape[1], self.bounds.device
         self.columns = self.dim + self.context_dim
         if self.parameters is not None and self.parameters.mixed and search is None:
@@ -339,7 +131,8 @@ class Box(Domain):
 
     def __repr__(self) -> str:
         ranges = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
-        context = f", context_dim={self.context_dim}" if self.context_dim else ""
+        named = self.parameters is not None and bool(self.parameters.contexts)
+        context = f", context_dim={self.context_dim}" if self.context_dim and not named else ""
         limits = ""
         if self.parameters is not None:
             ranges, texts = repr(self.parameters), [limit.text for limit in self.parameters.limits]
@@ -516,7 +309,7 @@ def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
             "Box({'rate': (0, 1), ...})."
         )
     dtype = state.basis.variance.dtype
-    values = {name: _value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
+    values = {name: checked_value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
     before = search if isinstance(search, MixedSearch) else MixedSearch(space)
     return searched(state, replace(before, fixed={**before.fixed, **values}))
 

@@ -160,8 +160,9 @@ class Decision:
             assert isinstance(inference, ArmInference)
             arms = inference.predict(data, self.present)
             center = arms.offset
-            on_arms = tuple(part.reshape(-1, len(domain)) for part in (arms.mean, arms.sd))
-            posterior: Any = OnArms(domain, *on_arms)
+            # Copies, because the next posterior may reuse the memory of this one.
+            mean, sd = (part.reshape(-1, len(domain)).clone() for part in (arms.mean, arms.sd))
+            posterior: Any = OnArms(domain, mean, sd)
         else:
             assert isinstance(inference, (PointInference, PointMixture))
             posterior = inference.predict(data, self.present)
@@ -678,9 +679,15 @@ class BoxCandidates(RoundCandidates):
 
         measured, live = posterior.starting_points(self.sign, self.context)
         unit = self.scale if unit is None else unit
-        by_hand = None if bound_width(score, 0.0) is None else climbed
         problem = SearchProblem(
-            value, measured[..., : box.dim], live, self.round - 1, unit, not alone, by_hand
+            value,
+            measured[..., : box.dim],
+            live,
+            self.round - 1,
+            unit,
+            whole=not alone,
+            climbed=None if bound_width(score, 0.0) is None else climbed,
+            coarse=posterior.coarse,
         )
         if self.feasible is not None:
             problem = self._promising(problem, search)

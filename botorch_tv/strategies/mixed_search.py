@@ -58,8 +58,8 @@ class MixedSearch(Search):
     The search considers only listed values, because rounding after the search may give a poor
     point. A numeric parameter with more than 64 values is not listed: it is searched as continuous,
     and rounded after the search. If there are limits on the values of parameters, the ascents are
-    SLSQP of SciPy, and only points that keep the limits after rounding are chosen. The search
-    serves a single trial.
+    SLSQP of SciPy, and only points that keep the limits after rounding are chosen. Trials are
+    searched one by one.
 
     Args:
         space: The parameters, and the limits on their values.
@@ -104,10 +104,13 @@ class MixedSearch(Search):
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
         observed, inner = problem.observed, self.inner
         if len(observed) != 1:
-            raise InputDataError(
-                f"there are {len(observed)} trials, but a search over categories takes a single "
-                "trial; run each trial separately, or use a Grid of all combinations."
-            )
+            if problem.whole:
+                raise InputDataError(
+                    f"there are {len(observed)} trials, but with this exploration a search over "
+                    "categories or within limits takes a single trial; run each trial separately, "
+                    "or use a Grid of all combinations."
+                )
+            return torch.cat([self.best(box, problem.of(trial)) for trial in range(len(observed))])
         number, seen = observed.shape[1], observed[0, problem.live[0]]
 
         def value(X: Tensor) -> Tensor:
@@ -174,8 +177,12 @@ class MixedSearch(Search):
             seed: Seed of the sequence.
             pending: Points that are pending, as tuples.
         """
-        U = even_points(AHEAD, len(self.space.axes), seed=seed, first=number)
-        even = [self.held(self.inner.spread(row)[0]) for row in torch.split(U, 1)]
+        # If there are limits, each point is the first allowed point of a block of the sequence.
+        block = AHEAD if self.inner.limited else 1
+        U = even_points(AHEAD * block, len(self.space.axes), seed=seed, first=number * block)
+        X = self.inner.snapped(self.inner.spread(U)).view(AHEAD, block, -1)
+        first = self.inner.roomy(X).to(X).argmax(-1)
+        even = [self.held(points[index]) for points, index in zip(X, first)]
         return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from botorch_tv.gp.process import SearchSizes
 from botorch_tv.gp.search import DiscreteSearch, Region, Search, SearchProblem, Uniform
 from botorch_tv.strategies.box import Box, searched
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.feasible import Feasible
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.state import State
@@ -21,6 +22,8 @@ from botorch_tv.validation import real_tensor, require_number, shown
 
 Setting = Mapping[str, Any] | Tensor | Sequence[float]
 """Type of a setting or of a step: values by name, or coordinates `d`."""
+FAR = 100.0
+"""Risk of a point that is not near a setting, as a multiple of the allowed risk."""
 ROUNDING = 1e-12
 """Rounding error of a step, relative to the coordinates."""
 
@@ -100,6 +103,23 @@ def within(domain: Domain, X: Tensor, at: Setting, reach: Setting) -> Tensor:
         apart = (axis.number.along(X[..., place]) - value).abs()
         good &= apart <= step + ROUNDING * (abs(value) + step)
     return good
+
+
+class Within(Feasible):
+    """Points near a setting are allowed, and no others; for grids, whose points are listed.
+
+    Args:
+        domain: The domain.
+        at: The setting.
+        reach: The largest steps, as for :func:`near`.
+    """
+
+    def __init__(self, domain: Domain, at: Setting, reach: Setting) -> None:
+        self.domain, self.at, self.reach = domain, at, reach
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        inside = within(self.domain, X, self.at, self.reach)
+        return torch.ones_like(X[..., 0]), torch.where(inside, 0.0, FAR).to(X)
 
 
 def _space_of(domain: Domain) -> Space | None:

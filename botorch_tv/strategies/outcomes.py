@@ -22,9 +22,8 @@ from botorch_tv.strategies.arguments import Measured, require_suggestion, requir
 from botorch_tv.strategies.candidates import Predictions, RoundCandidates
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
-from botorch_tv.strategies.members import Composed
 from botorch_tv.strategies.presets import adaptive_gp_ucb
-from botorch_tv.strategies.process_strategy import ProcessStrategy
+from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import real_tensor, require, settle_number, shown
 
@@ -337,9 +336,11 @@ class Outcomes(Composed):
 
     def _around(self, state: State) -> Around | None:
         """Where a safe strategy may choose before it has predictions; None once it has."""
+        if not self.safe or not self.limits:
+            return None
         every = [self.member(state, limit.expression.text) for limit in self.limits]
         ready = torch.stack([member.predicts(own) for member, own in every]).all(0)
-        if not self.safe or bool(ready.all()):
+        if bool(ready.all()):
             return None
         if not state.rounds:
             raise InputDataError(
@@ -355,8 +356,7 @@ class Outcomes(Composed):
         X = domain.points(state.history.choice.tensor(), state.basis.variance)
         X = X.reshape(trials, state.rounds, -1)[..., : domain.dim]
         lower, upper = corners_of(domain).to(X)
-        near = Around(X, use | ready.reshape(-1, 1), upper - lower)
-        return near
+        return Around(X, use | ready.reshape(-1, 1), upper - lower)
 
     def predictions(self, state: State, now: Now = None) -> dict[str, tuple[Predictions, Tensor]]:
         """For the text of each expression: its predictions, and which trials have any.
@@ -367,7 +367,6 @@ class Outcomes(Composed):
         """
         found = {}
         for expression, (member, own) in zip(self.expressions, self.pairs(state)):
-            assert isinstance(member, ProcessStrategy)
             ready = member.predicts(own).reshape(-1, 1)
             found[expression.text] = member.decision(own, now).predictions(), ready
         return found

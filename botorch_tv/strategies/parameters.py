@@ -133,19 +133,23 @@ class BoxParameter:
         scaled = low + (high - low) * columns.squeeze(-1)
         return scaled.exp() if self.log else scaled
 
-    def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value, rounded to a step or to the stored digits, and clipped to the range.
+    def rounded(self, value: float, dtype: torch.dtype, *, clipped: bool = True) -> float:
+        """A value, rounded to a step or to the stored digits.
 
         Args:
             value: The value.
             dtype: Dtype of the domain, float64 or float32.
+            clipped: Whether the value is clipped to the range. Otherwise it may lie outside the
+                range, and between its steps.
         """
-        if self.step is not None:
+        if self.step is not None and clipped:
             return self._value_of(round((value - self.low) / self.step))
         size = self.scaled(self.high) - self.scaled(self.low)
         digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
         value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
-        return min(max(value, self.low), self.high)
+        if clipped:
+            return min(max(value, self.low), self.high)
+        return int(value) if type(self.low) is int and value == int(value) else value
 
     def between(self, low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
         """The smallest and the largest value of this parameter in an interval.
@@ -417,6 +421,66 @@ class Choice:
 
 
 Parameter = BoxParameter | Choice
+
+
+@hinted
+@dataclass(frozen=True, init=False)
+class Context:
+    """A condition that is given before each round and not chosen, such as the weather.
+
+    Args:
+        values: Two numbers, the range in which the condition usually lies; values outside it are
+            allowed. Or the values of a category, such as ``"mon", "tue", "wed"``.
+        log: Whether the scale of a range is logarithmic.
+
+    Attributes:
+        axis: The condition as a parameter.
+
+    Raises:
+        ValueError: If the range is empty, or if there are fewer than two values.
+
+    Example:
+        >>> outside = Context(-10, 40)
+    """
+
+    axis: Float | Choice
+
+    def __init__(self, *values: Any, log: bool = False) -> None:
+        require(
+            len(values) > 1,
+            f"Context: the values are {values!r}, but there must be two or more; give the ends of "
+            "a range, Context(-10, 40), or values, Context('mon', 'tue').",
+        )
+        numeric = len(values) == 2 and all(type(value) in (int, float) for value in values)
+        require(numeric or not log, "Context: log is True, but only a range has a scale.")
+        axis = Float(values[0], values[1], log=log) if numeric else Choice(*values)
+        object.__setattr__(self, "axis", axis)
+
+    def __repr__(self) -> str:
+        return repr(self.axis).replace(type(self.axis).__name__, "Context", 1)
+
+    def unit(self, value: Any) -> list[float]:
+        """The coordinates of a value, beyond [0, 1] for a number outside the range.
+
+        Args:
+            value: The value.
+
+        Raises:
+            ValueError: If the value is not among the values of a category.
+        """
+        return self.axis.unit(value)
+
+    def value(self, columns: list[float], dtype: torch.dtype) -> Any:
+        """The value at coordinates, rounded to the stored digits.
+
+        Args:
+            columns: The coordinates.
+            dtype: Dtype of the domain, float64 or float32.
+        """
+        if isinstance(self.axis, Choice):
+            return self.axis.value(columns)
+        row = torch.tensor(columns, dtype=torch.float64, device="cpu")
+        return self.axis.rounded(float(self.axis.along(row)), dtype, clipped=False)
 
 
 class Space:

@@ -350,7 +350,7 @@ class Subspace:
         unlisted = self.free & ~self.stepped
         names = {name for name, _, at, _ in self._axes if bool(unlisted[at].any())}
         every = [not names.isdisjoint(limit.names) for limit in self.space.limits]
-        return torch.tensor(every, device="cpu")
+        return torch.tensor(every, dtype=torch.bool, device="cpu")
 
     def _margin(self, like: Tensor) -> Tensor:
         """How far each limit is kept by points that are rounded later, `m`."""

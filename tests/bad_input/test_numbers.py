@@ -100,8 +100,6 @@ PARTS = {
     "Greedy horizon": (lambda v: widths.Greedy.of(EYE, 0.1, v), WHOLE, ONE, "rounds"),
     "Windows alpha": (Windows, (0, -1.0, NAN, INF), FINITE),
     "Refresh c_Q": (lambda v: Refresh(c_Q=v), (0, -1.0, NAN, INF), FINITE, "1 is usual"),
-    "raw_samples": (MultiStart, WHOLE, ONE, "512"),
-    "evaluations": (lambda v: MultiStart(evaluations=v), WHOLE, ONE, "60"),
     "Refit every": (lambda v: Refit(every=v), WHOLE, ONE, "fits"),
     "Refit least": (lambda v: Refit(least=v), WHOLE, ONE, "number of observa"),
     "Orbit period": (Orbit, (0, -1.0, NAN, INF), FINITE, "100 is usual"),
@@ -187,7 +185,9 @@ WORLDS = {
     "features": (function("features"), WHOLE, ONE, "512"),
     "Ackley": (lambda v: DriftingAckley(horizon=v), (0, NAN, INF), FINITE, "1000 is usual"),
 }
-NONE_TOO = {  # None leaves the choice to the study
+NONE_TOO = {  # None leaves the choice to the callee
+    "raw_samples": (MultiStart, WHOLE, ONE, "512"),
+    "evaluations": (lambda v: MultiStart(evaluations=v), WHOLE, ONE, "60"),
     "workers": (study("workers"), WHOLE, ONE, "number of blocks"),
     "chunk": (study("chunk"), WHOLE, ONE, "size of a block"),
 }
