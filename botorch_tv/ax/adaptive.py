@@ -6,7 +6,6 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from statistics import median
 from typing import Any
@@ -43,13 +42,14 @@ from botorch_tv.loop.log import (
     Censored,
     Measurement,
     MeasurementLog,
+    Point,
+    Problem,
+    strategy_for,
     trial_answer,
     trial_log,
 )
 from botorch_tv.strategies.expressions import (
     Expression,
-    Limit,
-    Objective,
     parse_limits,
     parse_objectives,
 )
@@ -147,10 +147,6 @@ def _axis(parameter: Parameter) -> BoxParameter | Choice:
     )
 
 
-Problem = tuple[tuple[Objective, ...], tuple[Limit, ...]]
-"""Type of the objectives and the limits on outcomes."""
-
-
 def comparison(weights: Iterable[tuple[str, float]], sign: str, bound: float) -> str:
     """A linear inequality as text."""
     terms = (f"`{name}`" if weight == 1 else f"{weight!r} * `{name}`" for name, weight in weights)
@@ -177,6 +173,11 @@ def problem_of(config: OptimizationConfig | None) -> Problem:
         texts.append(comparison(limit.metric_weights, sign, limit.bound))
     objectives = parse_objectives(config.objective.expression, config.objective.metric_names)
     return objectives, parse_limits(texts) if texts else ()
+
+
+def expressions_of(problem: Problem) -> list[Expression]:
+    """The distinct formulas of objectives and limits, objectives first."""
+    return list(dict.fromkeys(part.expression for part in (*problem[0], *problem[1])))
 
 
 def name_of(expression: Expression) -> str:
@@ -265,7 +266,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             require_duration("lost_after", lost_after)
         self.lost_after = lost_after
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
-        self._begun: tuple[Experiment, Problem] | None = None
+        self._begun: tuple[Any, ...] | None = None
         self._measured = self._made = 0
         self._now: float | None = None
         self._held: dict[str, Any] = {}
@@ -322,11 +323,11 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         check_search_space(experiment.search_space, self.time_parameter)
         problem = problem_of(experiment.optimization_config)
         space = TrialSpace(experiment.search_space, self.time_parameter)
-        log, before = self._model or (None, None)
-        alike = before is not None and before.everything == space.everything
-        alike = alike and before.limits == space.limits  # type: ignore[union-attr]
-        if log is None or not alike or self._begun != (experiment, problem):
-            log, self._begun = trial_log(adaptive_gp_ucb(), space, *problem), (experiment, problem)
+        begun = (experiment, problem, space.everything, space.limits)
+        if self._model is None or self._begun != begun:
+            strategy = strategy_for(adaptive_gp_ucb(), problem)
+            self._begun, self._model = begun, (trial_log(strategy, space), space)
+        log, _ = self._model
         rows = ended(experiment, data, problem, space, self.time_parameter)
         self._measured = sum(type(row) is Measurement and row.y is not None for row in rows)
         self._model = (log.changed(rows, OLDEST), space)
@@ -403,30 +404,31 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
         state, strategy = log.trusted if trusted else log.state, log.strategy
-        found: list[dict[str, tuple[float, float]]] = [{} for _ in points]
-        objectives, limits = self._begun[1]
-        for expression in dict.fromkeys(part.expression for part in (*objectives, *limits)):
-            several = isinstance(strategy, Outcomes)
-            member, own = strategy.member(state, expression.text) if several else (strategy, state)
-            if bool(member.predicts(own)):
-                posterior = member.posterior(own, X, now=now)
-                sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1).tolist()
-                for outcomes, *pair in zip(found, posterior.mean.squeeze(-1).tolist(), sd):
-                    outcomes[name_of(expression)] = (pair[0], pair[1])
-        return found
+        columns: dict[str, Iterable[tuple[float, float]]] = {}
+        for own in expressions_of(self._begun[1]):
+            if isinstance(strategy, Outcomes):
+                member, at = strategy.member(state, own.text)
+                if not bool(member.predicts(at)):
+                    continue
+            else:
+                member, at = strategy, state
+            posterior = member.posterior(at, X, now=now)
+            sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
+            columns[name_of(own)] = zip(posterior.mean.squeeze(-1).tolist(), sd.tolist())
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
 def ended(
     experiment: Experiment, data: Data, problem: Problem, space: TrialSpace, time_parameter: str
 ) -> list[Measurement]:
     """Trials that ended and have a place: with values, with a bound on the value, and failed."""
-    expressions = [part.expression for part in (*problem[0], *problem[1])]
+    expressions = expressions_of(problem)
     names = tuple(dict.fromkeys(name for own in expressions for name in own.names or ()))
+    named = [name_of(own) for own in expressions] != [*names[:1]]
     rows = [row for row in data.df.to_dict("records") if row["metric_name"] in names]
     values: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, math.nan))
     for row in rows:
-        mean = float(row["mean"])
-        values[row["trial_index"]][row["metric_name"]] = mean if math.isfinite(mean) else math.nan
+        values[row["trial_index"]][row["metric_name"]] = float(row["mean"])
     if any(row["sem"] > 0 for row in rows):
         warnings.warn(
             "The adaptive strategy learns the noise, and ignores standard errors (sem); drop them, "
@@ -434,7 +436,7 @@ def ended(
             InputDataWarning,
             stacklevel=2,
         )
-    found, stopped = list[Measurement](), list[Measurement]()
+    found, stopped = list[Measurement](), list[tuple[float, int, Point]]()
     earlier = list[tuple[float, float]]()
     for index, trial in experiment.trials.items():
         if not isinstance(trial, Trial) or trial.arm is None:
@@ -450,16 +452,17 @@ def ended(
                     InputDataWarning,
                     stacklevel=2,
                 )
-        elif measured and not all(map(math.isnan, values[index].values())):
-            y = tuple(values[index].values())
-            found.append(trial_answer(time, index, place, y if len(expressions) > 1 else y[0]))
-            earlier.append((time, expressions[0].value(values[index])))
+        elif measured and any(map(math.isfinite, given := tuple(values[index].values()))):
+            y = tuple(value if math.isfinite(value) else math.nan for value in given)
+            found.append(trial_answer(time, index, place, y if named else y[0]))
+            earlier.append((time, expressions[0].value(dict(zip(names, y)))))
         elif measured or trial.status.is_failed:
             found.append(trial_answer(time, index, place, None))
         elif trial.status.is_early_stopped and len(problem[0]) == 1:
-            stopped.append(trial_answer(time, index, place, None, Censored))
+            stopped.append((time, index, place))
     # The bound is the median of the earlier values; there is none for the first trials.
-    for row in stopped:
-        before = [y for time, y in earlier if time <= row.time and not math.isnan(y)]
-        found += [replace(row, y=median(before))] if before else []
+    for time, index, place in stopped:
+        before = [y for when, y in earlier if when <= time and not math.isnan(y)]
+        if before:
+            found.append(trial_answer(time, index, place, median(before), Censored))
     return found

@@ -27,7 +27,6 @@ from botorch_tv.strategies.near import Within, near
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
-from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
 
@@ -112,7 +111,7 @@ class Measurement:
 class Censored(Measurement):
     """A measurement that ended early; ``y`` is a bound that its value would not have surpassed.
 
-    If outcomes have names, the bound is on the first objective; a tuple begins with the bound.
+    If outcomes have names, the bound is on the first objective, and the others are missing.
     """
 
 
@@ -358,6 +357,7 @@ class MeasurementLog(NamedTuple):
         for answer in answers[begun:]:
             if isinstance(answer, Censored):
                 X = own.new_tensor(answer.point)
+                assert not isinstance(answer.y, tuple)
                 state = as_if_measured(self.quiet, state, X, answer.time, answer.y)
                 yield state, False
                 continue
@@ -625,36 +625,28 @@ class OpenBox(Box):
         return X
 
 
-def trial_log(
-    model: Strategy,
-    space: Space,
-    objectives: Sequence[Objective],
-    limits: Sequence[Limit] = (),
-    context_dim: int = 0,
-) -> MeasurementLog:
-    """An empty log for trials with the given parameters.
+Problem = tuple[Sequence[Objective], Sequence[Limit]]
+"""Type of the objectives and the limits on outcomes."""
+
+
+def strategy_for(model: Strategy, problem: Problem) -> Strategy:
+    """The strategy for trials: the model alone for one objective that is the name of an outcome.
 
     Args:
         model: The strategy that predicts each outcome; its ``maximize`` is replaced.
-        space: The parameters.
-        objectives: The objectives. If there is one, which is the name of an outcome, and no limit,
-            the values of trials are numbers, otherwise tuples in the order of ``strategy.names``.
-        limits: Limits on outcomes.
-        context_dim: Number of coordinates of the context.
+        problem: The objectives and limits.
     """
+    objectives, limits = map(tuple, problem)
     every = [part.expression for part in (*objectives, *limits)]
     names = tuple(dict.fromkeys(name for own in every for name in own.names or ()))
-    strategy: Strategy
     if every == [Expression(names[0], names)]:
-        strategy = replace(cast(Any, model), maximize=objectives[0].maximize)
-    else:
-        strategy = Outcomes(
-            names=names,
-            objectives=tuple(objectives),
-            limits=tuple(limits),
-            model=cast(ProcessStrategy, model),
-            avoids_failures=False,  # the log computes where trials succeed
-        )
+        return replace(cast(Any, model), maximize=objectives[0].maximize)
+    parts: dict[str, Any] = {"objectives": objectives, "limits": limits, "model": model}
+    return Outcomes(names=names, **parts, avoids_failures=False)  # the log knows of failures
+
+
+def trial_log(strategy: Strategy, space: Space, context_dim: int = 0) -> MeasurementLog:
+    """An empty log for trials with the given parameters."""
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
     bounds, search = bounds.expand(2, space.columns), MixedSearch(space)
     box = OpenBox(bounds, context_dim=context_dim, search=search)

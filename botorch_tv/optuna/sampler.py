@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import fmean, median, pstdev
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import optuna
 import torch
@@ -36,9 +35,8 @@ from botorch_tv.loop.log import (
     Censored,
     Measurement,
     MeasurementLog,
-    Place,
-    Point,
     like,
+    strategy_for,
     trial_log,
 )
 from botorch_tv.optuna.trials import (
@@ -55,7 +53,7 @@ from botorch_tv.optuna.trials import (
     rows_of,
 )
 from botorch_tv.strategies import adaptive_gp_ucb
-from botorch_tv.strategies.expressions import Expression, Limit, Objective
+from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.parameters import Number
@@ -95,42 +93,14 @@ units."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
-class Scales(NamedTuple):
-    """The units of a model, which converts x to (x - center) / scale.
-
-    Attributes:
-        values: Center and scale of each outcome.
-        context: Center and scale of each coordinate of the context.
-        time: Center and scale of times.
-    """
-
-    values: Sequence[tuple[float, float]]
-    context: Sequence[tuple[float, float]]
-    time: tuple[float, float]
-
-    def row(self, row: Measurement) -> Measurement:
-        """A row in the units of the model."""
-        cut, y = len(row.point) - len(self.context), row.y
-        time = converted(row.time, self.time)
-        if y is not None:
-            every = tuple(map(converted, y if isinstance(y, tuple) else (y,), self.values))
-            y = every if isinstance(y, tuple) else every[0]
-        context = map(converted, row.point[cut:], self.context)
-        return replace(row, point=(*row.point[:cut], *context), planned_for=time, time=time, y=y)
-
-
-def converted(number: float, unit: tuple[float, float]) -> float:
-    """A number in the unit of the model, given as center and scale."""
-    return (number - unit[0]) / unit[1]
-
-
 class StudyData(NamedTuple):
     """The data from which a trial's point is chosen.
 
     Attributes:
         log: The log of all finished trials.
         space: The modelled parameters.
-        scales: The units of the log.
+        unit: Four numbers that define the units of the model: centre and scale of values, origin
+            and scale of times.
         valued: Number of trials with a value.
         begins: Whether enough trials have ended to use the model.
         running: The newest running trials that have all parameters.
@@ -139,20 +109,16 @@ class StudyData(NamedTuple):
 
     log: MeasurementLog
     space: StudySpace
-    scales: Scales
+    unit: tuple[float, float, float, float]
     valued: int
     begins: bool
     running: Trials
     undecided: Trials
 
     def time(self, clock_time: float) -> float:
-        """A time in the unit of the model, at least the time of the newest trial."""
-        return max(converted(clock_time, self.scales.time), float(self.log.state.time))
-
-    def context(self, values: Iterable[float]) -> Tensor | None:
-        """A context in the units of the model, `c`; None if there is none."""
-        row = [converted(*pair) for pair in zip(values, self.scales.context)]
-        return like(self.log.state).new_tensor(row) if row else None
+        """A time in the model's unit, at least the time of the newest trial."""
+        _, _, origin, tempo = self.unit
+        return max((clock_time - origin) / tempo, float(self.log.state.time))
 
 
 @hinted
@@ -395,57 +361,58 @@ class DriftSampler(BaseSampler):
         log, before, problem = self._before or (None, None, None)
         if before is not None and before.distributions == space.distributions:
             space = before  # this space has cached the points of finished trials
-        trials, keys = (
-            present_trials(study.get_trials(deepcopy=False), self._lost_after),
-            self._clock.keys,
-        )
-        names = sorted({name for trial in trials for name in constraints_of(trial)})
-        own, columns = (study.directions, names), space.columns + len(keys)
-        if log is None or before is not space or problem != own:
-            objectives = [
-                Objective(Expression(f"value{number}"), direction == StudyDirection.MAXIMIZE)
-                for number, direction in enumerate(study.directions)
-            ]
-            limits = [Limit(Expression(f"constraint{n}"), 0, True) for n in range(len(names))]
-            model = self._strategy or default_strategy(columns)
-            log = trial_log(model, space, objectives, limits, len(keys))
-        rows = rows_of(trials, space, self._clock, names)
-        valued = [row for row in rows if row.y is not None and not isinstance(row, Censored)]
-        begins = len(rows) >= self._startup and len(valued) >= min(self._startup, FIRST)
+        living = present_trials(study.get_trials(deepcopy=False), self._lost_after)
+        names = sorted({name for trial in living for name in constraints_of(trial)})
+        own, columns = (study.directions, names), space.columns + len(self._clock.keys)
         learns = self._strategy is None and columns > MOST_COLUMNS
-        scales = scales_of(valued[:UNIT_FROM], len(study.directions), len(names), len(keys), learns)
+        require(
+            not learns or len(study.directions) + len(names) + columns == 1 + space.columns,
+            f"DriftSampler: the parameters have {columns} columns, but up to {MOST_COLUMNS} are "
+            "supported with constraints, several objectives or a context; give a strategy.",
+        )
+        if log is None or before is not space or problem != own:
+            signs = ["" if way == StudyDirection.MAXIMIZE else "-" for way in study.directions]
+            objectives = parse_objectives([f"{sign}value{n}" for n, sign in enumerate(signs)])
+            limits = parse_limits([f"c{n} <= 0" for n in range(len(names))]) if names else ()
+            model = self._strategy or default_strategy(columns)
+            strategy = strategy_for(model, (objectives, limits))
+            log = trial_log(strategy, space, len(self._clock.keys))
+        rows = rows_of(living, space, self._clock, names)
+        valued = [row for row in rows if row.y is not None and not isinstance(row, Censored)]
+        unit = (0.0, 1.0, valued[0].time if valued else 0.0, 1.0)
+        if learns and len(valued) > 1:
+            # The default strategy with fitted hyperparameters expects standardised values.
+            first = [cast(float, row.y) for row in valued[:UNIT_FROM]]
+            between = median(b.time - a.time for a, b in pairwise(valued[:UNIT_FROM]))
+            unit = (fmean(first), pstdev(first) or 1.0, unit[2], between or 1.0)
+        begins = len(rows) >= self._startup and len(valued) >= min(self._startup, FIRST)
         if begins:
             ended = [row for row in rows if row.y is not None or not isinstance(row, Censored)]
-            log = log.changed(map(scales.row, ended), OLDEST)
+            log = log.changed([in_unit(row, unit) for row in ended], OLDEST)
         self._before = (log, space, own)
-        running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+        running = [trial for trial in living if trial.state == TrialState.RUNNING]
         placed = [trial for trial in running if space.point_of(trial) is not None]
         undecided = [trial for trial in running if not space.by_name.keys() <= trial.params.keys()]
-        return StudyData(log, space, scales, len(valued), begins, placed[-RECENT:], undecided)
+        return StudyData(log, space, unit, len(valued), begins, placed[-RECENT:], undecided)
 
     @without_gradients
     def _choice(self, study: Study, data: StudyData, trial: FrozenTrial, now: float) -> Tensor:
         """The point for a trial, `D`."""
         log, space, present, retry = data.log, data.space, data.time(now), self._strategy is None
         context = self._clock.context(trial) or ()
-        running = list[Place]()
-
-        def add(other: FrozenTrial, point: Point) -> None:
-            row = data.context(self._clock.context(other) or context)
-            running.append((present, (*point, *(() if row is None else row.tolist()))))
+        pairs = [(other, self._clock.context(other)) for other in data.running]
+        running = [(present, space.point(t.params) + c) for t, c in pairs if c is not None]
+        row = like(log.state).new_tensor(context) if context else None
 
         def asked(other: FrozenTrial) -> Tensor:
             fixed = getattr(study.sampler, "_fixed_params", {})  # of a PartialFixedSampler
             fixed = fixed | other.system_attrs.get("fixed_params", {}) | other.params  # enqueued
-            source = torch.Generator().manual_seed(self._number(other.number, "choice") % 2**63)
-            row, held = data.context(self._clock.context(other) or context), space.held(fixed)
-            made = log.choice(present, running, held, retry=retry, context=row, generator=source)
-            return made.X[: space.columns]
+            held, number = space.held(fixed), self._number(other.number, "choice") % 2**63
+            own = {"context": row, "generator": torch.Generator().manual_seed(number)}
+            return log.choice(present, running, held, retry=retry, **own).X[: space.columns]
 
-        for other in data.running:
-            add(other, space.point(other.params))
         for other in [other for other in data.undecided if other.number < trial.number][-3:]:
-            add(other, tuple(asked(other).tolist()))
+            running.append((present, (*asked(other).tolist(), *context)))
         return asked(trial)
 
     def _number(self, trial: int, purpose: str) -> int:
@@ -454,29 +421,18 @@ class DriftSampler(BaseSampler):
         return int.from_bytes(digest[:8], "big")
 
 
-def scales_of(
-    rows: Sequence[Measurement], objectives: int, constraints: int, context: int, learns: bool
-) -> Scales:
-    """The units of a model, in which its time 0 is the time of the first row.
+def in_unit(row: Measurement, unit: tuple[float, float, float, float]) -> Measurement:
+    """A row in the units of the model; named outcomes keep their units."""
+    center, scale, origin, tempo = unit
+    time = (row.time - origin) / tempo
+    y = (row.y - center) / scale if isinstance(row.y, float) else row.y
+    return replace(row, planned_for=time, time=time, y=y)
 
-    Args:
-        rows: The first rows with values, in order of time.
-        objectives: Number of objectives.
-        constraints: Number of constraints.
-        context: Number of coordinates of the context.
-        learns: Whether the model expects standardised data. A constraint is scaled so that its
-            limit stays 0.
-    """
-    origin, same = rows[0].time if rows else 0.0, (0.0, 1.0)
-    if len(rows) < 2 or not learns:
-        return Scales([same] * (objectives + constraints), [same] * context, (origin, 1.0))
-    every = [(*(row.y if isinstance(row.y, tuple) else (row.y,)), *row.point) for row in rows]
-    columns = [[x for x in column if x is not None and x == x] for column in zip(*every)]
-    units = [(fmean(column or [0.0]), pstdev(column or [0.0]) or 1.0) for column in columns]
-    limited = range(objectives, objectives + constraints)
-    values = units[:objectives] + [(0.0, math.hypot(*units[number])) for number in limited]
-    tempo = median(after.time - row.time for row, after in pairwise(rows)) or 1.0
-    return Scales(values, units[len(units) - context :], (origin, tempo))
+
+Now, Context = float | datetime | None, Mapping[str, float] | None
+"""Types of a time and of a context as users give them."""
+TRADES = 10
+"""Number of trade-offs between objectives that :func:`pareto_now` computes."""
 
 
 class BestNow(NamedTuple):
@@ -509,11 +465,7 @@ class ParetoNow(NamedTuple):
 
 @without_gradients
 def best_now(
-    study: Study,
-    sampler: DriftSampler | None = None,
-    *,
-    now: float | datetime | None = None,
-    context: Mapping[str, float] | None = None,
+    study: Study, sampler: DriftSampler | None = None, *, now: Now = None, context: Context = None
 ) -> BestNow:
     """The parameters at which the objective now has the highest lower bound, mean - sd / 2.
 
@@ -546,24 +498,18 @@ def best_now(
         "best_now: the study has several objectives; call pareto_now(study).",
     )
     data, present, row = _prepared("best_now", study, sampler, now, context)
-    best = data.log.best(present, row)
+    best, (center, scale, _, _) = data.log.best(present, row), data.unit
     require(
         not best.fails,
         "best_now: every setting is more likely to fail than to succeed; run more trials.",
     )
-    center, scale = data.scales.values[0]
     params = data.space.params(best.X[: data.space.columns])
     return BestNow(params, center + scale * best.mean, scale * best.sd)
 
 
 @without_gradients
 def pareto_now(
-    study: Study,
-    sampler: DriftSampler | None = None,
-    *,
-    now: float | datetime | None = None,
-    context: Mapping[str, float] | None = None,
-    points: int = 10,
+    study: Study, sampler: DriftSampler | None = None, *, now: Now = None, context: Context = None
 ) -> list[ParetoNow]:
     """Parameters that trade several objectives off now: none is predicted to be worse in all.
 
@@ -572,7 +518,6 @@ def pareto_now(
         sampler: As for :func:`best_now`.
         now: As for :func:`best_now`.
         context: As for :func:`best_now`.
-        points: Number of trade-offs; parameters that others dominate are dropped.
 
     Returns:
         The parameters, with the posterior mean and standard deviation of each objective.
@@ -585,29 +530,23 @@ def pareto_now(
         "pareto_now: the study has a single objective; call best_now(study).",
     )
     data, present, row = _prepared("pareto_now", study, sampler, now, context)
-    found = []
-    for X, mean, sd in data.log.pareto(present, row, points):
-        units = list(zip(data.scales.values, mean.values(), sd.values()))
-        means = [center + scale * value for (center, scale), value, _ in units]
-        params = data.space.params(X[: data.space.columns])
-        found.append(ParetoNow(params, means, [scale * value for (_, scale), _, value in units]))
-    return found
+    return [
+        ParetoNow(data.space.params(X[: data.space.columns]), [*mean.values()], [*sd.values()])
+        for X, mean, sd in data.log.pareto(present, row, TRADES)
+    ]
 
 
 def _prepared(
-    name: str,
-    study: Study,
-    sampler: BaseSampler | None,
-    now: float | datetime | None,
-    context: Mapping[str, float] | None,
+    name: str, study: Study, sampler: BaseSampler | None, now: Now, context: Context
 ) -> tuple[StudyData, float, Tensor | None]:
     """The data, the present time and the context, in the units of the model."""
     sampler = study.sampler if sampler is None else sampler
-    if not isinstance(sampler, DriftSampler):
-        raise ValueError(
-            f"{name}: the sampler is {sampler}, but it must be a DriftSampler; give "
-            f"{name}(study, DriftSampler())."
-        )
+    require(
+        isinstance(sampler, DriftSampler),
+        f"{name}: the sampler is {sampler}, but it must be a DriftSampler; give "
+        f"{name}(study, DriftSampler()).",
+    )
+    assert isinstance(sampler, DriftSampler)
     trials, keys = study.get_trials(deepcopy=False), sampler._clock.keys
     space = StudySpace(modelled(trials, sampler._startup))
     require(
@@ -624,16 +563,15 @@ def _prepared(
         f"{name}: {data.valued} trials have a value, but the model needs {sampler._startup}; run "
         "more, or lower n_startup_trials.",
     )
-    origin, tempo = data.scales.time
-    newest = origin + tempo * float(data.log.state.time)
-    present = data.time(sampler._clock.present(now, [newest]))
-    if context is None:
-        last = data.log.answers[-1].point[space.columns :]
-        return data, present, like(data.log.state).new_tensor(last) if last else None
-    require(
-        isinstance(context, Mapping) and set(context) == set(keys),
-        f"{name}: context is {shown(context)}, but it must have a number for each of {list(keys)}.",
-    )
-    fix = "give the present value."
-    given = [require_number(f"{name}: {key}", context[key], "(-inf, inf)", fix) for key in keys]
-    return data, present, data.context(given)
+    log, (_, _, origin, tempo) = data.log, data.unit
+    present = data.time(sampler._clock.present(now, [origin + tempo * float(log.state.time)]))
+    row = log.answers[-1].point[space.columns :]
+    if context is not None:
+        require(
+            isinstance(context, Mapping) and set(context) == set(keys),
+            f"{name}: context is {shown(context)}, but it must have a number for each of "
+            f"{list(keys)}.",
+        )
+        fix = "give a number."
+        row = tuple(require_number(key, context[key], "(-inf, inf)", fix) for key in keys)
+    return data, present, like(log.state).new_tensor(row) if row else None

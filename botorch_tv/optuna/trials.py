@@ -281,9 +281,7 @@ def rows_of(
     for row in sorted(rows, key=by_time):
         trial = placed[row.number]
         if isinstance(row, Censored) and complete and len(complete[0].values) == 1:
-            others = tuple(constraints_of(trial).get(key, math.nan) for key in constraints)
-            limit = bound(trial, complete)
-            row = replace(row, y=(limit, *others) if others else limit)
+            row = replace(row, y=bound(trial, complete))
         elif row.y is not None:
             complete.append(trial)
         found.append(row)

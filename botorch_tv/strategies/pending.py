@@ -81,11 +81,7 @@ change."""
 
 
 def as_if_measured(
-    strategy: Strategy,
-    state: State,
-    X: Tensor,
-    time: float,
-    limit: float | tuple[float, ...] | None = None,
+    strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
     """The state after an assumed observation at a point.
 
@@ -104,19 +100,16 @@ def as_if_measured(
         X: The point with its context, `d + c`.
         time: Time of the measurement.
         limit: Upper bound on the observation (lower bound when minimising); None for no bound. If
-            outcomes have names, it bounds the first objective, and a tuple may have the values of
-            the other outcomes, which are missing otherwise.
+            outcomes have names, it bounds the first objective, and the others are missing.
     """
     suggestion = strategy.suggestion_at(state, X, now=time)
     if isinstance(strategy, Outcomes):
         pairs = list(zip(strategy.members, state.members))
         if limit is None:
             return strategy.together([as_if_measured(*pair, X, time) for pair in pairs])
-        first, *others = limit if isinstance(limit, tuple) else (limit,)
-        given = X.new_tensor([math.nan, *(others or [math.nan] * (len(strategy.names) - 1))])
-        after = strategy.tell(state, suggestion, given)[0].members[1:]
-        return strategy.together([as_if_measured(*pairs[0], X, time, first), *after])
-    assert not isinstance(limit, tuple)
+        missing = X.new_full((len(strategy.names),), math.nan)
+        others = strategy.tell(state, suggestion, missing)[0].members[1:]
+        return strategy.together([as_if_measured(*pairs[0], X, time, limit), *others])
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
     if limit is not None and predicts:
         sd = of_model(strategy, state, time, X.unsqueeze(0))[1][0]

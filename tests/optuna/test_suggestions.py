@@ -14,7 +14,6 @@ from scipy.stats import truncnorm
 from botorch_tv.loop.log import OLDEST, RECENT, trial_answer, trial_log
 from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import StudySpace, bound
-from botorch_tv.strategies.expressions import parse_objectives
 
 SPACE = {"c": CategoricalDistribution("abc"), "x": FloatDistribution(1.0, 3.0)}
 EPSILON, NOISE, LENGTHSCALE = 0.1, 0.05, 0.3
@@ -268,8 +267,7 @@ def test_late_trials_count_at_their_time(world, place, time):
 
 @pytest.fixture
 def empty(given):
-    space = StudySpace({"x": FloatDistribution(0.0, 1.0)})
-    return trial_log(given, space, parse_objectives("y"))
+    return trial_log(given, StudySpace({"x": FloatDistribution(0.0, 1.0)}))
 
 
 def rows(number):
