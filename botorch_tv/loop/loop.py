@@ -738,15 +738,10 @@ class Loop(Monitored):
                 "pareto() needs several objectives, Loop(..., objective=['yield', '-energy']); "
                 "recommend() returns the best setting of one."
             )
-        row, chance = context_row(state, context), self._record.log.success(present)
-        X = strategy.pareto(state, now=present, context=row, points=points, feasible=chance)
-        found = strategy.predictions(state, present)
-        texts = [objective.expression.text for objective in strategy.objectives]
-        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
-        means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
+        found = self._record.log.pareto(present, context_row(state, context), points)
         return [
-            ParetoSetting(self._units.point(x), dict(zip(texts, mean)), dict(zip(texts, sd)))
-            for x, mean, sd in zip(X[:, : self.domain.dim].tolist(), means, sds)
+            ParetoSetting(self._units.point(X[: self.domain.dim].tolist()), mean, sd)
+            for X, mean, sd in found
         ]
 
     @locked
