@@ -156,7 +156,7 @@ class MixedSearch(Search):
         if not self.inner.limited:
             return self.inner.spread(even), reaching
         found = self.inner.inside(number, 0, like)
-        moved, good = self.inner.repaired(reaching)
+        moved, good = self.inner.repaired(self.inner.snapped(reaching))
         return found, torch.cat([found, moved[good]])
 
     def held(self, X: Tensor) -> Tensor:
