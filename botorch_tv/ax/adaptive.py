@@ -57,6 +57,8 @@ from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.state import State
 from botorch_tv.validation import require_duration, require_integer
 
 INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
@@ -177,7 +179,9 @@ def problem_of(config: OptimizationConfig | None) -> Problem:
 
 def expressions_of(problem: Problem) -> list[Expression]:
     """The distinct formulas of objectives and limits, objectives first."""
-    return list(dict.fromkeys(part.expression for part in (*problem[0], *problem[1])))
+    objectives, limits = problem
+    every = [own.expression for own in objectives] + [own.expression for own in limits]
+    return list(dict.fromkeys(every))
 
 
 def name_of(expression: Expression) -> str:
@@ -195,7 +199,10 @@ def adaptive_generation_strategy(
 ) -> GenerationStrategy:
     """A generation strategy for Ax that discounts old trials and needs no prior knowledge.
 
-    The strategy is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also
+    The strategy is :func:`~botorch_tv.strategies.adaptive_gp_ucb`; with several objectives, or with
+    constraints on outcomes, it predicts each outcome, see :class:`~botorch_tv.strategies.Outcomes`.
+    Constraints on outcomes have absolute bounds; missing outcomes are allowed. Constraints on
+    parameters are kept exactly. Parameters may be floats (also
     on logarithmic scales), integers and choices. Points may have up to 20 columns; a choice among k
     values has k - 1 columns. Time is a range parameter, as in
     :func:`time_varying_generation_strategy`. The noise is learned, so standard errors of
@@ -230,8 +237,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     Running trials count as if their value were the predicted mean (Desautels et al., 2014), until
     they are lost. An early-stopped trial is a bound: its value would have been no better than the
-    median of earlier values. Failed trials, and trials completed with NaN or
-    infinity, lower the predicted probability of success near them; see
+    median of earlier values; with several objectives it is dropped. Failed trials, and trials whose
+    outcomes all are NaN or infinite, lower the predicted probability of success near them; see
     :mod:`botorch_tv.strategies.feasible`. Suggestions depend only on the experiment, the arguments
     and, because of ``lost_after``, on the present time.
 
@@ -300,7 +307,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._held = {name: search.parameters[name].cast(value) for name, value in given.items()}
         # Trials made earlier in the same call are not in the experiment yet, but must be counted.
         self._made = max(self._made, len(experiment.trials))
-        gone = dropped(experiment, self.lost_after)
+        # Ax counts a completed trial as running while an outcome is missing.
+        trials = experiment.trials.items()
+        gone = {index for index, trial in trials if trial.status.is_completed}
+        gone |= dropped(experiment, self.lost_after)
         running = {
             metric: [one for one in every if one.trial_index not in gone]
             for metric, every in (pending_observations or {}).items()
@@ -406,13 +416,12 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         state, strategy = log.trusted if trusted else log.state, log.strategy
         columns: dict[str, Iterable[tuple[float, float]]] = {}
         for own in expressions_of(self._begun[1]):
+            member: tuple[Strategy, State] = strategy, state
             if isinstance(strategy, Outcomes):
-                member, at = strategy.member(state, own.text)
-                if not bool(member.predicts(at)):
+                member = strategy.member(state, own.text)
+                if not bool(member[0].predicts(member[1])):
                     continue
-            else:
-                member, at = strategy, state
-            posterior = member.posterior(at, X, now=now)
+            posterior = member[0].posterior(member[1], X, now=now)
             sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
             columns[name_of(own)] = zip(posterior.mean.squeeze(-1).tolist(), sd.tolist())
         return [dict(zip(columns, row)) for row in zip(*columns.values())]

@@ -625,7 +625,7 @@ class OpenBox(Box):
         return X
 
 
-Problem = tuple[Sequence[Objective], Sequence[Limit]]
+Problem = tuple[tuple[Objective, ...], tuple[Limit, ...]]
 """Type of the objectives and the limits on outcomes."""
 
 
@@ -636,8 +636,8 @@ def strategy_for(model: Strategy, problem: Problem) -> Strategy:
         model: The strategy that predicts each outcome; its ``maximize`` is replaced.
         problem: The objectives and limits.
     """
-    objectives, limits = map(tuple, problem)
-    every = [part.expression for part in (*objectives, *limits)]
+    objectives, limits = problem
+    every = [own.expression for own in objectives] + [own.expression for own in limits]
     names = tuple(dict.fromkeys(name for own in every for name in own.names or ()))
     if every == [Expression(names[0], names)]:
         return replace(cast(Any, model), maximize=objectives[0].maximize)
