@@ -74,7 +74,7 @@ from botorch_tv.loop.words import (
     stated,
     strategy_from,
 )
-from botorch_tv.strategies.box import Bounds, holding
+from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.feasible import corners_of
 from botorch_tv.strategies.named import Parameters
@@ -535,9 +535,12 @@ class Loop(Monitored):
             point: The point, as in :meth:`observe`.
 
         Raises:
-            InputDataError: If the point lies outside the domain.
+            InputDataError: If the point lies outside the domain, or violates a limit on parameters.
         """
-        place, _ = self._units.located(as_place(point, self.state), self.state)
+        X = as_place(point, self.state)
+        place, _ = self._units.located(X, self.state)
+        if isinstance(self.domain, Box):
+            self.domain.require_allowed(X)
         self._record = self._record._replace(queue=(*self._record.queue, place))
 
     @locked

@@ -604,7 +604,7 @@ def adaptive_model(
     y, when = Y.reshape(shape.numel(), -1), time.reshape(shape.numel(), -1)
     least, good = min(y.shape[-1], FIRST), torch.ones_like(y, dtype=torch.bool)
     choice = points.reshape(*y.shape, d - 1)
-    units = units_after(prior, Measured(choice, y, good, when), least)
+    units = units_after(prior, Measured(choice, y, good, when, torch.zeros_like(y)), least)
     if not bool(units.ready.all()):
         raise InputDataError(
             f"train_Y has {y.shape[-1]} observations without spread, so the unit of y is "

@@ -18,7 +18,6 @@ from botorch_tv.strategies.parameters import Float as Float
 from botorch_tv.strategies.parameters import Integer as Integer
 from botorch_tv.strategies.presets import *
 from botorch_tv.strategies.protocol import Strategy as Strategy
-from botorch_tv.strategies.sobol import importance as importance
 from botorch_tv.strategies.state import Info as Info
 from botorch_tv.strategies.state import State as State
 from botorch_tv.strategies.state import Suggestion as Suggestion

@@ -385,8 +385,8 @@ class Adaptive(ProcessStrategy):
 
         Lengthscales of the bank are divided by them. All are 1 unless the newest 128 measurements
         strongly support different relevances; the columns of a :class:`Choice` have a common one.
-        See :mod:`botorch_tv.gp.mixture.units`, and :func:`importance` for the effect on the
-        objective.
+        See :mod:`botorch_tv.gp.mixture.units`; effects on the objective are those of
+        :func:`~botorch_tv.strategies.sobol.importance`.
 
         Args:
             state: The current state.

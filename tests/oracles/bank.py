@@ -274,14 +274,14 @@ class DenseBank:
         return total, second - np.outer(total, total)
 
 
-def log_density(relevance: Array, rate: float, ratio: float, X: Array, y: Array, t: Array) -> float:
+def log_density(relevance: Array, rate: float, noise: Array, X: Array, y: Array, t: Array) -> float:
     """Logarithm of the marginal density of readings of one process, up to a constant.
 
     Its relevances divide a lengthscale of 1; the constant has variance s², and s² is
     InverseGamma(2, 2). Logarithms of the parameters have no prior here.
     """
     square = np.square((X[:, None] - X) * relevance).sum(-1)
-    K = np.exp(-0.5 * square - rate * np.abs(t[:, None] - t)) + 1 + ratio * np.eye(len(y))
+    K = np.exp(-0.5 * square - rate * np.abs(t[:, None] - t)) + 1 + np.diag(noise)
     return float(multivariate_t(np.zeros(len(y)), K, df=2 * SHAPE).logpdf(y))
 
 

@@ -378,7 +378,7 @@ class MixtureInference(Inference):
         )
         choice = log.choice.tensor()
         choice = choice.reshape(*y.shape, *choice.shape[data.time.dim() + 1 :])
-        measured = Measured(choice, y, noise.isfinite(), time)
+        measured = Measured(choice, y, noise.isfinite(), time, noise)
         units, settled, anew = units_now(
             prior, running.units, running.settled, measured, self.starts
         )

@@ -39,7 +39,7 @@ USUAL, SPREAD = 0.02, 1.5
 their logarithms."""
 LEAST = 1e-4
 """Lower limit of the rate of change and of the noise ratio, which are at most 1."""
-GAIN = 4.0
+GAIN = 6.0
 """Smallest increase of the logarithm of the density by relevances that are not equal."""
 LIMIT = 8.0
 """Upper limit of relevances and of the common factor; the lower limit is its inverse."""
@@ -58,6 +58,8 @@ class Measured(NamedTuple):
     """Whether each measurement succeeded, `T x n`, bool."""
     time: Tensor
     """Times, `T x n`."""
+    variance: Tensor
+    """Given noise variances in squared units of y, `T x n`; 0 if not given."""
 
     def first(self, rows: int) -> Measured:
         """The first measurements."""
@@ -66,7 +68,7 @@ class Measured(NamedTuple):
 
 def units_of(prior: BankPrior, measured: Measured, least: int) -> MixtureUnits:
     """Units from all measurements so far; fewer than ``least`` measurements do not suffice."""
-    choice, y, good, time = measured
+    choice, y, good, time, _ = measured
     context = y.new_zeros(*y.shape, 0)
     if prior.context_dim:
         context = choice[..., len(prior.lower) :]
@@ -119,7 +121,7 @@ def units_now(
             and which trials have other units than before and must process all measurements again,
             `T`, bool.
     """
-    _, y, good, time = measured
+    _, y, good, time, _ = measured
     n, anew = y.shape[-1], torch.zeros_like(units.ready)
     earlier_rows = good & (time < time[:, -1:])
     if not settled:
@@ -179,25 +181,27 @@ def fitted(prior: BankPrior, units: MixtureUnits, measured: Measured) -> tuple[T
     The second result is the decrease of the logarithm of the density, `T`, if all are equal.
     """
     p, rows = prior.parameters, slice(max(0, measured.y.shape[-1] - NEWEST), None)
-    choice, y, good, time = (part[:, rows].detach() for part in measured)
+    choice, y, good, time, variance = (part[:, rows].detach() for part in measured)
     U = prior.at(choice, units._replace(relevance=torch.ones_like(units.relevance)))
     y = torch.where(good, (y - units.centre[:, None]) / units.spread[:, None], 0.0)
     time = torch.where(good, (time - time[:, :1]) / units.clock[:, None], 0.0).to(y)
     U, mask, T = U / prior.lengthscales.log().mean().exp(), good.to(y), len(y)
     both, gap = mask.unsqueeze(-1) * mask.unsqueeze(-2), time.unsqueeze(-1) - time.unsqueeze(-2)
-    data = U, y, mask, both, gap.abs()
+    own = mask * (variance == 0)  # given variances are relative to the spread of the first y
+    given = (variance / units.spread[:, None].square()).clamp(LEAST, 1 / LEAST)
+    data = U, y, mask, both, gap.abs(), own, torch.where(good, given, 1.0)
     # Vectors have the logarithms of the relevances, a common factor, the rate and the noise ratio.
-    usual, own = math.log(USUAL), [0.0] * p
-    middle = y.new_tensor([*own, 0.0, usual, usual])
-    deviation = y.new_tensor([*(SPARSITY for _ in own), SPREAD, SPREAD, SPREAD])
+    usual = math.log(USUAL)
+    middle = y.new_tensor([*[0.0] * p, 0.0, usual, usual])
+    deviation = y.new_tensor([*[SPARSITY] * p, SPREAD, SPREAD, SPREAD])
 
     def value(vector: Tensor, problems: Tensor) -> tuple[Tensor, Tensor]:
         """The negative logarithm of the density, `m`, and its gradient, `m x (p + 3)`."""
-        U, y, mask, both, gap = (part[problems % T] for part in data)
+        U, y, mask, both, gap, own, given = (part[problems % T] for part in data)
         factor, rate, ratio = vector[:, : p + 1].exp(), *vector[:, p + 1 :].exp().unbind(-1)
         X = U * (factor[:, :p] * factor[:, p:])[:, prior.groups].unsqueeze(-2)
         spatial = gaussian(X, X, 1.0) * torch.exp(-rate[:, None, None] * gap) * both
-        K = spatial + both + torch.diag_embed(1 + mask * (ratio.unsqueeze(-1) - 1))
+        K = spatial + both + torch.diag_embed(torch.where(own > 0, ratio.unsqueeze(-1), given))
         root = torch.linalg.cholesky_ex(K).L
         inverse = torch.cholesky_inverse(root)
         solved = (inverse @ y.unsqueeze(-1)).squeeze(-1)
@@ -206,7 +210,7 @@ def fitted(prior: BankPrior, units: MixtureUnits, measured: Measured) -> tuple[T
         total = total + root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         outer = (power / (2 * SHAPE + square))[:, None, None] * solved.unsqueeze(-1)
         by = 0.5 * inverse - outer * solved.unsqueeze(-2)  # the derivative by K
-        by_ratio = ratio * (by.diagonal(dim1=-2, dim2=-1) * mask).sum(-1)
+        by_ratio = ratio * (by.diagonal(dim1=-2, dim2=-1) * own).sum(-1)
         by = by * spatial
         by_rate = -rate * (by * gap).sum((-2, -1))
         columns = 2 * (X * (by @ X) - X.square() * by.sum(-1, keepdim=True)).sum(-2)
@@ -219,10 +223,8 @@ def fitted(prior: BankPrior, units: MixtureUnits, measured: Measured) -> tuple[T
     # The second half of the problems has equal relevances.
     free = torch.ones(2, 1, p + 3, dtype=y.dtype, device=y.device)
     free[1, 0, :p] = 0
-    wide, low = math.log(LIMIT), math.log(LEAST)
-    ends = y.new_tensor(
-        [[*(-wide for _ in own), -wide, low, low], [*(wide for _ in own), wide, 0, 0]]
-    )
+    wide, low = [math.log(LIMIT)] * (p + 1), math.log(LEAST)
+    ends = y.new_tensor([[*(-end for end in wide), low, low], [*wide, 0.0, 0.0]])
     lower, upper = ((end * free).expand(2, T, -1).flatten(0, 1) for end in ends)
     start = middle.expand(2 * T, -1)
     found = minimize(value, start, lower, upper, evaluations=60, value_tolerance=1e-5)

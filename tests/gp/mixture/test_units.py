@@ -27,22 +27,30 @@ def readings(n: int, relevant: int, dim: int = 4, seed: int = 0) -> Readings:
 
 
 def test_relevances_maximise_the_density_of_the_textbook():
-    """Three parameters, the second of which has two columns; the last reading failed."""
+    """Three parameters, the second of which has two columns; the last reading failed.
+
+    A third of the variances is given.
+    """
     data, groups, corners = readings(14, 2), [0, 1, 1, 2], torch.zeros(2, 4, dtype=D)
     corners[1] = 2.0
     bank = bank_of(2, lengthscales=(0.3, 0.6))
     prior = prior_on_box(bank, *corners, 0, groups=torch.tensor(groups))
     each = (torch.from_numpy(part).unsqueeze(0) for part in (2 * data.X, data.y, data.good))
-    measured = Measured(*each, torch.from_numpy(data.times).unsqueeze(0))
+    variance = np.resize([0.0, 0.0, 0.5], 14)
+    rest = (torch.from_numpy(part).unsqueeze(0) for part in (data.times, variance))
+    measured = Measured(*each, *rest)
     log, gain = fitted(prior, units_of(prior, measured.first(4), 4), measured)
-    y = ((data.y - data.y[:4].mean()) / data.y[:4].std())[:-1]
+    y, own = ((data.y - data.y[:4].mean()) / data.y[:4].std())[:-1], variance[:-1]
+    own = own / data.y[:4].var()
 
     def value(vector):
         relevance = np.exp(vector[groups] + vector[3]) / math.sqrt(0.3 * 0.6)
-        own = log_density(relevance, *np.exp(vector[4:]), data.X[:-1], y, data.times[:-1] / 0.5)
+        rate, ratio = np.exp(vector[4:])
+        noise = np.where(own > 0, own, ratio)
+        log = log_density(relevance, rate, noise, data.X[:-1], y, data.times[:-1] / 0.5)
         usual = np.array([0.0, 0.0, 0.0, 0.0, math.log(0.02), math.log(0.02)])
         apart = (vector - usual) / np.array([1.0, 1.0, 1.0, 1.5, 1.5, 1.5])
-        return 0.5 * np.square(apart).sum() - own
+        return 0.5 * np.square(apart).sum() - log
 
     start = np.array([0.0, 0.0, 0.0, 0.0, math.log(0.02), math.log(0.02)])
     best = minimize(value, start)
