@@ -44,7 +44,6 @@ from botorch_tv.loop.log import (
     MeasurementLog,
     Point,
     Problem,
-    strategy_for,
     trial_answer,
     trial_log,
 )
@@ -85,18 +84,11 @@ class TrialSpace(Space):
         # Copies, because Ax modifies ranges in place.
         self.everything = {name: parameter.clone() for name, parameter in chosen.items()}
         self.backfill = search_space.backfill_values()
-        self.fixed = {
-            name: parameter.value
-            for name, parameter in chosen.items()
-            if isinstance(parameter, FixedParameter)
-        }
-        self.parameters = {
-            name: parameter for name, parameter in chosen.items() if name not in self.fixed
-        }
+        self.fixed = {n: p.value for n, p in chosen.items() if isinstance(p, FixedParameter)}
+        self.parameters = {n: p for n, p in chosen.items() if n not in self.fixed}
+        every, known = search_space.parameter_constraints, self.fixed.keys()
         limits = [
-            self._limit(constraint, time_parameter)
-            for constraint in search_space.parameter_constraints
-            if not constraint.constraint_dict.keys() <= self.fixed.keys()
+            self._limit(c, time_parameter) for c in every if not {*c.constraint_dict} <= known
         ]
         super().__init__({name: _axis(own) for name, own in self.parameters.items()}, limits)
 
@@ -174,19 +166,12 @@ def problem_of(config: OptimizationConfig | None) -> Problem:
         sign = "<=" if limit.op is ComparisonOp.LEQ else ">="
         texts.append(comparison(limit.metric_weights, sign, limit.bound))
     objectives = parse_objectives(config.objective.expression, config.objective.metric_names)
-    return objectives, parse_limits(texts) if texts else ()
-
-
-def expressions_of(problem: Problem) -> list[Expression]:
-    """The distinct formulas of objectives and limits, objectives first."""
-    objectives, limits = problem
-    every = [own.expression for own in objectives] + [own.expression for own in limits]
-    return list(dict.fromkeys(every))
+    return Problem(objectives, parse_limits(texts) if texts else ())
 
 
 def name_of(expression: Expression) -> str:
     """The metric that a formula consists of, otherwise the formula."""
-    first = expression.names[0] if expression.names else ""
+    (first, *_) = expression.names or ("",)
     return first if expression == Expression(f"`{first}`") else expression.text
 
 
@@ -335,10 +320,11 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         space = TrialSpace(experiment.search_space, self.time_parameter)
         begun = (experiment, problem, space.everything, space.limits)
         if self._model is None or self._begun != begun:
-            strategy = strategy_for(adaptive_gp_ucb(), problem)
+            strategy = problem.strategy(adaptive_gp_ucb())
             self._begun, self._model = begun, (trial_log(strategy, space), space)
         log, _ = self._model
-        rows = ended(experiment, data, problem, space, self.time_parameter)
+        named = isinstance(log.strategy, Outcomes)
+        rows = ended(experiment, data, problem, named, space, self.time_parameter)
         self._measured = sum(type(row) is Measurement and row.y is not None for row in rows)
         self._model = (log.changed(rows, OLDEST), space)
 
@@ -415,7 +401,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
         state, strategy = log.trusted if trusted else log.state, log.strategy
         columns: dict[str, Iterable[tuple[float, float]]] = {}
-        for own in expressions_of(self._begun[1]):
+        for own in self._begun[1].expressions:
             member: tuple[Strategy, State] = strategy, state
             if isinstance(strategy, Outcomes):
                 member = strategy.member(state, own.text)
@@ -428,12 +414,19 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
 
 def ended(
-    experiment: Experiment, data: Data, problem: Problem, space: TrialSpace, time_parameter: str
+    experiment: Experiment, data: Data, problem: Problem, named: bool, space: TrialSpace, time: str
 ) -> list[Measurement]:
-    """Trials that ended and have a place: with values, with a bound on the value, and failed."""
-    expressions = expressions_of(problem)
-    names = tuple(dict.fromkeys(name for own in expressions for name in own.names or ()))
-    named = [name_of(own) for own in expressions] != [*names[:1]]
+    """Trials that ended and have a place: with values, with a bound on the value, and failed.
+
+    Args:
+        experiment: The experiment.
+        data: All observations.
+        problem: The objectives and limits.
+        named: Whether the value of a row is a tuple of outcomes, not a number.
+        space: The modelled parameters.
+        time: Name of the time parameter.
+    """
+    names = problem.names
     rows = [row for row in data.df.to_dict("records") if row["metric_name"] in names]
     values: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, math.nan))
     for row in rows:
@@ -451,7 +444,7 @@ def ended(
         if not isinstance(trial, Trial) or trial.arm is None:
             continue
         parameters = trial.arm.parameters
-        time, place = float(parameters[time_parameter]), space.place(parameters)
+        when, place = float(parameters[time]), space.place(parameters)
         measured = trial.status.is_completed and index in values
         if place is None:
             if measured:
@@ -463,15 +456,15 @@ def ended(
                 )
         elif measured and any(map(math.isfinite, given := tuple(values[index].values()))):
             y = tuple(value if math.isfinite(value) else math.nan for value in given)
-            found.append(trial_answer(time, index, place, y if named else y[0]))
-            earlier.append((time, expressions[0].value(dict(zip(names, y)))))
+            found.append(trial_answer(when, index, place, y if named else y[0]))
+            earlier.append((when, problem.expressions[0].value(dict(zip(names, y)))))
         elif measured or trial.status.is_failed:
-            found.append(trial_answer(time, index, place, None))
-        elif trial.status.is_early_stopped and len(problem[0]) == 1:
-            stopped.append((time, index, place))
+            found.append(trial_answer(when, index, place, None))
+        elif trial.status.is_early_stopped and len(problem.objectives) == 1:
+            stopped.append((when, index, place))
     # The bound is the median of the earlier values; there is none for the first trials.
-    for time, index, place in stopped:
-        before = [y for when, y in earlier if when <= time and not math.isnan(y)]
+    for when, index, place in stopped:
+        before = [y for then, y in earlier if then <= when and not math.isnan(y)]
         if before:
-            found.append(trial_answer(time, index, place, median(before), Censored))
+            found.append(trial_answer(when, index, place, median(before), Censored))
     return found

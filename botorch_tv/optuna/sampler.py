@@ -35,8 +35,8 @@ from botorch_tv.loop.log import (
     Censored,
     Measurement,
     MeasurementLog,
+    Problem,
     like,
-    strategy_for,
     trial_log,
 )
 from botorch_tv.optuna.trials import (
@@ -204,7 +204,7 @@ class DriftSampler(BaseSampler):
         strategy: Strategy | None = None,
         *,
         time_key: str | None = None,
-        context: Sequence[str] = (),
+        context: str | Sequence[str] = (),
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
         unit: timedelta = timedelta(hours=1),
         n_startup_trials: int = 8,
@@ -225,12 +225,8 @@ class DriftSampler(BaseSampler):
             "committee members; use ask and tell of the strategy.",
         )
         self._strategy = strategy
-        require(
-            not isinstance(context, str),
-            f"DriftSampler: context is {shown(context)}, but it must be a list of names; give "
-            f"context=[{context!r}].",
-        )
-        self._clock = TrialClock(time_key, unit, tuple(context))
+        keys = (context,) if isinstance(context, str) else tuple(context)
+        self._clock = TrialClock(time_key, unit, keys)
         self._constraints_func = constraints_func
         self._startup = require_integer("n_startup_trials", n_startup_trials, 1, "8 is usual.")
         if seed is not None:
@@ -384,7 +380,7 @@ class DriftSampler(BaseSampler):
             objectives = parse_objectives([f"{sign}value{n}" for n, sign in enumerate(signs)])
             limits = parse_limits([f"c{n} <= 0" for n in range(len(names))]) if names else ()
             model = self._strategy or default_strategy(columns)
-            strategy = strategy_for(model, (objectives, limits))
+            strategy = Problem(objectives, limits).strategy(model)
             log = trial_log(strategy, space, len(self._clock.keys))
         rows = rows_of(living, space, self._clock, names)
         valued = [row for row in rows if row.y is not None and not isinstance(row, Censored)]

@@ -231,7 +231,7 @@ def test_a_changed_space_is_modelled_after_few_trials(change):
 @pytest.mark.parametrize(
     ("settings", "columns", "message"),
     [
-        ({"context": "outside"}, 1, r"must be a list of names; give context=\['outside'\]"),
+        ({"context": "outside"}, 1, "has no user attribute 'outside' with its context; call"),
         ({}, 21, "21 columns, but up to 20 are supported with constraints"),
     ],
 )
