@@ -56,8 +56,6 @@ from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
-from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.strategies.state import State
 from botorch_tv.validation import require_duration, require_integer
 
 INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
@@ -399,15 +397,15 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        state, strategy = log.trusted if trusted else log.state, log.strategy
+        state = log.trusted if trusted else log.state
+        strategy: Any = log.strategy
         columns: dict[str, Iterable[tuple[float, float]]] = {}
         for own in self._begun[1].expressions:
-            member: tuple[Strategy, State] = strategy, state
-            if isinstance(strategy, Outcomes):
-                member = strategy.member(state, own.text)
-                if not bool(member[0].predicts(member[1])):
-                    continue
-            posterior = member[0].posterior(member[1], X, now=now)
+            several = isinstance(strategy, Outcomes)
+            member, at = strategy.member(state, own.text) if several else (strategy, state)
+            if several and not bool(member.predicts(at)):
+                continue
+            posterior = member.posterior(at, X, now=now)
             sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
             columns[name_of(own)] = zip(posterior.mean.squeeze(-1).tolist(), sd.tolist())
         return [dict(zip(columns, row)) for row in zip(*columns.values())]
