@@ -214,11 +214,6 @@ class Outcomes(Composed):
         """Whether a loop may store snapshots of the state."""
         return self.model.restorable
 
-    @property
-    def usual_noise(self) -> float:
-        """Default noise variance of the members; NaN if they estimate it."""
-        return self.model.usual_noise
-
     def undisturbed(self) -> Outcomes:
         return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
 
