@@ -524,7 +524,7 @@ class Outcomes(Composed):
         Args:
             state: The current state, of a single trial.
             now: Time, as in :meth:`ask`.
-            context: The context, `c`.
+            context: The context, shape `c`.
             points: Number of scalarisations.
             feasible: Where a choice is allowed, as in :meth:`recommend`.
         """
