@@ -544,7 +544,7 @@ class Outcomes(Composed):
 
         Args:
             state: The current state, of a single trial.
-            X: The points.
+            X: The points, `q x (d + c)`.
             now: Time, as in :meth:`ask`.
         """
         found = self.predictions(state, now)
