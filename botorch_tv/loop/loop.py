@@ -10,7 +10,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
 import torch
 from botorch.exceptions import InputDataError
@@ -78,10 +78,12 @@ from botorch_tv.loop.words import (
 )
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.expressions import Limit
 from botorch_tv.strategies.feasible import corners_of
 from botorch_tv.strategies.named import Parameters, moved
 from botorch_tv.strategies.near import within
 from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
 from botorch_tv.validation import counted, real, require, require_integer, shown
@@ -482,7 +484,7 @@ class Loop(Monitored):
                 than the times of previous answers.
             noise: Noise variance of this measurement; by default the noise variance of the
                 strategy, which the adaptive strategy estimates.
-            context: The measured context, if it is not that of the suggestion.
+            context: The measured context, or the named contexts that differ from the suggestion's.
             ok: False if the measurement failed.
 
         Raises:
@@ -492,6 +494,9 @@ class Loop(Monitored):
         """
         row = self._meant(suggestion)
         if at is not None or context is not None:
+            if isinstance(context, Mapping) and self._contexts:
+                d = self.domain.dim
+                context = {**cast(dict[str, Any], self._units.context(row.point, d)), **context}
             other = None if context is None else context_row(self.state, context)
             point, arm = self._units.moved(row.point, at, self.state, other)
             if point != row.point:
@@ -946,14 +951,15 @@ class Loop(Monitored):
         standard deviations to each side. Below the upper panel, each parameter has one panel, or
         two panels if there are predictions. The first panel shows the chosen values over time. The
         second panel shows a slice of the posterior through the current best point, which is dotted
-        in both panels. Open suggestions are circles.
+        in both panels. Open suggestions are circles. Each limit on outcomes has a panel, with its
+        bound and the measurements that violate it.
 
         Args:
             path: Where to write the figure; its extension selects the format.
             ax: Axes for the upper panel. If axes are given, only the upper panel is drawn.
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
-            ylabel: Name of the observations.
+            ylabel: Name of the observations; if outcomes have names, that of the first objective.
             replay: Whether to replay all answers, and to draw what was recommended after them; this
                 takes as long as to load the loop.
 
@@ -978,7 +984,12 @@ class Loop(Monitored):
                 advised += log.recommendations(row, MOST_ADVISED)
         waiting = data_frame(log, units, list(self._record.open.values()))
         frames = self.table(), waiting
-        return draw_loop(frames, self.domain, units, best, predict, advised, path, ax, ylabel)
+        limits: Sequence[Limit] = ()
+        if isinstance(self._strategy, Outcomes):
+            limits = self._strategy.limits
+            ylabel = self._strategy.objectives[0].expression.text if ylabel == "y" else ylabel
+        arguments = best, predict, advised, path, ax, ylabel, limits
+        return draw_loop(frames, self.domain, units, *arguments)
 
     @property
     @locked
@@ -1223,10 +1234,18 @@ class Loop(Monitored):
         state, d, answers = self.state, self.domain.dim, self._record.log.answers
         if context is None and answers and self.domain.columns > d:
             return like(state).new_tensor(answers[-1].point[d:])
-        named = self.parameters
-        if context is None and named is not None and named.contexts:
-            context = {name: own.middle for name, own in named.contexts.items()}
+        if context is None and self._contexts:
+            context = {
+                name: axis.choices[0] if isinstance(axis, Choice) else axis.value([0.5])
+                for name, axis in self._contexts.items()
+            }
         return context_row(state, context)
+
+    @property
+    def _contexts(self) -> dict[str, Any]:
+        """The named contexts as parameters."""
+        named = self.parameters
+        return {name: own.axis for name, own in (named.contexts if named else {}).items()}
 
     def _best(self, now: Time | None, context: Condition, fixed: Fixed = None) -> Best:
         return self._record.log.best(self._present(now), self._context(context), fixed)

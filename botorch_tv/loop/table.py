@@ -88,9 +88,10 @@ def numbered(
     """The suggestion that a row of the log describes."""
     mean, sd, _ = row.prediction
     X, d = like(state).new_tensor(row.point), state.domain.dim
-    context, time = units.context(row.point, d) or None, units.clock.shown(row.time)
-    if isinstance(context, list):
-        context = X[d:]
+    time, context = units.clock.shown(row.time), None
+    if len(X) > d:
+        given = units.context(row.point, d)
+        context = given if isinstance(given, dict) else X[d:]
     point = units.point(row.point[:d])
     least = strategy.confidence if isinstance(strategy, Outcomes) else 0.0
     return NumberedSuggestion(

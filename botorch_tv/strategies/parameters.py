@@ -459,11 +459,6 @@ class Context:
     def __repr__(self) -> str:
         return repr(self.axis).replace(type(self.axis).__name__, "Context", 1)
 
-    @property
-    def middle(self) -> Any:
-        """The middle of the range, or the first value of a category."""
-        return self.axis.value([0.5]) if isinstance(self.axis, Float) else self.axis.choices[0]
-
     def unit(self, value: Any) -> list[float]:
         """The coordinates of a value, beyond [0, 1] for a number outside the range.
 
