@@ -121,7 +121,7 @@ class Around(Feasible):
         X = X[..., : len(self.ranges)]
         away = ((X.unsqueeze(-2) - self.X.unsqueeze(-3)) / self.ranges).abs().amax(-1)
         away = torch.where(self.use.unsqueeze(-2), away, math.inf).amin(-1)
-        return torch.ones_like(away), away / (AROUND * (1 + 1e-9))
+        return 1 + 0 * X.sum(-1), away / (AROUND * (1 + 1e-9))  # differentiable
 
     def select(self, trials: Tensor) -> Around:
         return Around(self.X[trials], self.use[trials], self.ranges)
@@ -543,7 +543,8 @@ class Outcomes(Composed):
     ) -> Tensor:
         """Points whose predicted objectives no other of the points dominates, `p x (d + c)`.
 
-        Each maximises a scalarisation of the objectives' means, with evenly spread weights.
+        The first objective falls from point to point, and no two points are alike. Each maximises a
+        scalarisation of the objectives' means, with evenly spread weights.
 
         Args:
             state: The current state, of a single trial.
@@ -561,7 +562,10 @@ class Outcomes(Composed):
         found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)
         values = self.objective_means(state, X, now)
-        return X[undominated(values.unsqueeze(0))[0]]
+        best = undominated(values.unsqueeze(0))[0]
+        X = X[best][values[best, 0].argsort(descending=True)]
+        alike = (X.unsqueeze(1) - X).abs() <= ALIKE * state.domain.extent.to(X)
+        return X[~alike.all(-1).tril(-1).any(-1)]
 
     def objective_means(self, state: State, X: Tensor, now: Now = None) -> Tensor:
         """The means of the objectives, to be maximised, at points `q x (d + c)`, `q x k`.
@@ -579,6 +583,8 @@ class Outcomes(Composed):
         return torch.stack(means, -1)
 
 
+ALIKE = 1e-3
+"""Points are alike if no coordinate differs by more than this share of its range."""
 SMALLEST_WEIGHT = 1e-3
 """Smallest weight of an objective in a scalarisation."""
 
