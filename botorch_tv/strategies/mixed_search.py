@@ -156,16 +156,24 @@ class MixedSearch(Search):
         if not self.inner.limited:
             return self.inner.spread(even), reaching
         found = self.inner.inside(number, 0, like)
-        moved, good = self.inner.repaired(reaching)
+        moved, good = self.inner.repaired(self.inner.snapped(reaching))
         return found, torch.cat([found, moved[good]])
 
     def held(self, X: Tensor) -> Tensor:
-        X = self.inner.held(X)
-        if not self.inner.limited:
+        X, inner = self.inner.held(X), self.inner
+        if not inner.limited:
             return X
-        rows = X.reshape(-1, X.shape[-1])
-        near = [x if self.inner.allowed(x) else self._nearest(x) for x in rows]
-        return torch.stack(near).view_as(X)
+        X = inner.snapped(X)
+        rows, some = X.reshape(-1, X.shape[-1]), inner.some.to(X)
+        moved, good = inner.repaired(rows)
+        apart = torch.cdist(rows, some)
+        best = apart.argmin(-1)
+        near = (moved - rows).norm(dim=-1) <= apart.amin(-1)
+        found = torch.where((good & near).unsqueeze(-1), moved, some[best])
+        tight = ~inner.roomy(found)  # rounding of such points may violate a limit
+        if bool(tight.any()):
+            found[tight] = inner.rounded(found[tight], found[tight])
+        return found.view_as(X)
 
     def unused(self, number: int, seed: int, pending: Collection[Any]) -> Tensor:
         """The first of some evenly spread points, from ``number`` on, that is not pending, `D`.
@@ -201,12 +209,6 @@ class MixedSearch(Search):
             points = X.take_along_dim(first[..., None, None], -2).flatten(0, -2)
         shape = uniform.shape[: -1 - len(drawn)]
         return self.held(self.space.rounded(points).view(*shape, -1))
-
-    def _nearest(self, X: Tensor) -> Tensor:
-        """An allowed point near a point, `D`."""
-        moved, good = self.inner.repaired(X.unsqueeze(0))
-        near = torch.cat([moved[good], self.inner.some.to(X)])
-        return near[(near - X).square().sum(-1).argmin()]
 
     # ---------------------------------------------------------------- without limits
 

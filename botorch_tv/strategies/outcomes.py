@@ -121,7 +121,7 @@ class Around(Feasible):
         X = X[..., : len(self.ranges)]
         away = ((X.unsqueeze(-2) - self.X.unsqueeze(-3)) / self.ranges).abs().amax(-1)
         away = torch.where(self.use.unsqueeze(-2), away, math.inf).amin(-1)
-        return torch.ones_like(away), away / (AROUND * (1 + 1e-9))
+        return 1 + 0 * X.sum(-1), away / (AROUND * (1 + 1e-9))  # differentiable
 
     def select(self, trials: Tensor) -> Around:
         return Around(self.X[trials], self.use[trials], self.ranges)
@@ -227,11 +227,6 @@ class Outcomes(Composed):
     def restorable(self) -> bool:
         """Whether a loop may store snapshots of the state."""
         return self.model.restorable
-
-    @property
-    def usual_noise(self) -> float:
-        """Default noise variance of the members; NaN if they estimate it."""
-        return self.model.usual_noise
 
     def undisturbed(self) -> Outcomes:
         return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
@@ -488,8 +483,9 @@ class Outcomes(Composed):
             suggestion: As for :meth:`Strategy.tell`.
             y: The outcomes, `batch_shape x m`, NaN where an outcome is missing; for a single trial
                 also a list of m numbers, or a dict of numbers by name.
-            time: As for :meth:`Strategy.tell`.
-            ok: As for :meth:`Strategy.tell`; a failed measurement has no outcome.
+            time: Time of the measurements, a scalar or `batch_shape`; the suggestion's by default.
+            ok: Whether the measurement succeeded, bool, `batch_shape`; a failed measurement has no
+                outcome.
             noise: Not supported.
             check: As for :meth:`Strategy.tell`.
             consume: As for :meth:`Strategy.tell`.
@@ -547,12 +543,13 @@ class Outcomes(Composed):
     ) -> Tensor:
         """Points whose predicted objectives no other of the points dominates, `p x (d + c)`.
 
-        Each maximises a scalarisation of the objectives' means, with evenly spread weights.
+        The first objective falls from point to point, and no two points are alike. Each maximises a
+        scalarisation of the objectives' means, with evenly spread weights.
 
         Args:
             state: The current state, of a single trial.
             now: Time, as in :meth:`ask`.
-            context: The context, `c`.
+            context: The context, shape `c`.
             points: Number of scalarisations.
             feasible: Where a choice is allowed, as in :meth:`recommend`.
         """
@@ -565,14 +562,17 @@ class Outcomes(Composed):
         found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)
         values = self.objective_means(state, X, now)
-        return X[undominated(values.unsqueeze(0))[0]]
+        best = undominated(values.unsqueeze(0))[0]
+        X = X[best][values[best, 0].argsort(descending=True)]
+        alike = (X.unsqueeze(1) - X).abs() <= ALIKE * state.domain.extent.to(X)
+        return X[~alike.all(-1).tril(-1).any(-1)]
 
     def objective_means(self, state: State, X: Tensor, now: Now = None) -> Tensor:
         """The means of the objectives, to be maximised, at points `q x (d + c)`, `q x k`.
 
         Args:
             state: The current state, of a single trial.
-            X: The points.
+            X: The points, `q x (d + c)`.
             now: Time, as in :meth:`ask`.
         """
         found = self.predictions(state, now)
@@ -583,6 +583,8 @@ class Outcomes(Composed):
         return torch.stack(means, -1)
 
 
+ALIKE = 1e-3
+"""Points are alike if no coordinate differs by more than this share of its range."""
 SMALLEST_WEIGHT = 1e-3
 """Smallest weight of an objective in a scalarisation."""
 
