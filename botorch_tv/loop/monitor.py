@@ -19,7 +19,7 @@ from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.backtest import backtest, of_objective
 from botorch_tv.loop.clock import Time, Units
-from botorch_tv.loop.input import Numbers, Points, as_place, context_row, with_context
+from botorch_tv.loop.input import Condition, Points, as_place, with_context
 from botorch_tv.loop.log import MeasurementLog, like
 from botorch_tv.loop.record import Record
 from botorch_tv.strategies.adaptive import Adaptive
@@ -53,55 +53,72 @@ STATIC = 0.9
 
 
 class Gain(NamedTuple):
-    """What a move from one setting to another gains, in the units of y; positive is better."""
+    """What a move from one setting to another gains, in the units of y; positive is better.
+
+    Attributes:
+        gain: Expected gain.
+        sd: Its posterior standard deviation.
+        probability: Probability that the gain is positive.
+    """
 
     gain: float
-    """Expected gain."""
     sd: float
-    """Its posterior standard deviation."""
     probability: float
-    """Probability that the gain is positive."""
 
 
 class Worth(NamedTuple):
-    """Whether a measurement is worth its cost; as a condition, it has the value of ``worth``."""
+    """Whether a measurement is worth its cost; as a condition, it has the value of ``worth``.
+
+    Attributes:
+        worth: Whether the expected gain exceeds the cost.
+        gain: Expected gain, in units of y times the unit of time.
+        wait: Time after which a measurement is worth its cost: 0 if it is now, infinite if
+            never.
+    """
 
     worth: bool
-    """Whether the expected gain exceeds the cost."""
     gain: float
-    """Expected gain, in units of y times the unit of time."""
     wait: float
-    """Time after which a measurement is worth its cost: 0 if it is now, infinite if never."""
 
     def __bool__(self) -> bool:
         return self.worth
 
 
 class Drift(NamedTuple):
-    """Whether the process changed; as a condition, it has the value of ``drifted``."""
+    """Whether the process changed; as a condition, it has the value of ``drifted``.
+
+    Attributes:
+        drifted: Whether the evidence reaches its limit, the inverse of the rate of false
+            detections.
+        time: Time of the first measurement after the newest jump; None for no change or steady
+            drift.
+        evidence: How much better a changing process explains the measurements than a static
+            process.
+    """
 
     drifted: bool
-    """Whether the evidence reaches its limit, the inverse of the rate of false detections."""
     time: Time | None
-    """Time of the first measurement after the newest jump; None for no change or steady drift."""
     evidence: float
-    """How much better a changing process explains the measurements than a static process."""
 
     def __bool__(self) -> bool:
         return self.drifted
 
 
 class Stop(NamedTuple):
-    """Whether to stop measuring; as a condition, it has the value of ``stop``."""
+    """Whether to stop measuring; as a condition, it has the value of ``stop``.
+
+    Attributes:
+        stop: Whether the expected improvement is below the noise, and the process is static.
+        improvement: Expected improvement of the best setting by one more measurement, in the
+            units of y.
+        noise: Standard deviation of the noise of a measurement.
+        reason: A sentence that says why.
+    """
 
     stop: bool
-    """Whether the expected improvement is below the noise, and the process is static."""
     improvement: float
-    """Expected improvement of the best setting by one more measurement, in the units of y."""
     noise: float
-    """Standard deviation of the noise of a measurement."""
     reason: str
-    """A sentence that says why."""
 
     def __bool__(self) -> bool:
         return self.stop
@@ -332,12 +349,14 @@ class Monitored:
 
         def _present(self, now: Time | None) -> float | None: ...
 
+        def _context(self, context: Condition) -> Tensor | None: ...
+
     def gain(
         self,
         at: Points = None,
         *,
         now: Time | None = None,
-        context: Numbers | None = None,
+        context: Condition = None,
     ) -> Gain:
         """What a move from the present setting to the recommended setting gains.
 
@@ -360,7 +379,7 @@ class Monitored:
         return gain(log.strategy, log.state, best, with_context(place, row), present)
 
     def worth_measuring(
-        self, cost: float, *, now: Time | None = None, context: Numbers | None = None
+        self, cost: float, *, now: Time | None = None, context: Condition = None
     ) -> Worth:
         """Whether to measure now, or to hold the recommended setting and measure later.
 
@@ -423,7 +442,7 @@ class Monitored:
 
     drift_alarm = drifted
 
-    def should_stop(self, *, now: Time | None = None, context: Numbers | None = None) -> Stop:
+    def should_stop(self, *, now: Time | None = None, context: Condition = None) -> Stop:
         """Whether further measurements are expected to improve the best setting by less than noise.
 
         The expected improvement is the largest expected excess of a setting over the recommended
@@ -479,11 +498,11 @@ class Monitored:
         return backtest(self._record.log, strategies)
 
     def _contenders(
-        self, now: Time | None, context: Numbers | None
+        self, now: Time | None, context: Condition
     ) -> tuple[float | None, Tensor | None, Tensor, Tensor]:
         """The present time, the context, the best setting, and all settings that may be better."""
         record, log = self._record, self._record.log
-        row, present = context_row(log.state, context), self._present(now)
+        row, present = self._context(context), self._present(now)
         if not log.answers or not bool(log.strategy.predicts(log.state)):
             raise InputDataError("there are too few measurements for predictions; measure first.")
         best = log.best(present, row).X
