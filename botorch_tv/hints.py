@@ -15,8 +15,8 @@ INSTEAD = {
     "failed state": "Loop.tell(ok=False) reports a failure, and similar settings are avoided",
     "constraint inequality_constraints outcome_constraints parameter_constraints": "Loop(ranges, "
     "objective='yield', constraints=['pressure <= 5', 'a + b <= 1']) sets limits",
-    "metric metrics objectives objective_name outcomes": "Loop(ranges, objective='yield') names outcomes, "
-    "objective=['yield', '-energy'] has several",
+    "metric metrics objectives objective_name outcomes": "Loop(ranges, objective='yield') names "
+    "outcomes, objective=['yield', '-energy'] has several",
     "direction directions goal minimize": "Loop(ranges, maximize=False) minimises",
     "batch_size count max_trials n n_points num q": "Loop.ask(n=4) makes 4 suggestions at once",
     "fixed_features fixed_parameters": "Loop.ask(fixed={'rate': 0.2}) holds parameters",
