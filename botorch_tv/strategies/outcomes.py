@@ -27,11 +27,11 @@ from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import real_tensor, require, settle_number, shown
 
-CONFIDENCE = 0.85
+CONFIDENCE = 0.9
 """Default probability of keeping all limits above which a point may be chosen."""
 SELECTED = 2.0
-"""Factor on the variances of limited outcomes. The best of the allowed points is often a point
-whose predicted outcome is by chance too far from the bound."""
+"""Factor on the variances of limited outcomes in safe strategies. The best of the allowed points is
+often a point whose predicted outcome is by chance too far from the bound."""
 
 
 class Bound(NamedTuple):
@@ -147,9 +147,11 @@ class Outcomes(Composed):
     show that the limits are kept. What time makes uncertain is no longer safe (as in TVSafeOpt,
     arXiv 2409.18000). The first measurement must be at a setting that is known to be safe. Until
     there are predictions, only points near measured settings that kept the limits are allowed.
-    ``adaptive_gp_ucb`` learns the scale of an outcome from few measurements close to each other, so
-    this scale is assumed to be at least the distance from the bound: far from all measurements,
-    either side of the bound is possible. No method keeps limits which jump.
+    ``adaptive_gp_ucb`` learns the scale V of an outcome's variances from few measurements close to
+    each other. A variance v is therefore replaced by 2 v + max(0, m² / V - 1) v² / V, where m is
+    the distance between the mean of the domain and the bound: far from all measurements, either
+    side of the bound is possible, and near them the models decide. These posteriors assume that
+    nothing has jumped since the newest measurement. No method keeps limits which jump.
 
     ``tell`` takes the outcomes as `batch_shape x m` in the order of ``names``, NaN where an outcome
     is missing. The suggestion's mean and sd, :meth:`posterior` and :meth:`recommend` refer to the
@@ -335,13 +337,11 @@ class Outcomes(Composed):
             predictions, ready = found[limit.expression.text]
             member, own = self.member(state, limit.expression.text)
             growth, factor = torch.zeros_like(predictions.center), 1.0
-            if isinstance(member, Adaptive):
-                factor = SELECTED
-                if self.safe:
-                    least = torch.finfo(growth.dtype).tiny
-                    scale = member.scale(own).clamp_min(least).reshape(-1, 1)
-                    margin = (limit.bound - predictions.center).square()
-                    growth = (margin / scale - 1).clamp_min(0) / scale
+            if self.safe and isinstance(member, Adaptive):
+                least = torch.finfo(growth.dtype).tiny
+                scale = member.scale(own).clamp_min(least).reshape(-1, 1)
+                margin = (limit.bound - predictions.center).square()
+                factor, growth = SELECTED, (margin / scale - 1).clamp_min(0) / scale
             bounds.append(Bound(predictions, ready, limit.bound, limit.upper, factor, growth))
         return Kept(bounds, self.confidence)
 
