@@ -27,9 +27,8 @@ def test_notebooks_set_the_resolution_shown_and_not_that_of_files(tmp_path):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("drawing", ["simulation.plots", "loop.plots"])
+@pytest.mark.parametrize("drawing", ["simulation", "loop.plots"])
 def test_a_missing_matplotlib_has_the_install_command(drawing):
-    with not_installed("matplotlib"):
-        importlib.import_module("botorch_tv.simulation.result")  # needs none
-        with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[study\]'"):
-            importlib.import_module(f"botorch_tv.{drawing}")
+    command = pytest.raises(ImportError, match=r"pip install 'botorch-tv\[study\]'")
+    with not_installed("matplotlib"), command:
+        importlib.import_module(f"botorch_tv.{drawing}")

@@ -19,7 +19,6 @@ from pathlib import Path
 from benchmarks.paper.page import write_page
 from benchmarks.records import RESULTS, environment, write
 from botorch_tv.papers.experiment import OTHER_DATA
-from botorch_tv.papers.mandl2026 import UNSEEN
 from botorch_tv.simulation import StudyResult
 from botorch_tv.theory.plots import plot_mismatch
 
@@ -40,7 +39,7 @@ def collect(runs: Path, results: Path = RESULTS) -> None:
     results.mkdir(parents=True, exist_ok=True)
     for path in runs.glob("*.json"):
         verdict = json.loads(path.read_text(encoding="utf-8"))
-        if not verdict["judged"] and not verdict["verdict"].startswith((OTHER_DATA, UNSEEN)):
+        if not verdict["judged"] and not verdict["verdict"].startswith(OTHER_DATA):
             raise ValueError(
                 f"{path} is of a quick look or a synthetic record; run it at full size."
             )

@@ -22,7 +22,6 @@ PAPERS = {
     "Non-stationary Environments",
     "m": "[M] Mauduit, Berthier, Simonetto: No-Regret Gaussian Process Optimization of "
     "Time-Varying Functions",
-    "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
 NOTES = {
     "b16": "No experiment: Figure 1 shows two draws from the Markov model, as does "
@@ -36,7 +35,7 @@ NOTES = {
     "m": "No experiment: Figures 1 and 5 are illustrations.",
 }
 """What of a paper has no experiment."""
-ANSWERS = ("yes", "no", "level", "nothing to test", "not judged (other data, or no paper)")
+ANSWERS = ("yes", "no", "level", "nothing to test", "not judged (other data)")
 HEAD = """# Figures and tables of the papers, rerun
 
 `botorch-tv paper ID` reruns a figure. {rule}

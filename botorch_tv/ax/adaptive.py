@@ -44,7 +44,8 @@ from botorch_tv.loop.log import (
     trial_answer,
     trial_log,
 )
-from botorch_tv.strategies.parameters import BoxParameter, Choice, MixedSearch, Number, Space
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_duration, require_integer
 
@@ -54,8 +55,8 @@ INSTEAD = "use time_varying_generation_strategy, which supports it, or drop it."
 class TrialSpace(Space):
     """Converts the parameters of an experiment, except for time, to points and back.
 
-    Ranges are linear or logarithmic as in Ax. Ordered choices are integers. Any two values of an
-    unordered choice are as far apart as the ends of a range.
+    Ranges are linear or logarithmic as in Ax. Ordered choices are equally spaced. Any two values of
+    an unordered choice are as far apart as the ends of a range.
 
     Args:
         search_space: The search space of the experiment.
@@ -89,11 +90,7 @@ class TrialSpace(Space):
 
     def inner(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Values of parameters in the model; fixed and unknown parameters are omitted."""
-        return {
-            name: own.values.index(parameters[name]) if _ordered(own) else parameters[name]
-            for name, own in self.parameters.items()
-            if name in parameters
-        }
+        return {name: parameters[name] for name in self.parameters if name in parameters}
 
     def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...] | None:
         """The point, `D` numbers, for given values of the parameters; None if there is no point.
@@ -113,10 +110,7 @@ class TrialSpace(Space):
     def parameterization(self, point: Any) -> TParameterization:
         """The values of the parameters, except time, at a point, `D` numbers."""
         inner, outer = self.params(point), dict(self.fixed)
-        for name, parameter in self.parameters.items():
-            value = inner[name]
-            outer[name] = parameter.values[value] if _ordered(parameter) else parameter.cast(value)
-        return outer
+        return outer | {name: own.cast(inner[name]) for name, own in self.parameters.items()}
 
 
 def _axis(parameter: Parameter) -> BoxParameter | Choice:
@@ -125,17 +119,11 @@ def _axis(parameter: Parameter) -> BoxParameter | Choice:
         ends = (parameter.lower, parameter.upper)
         return Number(*ends, parameter.log_scale, 1 if whole else None)
     if isinstance(parameter, ChoiceParameter) and not parameter.is_hierarchical:
-        if _ordered(parameter):
-            return Number(0, len(parameter.values) - 1, step=1)
-        return Choice(*parameter.values)
+        return Choice(*parameter.values, ordered=bool(parameter.is_ordered))
     raise UnsupportedError(
         f"The parameter {parameter.name!r} is {parameter}, but the adaptive strategy supports "
         f"ranges on a linear or logarithmic scale, choices and fixed values; {INSTEAD}"
     )
-
-
-def _ordered(parameter: Parameter) -> bool:
-    return isinstance(parameter, ChoiceParameter) and bool(parameter.is_ordered)
 
 
 @hinted
@@ -408,7 +396,7 @@ def _bounds(found: list[Measurement], stopped: list[tuple[float, int, Point]]) -
     """For each early-stopped trial the median of the earlier values; none for the first trials."""
     bounds = []
     for time, index, place in stopped:
-        earlier = [row.y for row in found if row.y is not None and row.time <= time]
+        earlier = [row.y for row in found if isinstance(row.y, float) and row.time <= time]
         if earlier:
             bounds.append(trial_answer(time, index, place, median(earlier), Censored))
     return bounds

@@ -100,10 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.set_defaults(run=_compare)
     add_compare_options(compare)
-    text = "also write resets with their causes, calibration of the bands, simple regret"
-    compare.add_argument("--diagnose", action="store_true", help=text)
-    text = "also map the prediction error of every strategy"
-    compare.add_argument("--prediction-error", action="store_true", help=text)
     text = "store finished trials; the same command resumes from them, more --trials extend them"
     option(compare, "--save-to", text, type=Path, metavar="FOLDER")
     _add_run_options(compare, out="botorch-tv-compare")
@@ -146,10 +142,8 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from botorch_tv.cli.compare import comparison
-    from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
+    from botorch_tv.simulation import run_study
 
-    recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
-    recorders += [PredictionError()] if arguments.prediction_error else []
     world, strategies, horizon, text = comparison(arguments)
     options, folder = _run_options(arguments), arguments.out
     folder.mkdir(parents=True, exist_ok=True)
@@ -160,7 +154,6 @@ def _compare(arguments: argparse.Namespace) -> None:
         strategies,
         trials=arguments.trials,
         horizon=horizon,
-        record=recorders,
         save_to=vars(arguments).get("save_to"),
         **options,
     )
@@ -168,7 +161,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     result.summary().to_csv(folder / "compare.csv")
     result.plot(folder / "compare.png")
     written = f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png"
-    _report(result, written, folder / "compare")
+    _report(result, written)
 
 
 def _paper(arguments: argparse.Namespace) -> int:
@@ -244,20 +237,10 @@ def _plot(arguments: argparse.Namespace) -> None:
     result = StudyResult.load(arguments.file)
     picture = arguments.out or arguments.file.with_suffix(".png")
     result.plot(picture)
-    _report(result, f"Written: {picture}", picture.with_suffix(""))
+    _report(result, f"Written: {picture}")
 
 
-def _report(result: StudyResult, written: str, stem: Path) -> None:
-    """Print a study; if it has a diagnosis or prediction errors, print and write them."""
-    from botorch_tv.simulation import result as report
+def _report(result: StudyResult, written: str) -> None:
     from botorch_tv.simulation.result import verdict
 
     print(f"{result.summary()}\n\n{verdict(result)}\n{written}")
-    if result.diagnosed:
-        print(f"\n{report.diagnosis_text(report.diagnosis_table(result))}")
-        names = ", ".join(path.name for path in report.write_diagnosis(result, stem))
-        print(f"Written to {stem.parent}: {names}")
-    if "prediction_error" in result.data:
-        print(f"\n{report.errors_text(result)}")
-        for path in report.write_maps(result, stem):
-            print(f"Written: {path}")

@@ -1,11 +1,5 @@
 """GPyTorch likelihoods for observations whose noise grows with age."""
 
-from botorch_tv.likelihoods.age_noise import (
-    AgeNoiseLikelihood,
-    Aging,
-    ExponentialAging,
-    FixedAging,
-    InjectionAging,
-)
+from botorch_tv.likelihoods.age_noise import AgeNoiseLikelihood, Aging
 
-__all__ = ["AgeNoiseLikelihood", "Aging", "ExponentialAging", "FixedAging", "InjectionAging"]
+__all__ = ["AgeNoiseLikelihood", "Aging"]

@@ -16,7 +16,7 @@ from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator
 from torch import Size, Tensor
 
-from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
+from botorch_tv.forgetting import Inflation
 from botorch_tv.forgetting.base import with_values
 from botorch_tv.forgetting.formulas import require_inflating
 from botorch_tv.kernels.declared import Declared, Priors, like
@@ -68,67 +68,6 @@ class Aging(Declared):
         return with_values(self.inflation, self.learned()).log_factor(lag / self.unit)
 
 
-class FixedAging(Aging):
-    """Any inflation with fixed parameters.
-
-    Args:
-        inflation: How noise grows with the lag.
-    """
-
-    def __init__(self, inflation: Inflation) -> None:
-        super().__init__(inflation, learn=False)
-
-
-class ExponentialAging(Aging):
-    """Noise λ γ^(-lag) with learnable γ, [W22] eq. (2)-(3).
-
-    γ is learned without a transform, within [1e-6, 1]. The noise is exact and has a finite gradient
-    even at γ = 1, where nothing is forgotten.
-
-    Args:
-        gamma: Initial value of the discount γ per unit of time.
-        batch_shape: Batch shape of the parameter.
-        discount_prior: Prior of 1 - γ, with time in the unit of the inputs; None for no prior. The
-            default prior is half-normal with scale 0.1, with time in the unit set by
-            :meth:`measure`.
-
-    Raises:
-        ValueError: If ``gamma`` lies outside [1e-6, 1].
-    """
-
-    def __init__(
-        self,
-        gamma: float,
-        batch_shape: Size = NO_BATCH,
-        discount_prior: Prior | _DefaultType | None = DEFAULT,
-    ) -> None:
-        super().__init__(ExponentialWeights(gamma), batch_shape, {"gamma": discount_prior})
-
-
-class InjectionAging(Aging):
-    """Noise σ² (1 + κ lag^α), 0^0 := 0, with learnable α and κ, [M] eq. (8)-(10).
-
-    Args:
-        alpha: Initial value of the exponent α, at least 0.
-        kappa: Initial value of the rate κ, in units of time^(-α), at least 0.
-        batch_shape: Batch shape of the parameters.
-        alpha_prior: Prior of α, None for no prior; half-normal with scale 2 by default.
-        kappa_prior: Prior of κ, with time in the unit of the inputs; None for no prior. The default
-            prior is half-normal with scale 2, with time in the unit set by :meth:`measure`.
-    """
-
-    def __init__(
-        self,
-        alpha: float,
-        kappa: float = 1.0,
-        batch_shape: Size = NO_BATCH,
-        alpha_prior: Prior | _DefaultType | None = DEFAULT,
-        kappa_prior: Prior | _DefaultType | None = DEFAULT,
-    ) -> None:
-        priors = {"alpha": alpha_prior, "kappa": kappa_prior}
-        super().__init__(UncertaintyInjection(alpha, kappa), batch_shape, priors)
-
-
 def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
     """An inflation with learnable parameters and default priors.
 
@@ -140,11 +79,11 @@ def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
         ValueError: If the inflation depends on age but declares no parameters.
     """
     if inflation.is_static:
-        return FixedAging(inflation)
+        return Aging(inflation, learn=False)
     require(
         bool(inflation.parameters),
         f"{inflation!r} declares no parameters, so none can be learned; declare parameters in its "
-        "class, or give FixedAging(inflation) to fix the inflation.",
+        "class, or give Aging(inflation, learn=False) to fix the inflation.",
     )
     return Aging(inflation, batch_shape)
 
@@ -378,8 +317,8 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
 
     Args:
         inflation: An inflation; its parameters (γ, or α and κ) are initial values and are learned
-            under default priors. Pass an :class:`Aging` for other priors, or a ``FixedAging`` for
-            parameters that are not learned.
+            under default priors. Pass an :class:`Aging` for other priors, or with ``learn=False``
+            for parameters that are not learned.
         time_dim: Index of the column of time, which input transforms must not change.
         now: The time at which lags are 0, a number or `batch_shape`; None for the time of the
             newest given input.

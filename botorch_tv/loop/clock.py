@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -174,19 +175,27 @@ class Units:
         parameters: The named parameters; None if coordinates have no names.
         clock: The clock that converts times to numbers and back.
         dtype: The dtype of points in the unit cube.
+        outcomes: The names of the outcomes; empty for a single outcome without a name.
 
     Raises:
         ValueError: If a parameter is named "(context)", because files use this name for the
             context.
     """
 
-    def __init__(self, parameters: Parameters | None, clock: LoopClock, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        parameters: Parameters | None,
+        clock: LoopClock,
+        dtype: torch.dtype,
+        outcomes: Sequence[str] = (),
+    ) -> None:
         require(
             parameters is None or CONTEXT not in parameters,
             f"Loop: a parameter is called {CONTEXT!r}, the name of the context in files; give "
             "another name.",
         )
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
+        self.outcomes = tuple(outcomes)
 
     def point(self, point: Sequence[float]) -> Values:
         """A point in the units of the parameters.
@@ -248,8 +257,14 @@ class Units:
             values = cast(dict[str, Any], self.point(point))
             return values | ({CONTEXT: context} if context else {})
 
+        if isinstance(row.get("y"), tuple) and self.outcomes:
+            row = row | {"y": self.measured(row["y"])}
         shown = self.clock.shown
         return self._converted(row, lambda time: cast(datetime, shown(time)).isoformat(), named)
+
+    def measured(self, y: Sequence[float]) -> dict[str, float]:
+        """The outcomes that a measurement has, by name."""
+        return {name: value for name, value in zip(self.outcomes, y) if value == value}
 
     def read(self, row: Any) -> dict[str, Any]:
         """Convert a row from its form in a file; the inverse of :meth:`written`.
@@ -265,6 +280,10 @@ class Units:
             like = torch.empty(0, dtype=self.dtype, device="cpu")
             return [*self.parameters.place(own, like).tolist(), *context]
 
+        if self.outcomes and row.get("y") is not None:
+            y = dict(row["y"])
+            require(y.keys() <= {*self.outcomes}, f"outcomes are {', '.join(self.outcomes)}")
+            row = row | {"y": [y.get(name, math.nan) for name in self.outcomes]}
         number, read = self.clock.number, datetime.fromisoformat
         return self._converted(row, lambda text: number("time", read(text), ""), place)
 

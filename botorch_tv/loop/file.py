@@ -35,7 +35,7 @@ from botorch_tv.loop.clock import LoopClock, Units
 from botorch_tv.loop.log import Measurement, MeasurementLog, Question, recounted
 from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.parameters import MixedSearch
+from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.state import FORMAT as STATE_FORMAT
 from botorch_tv.validation import require
 
@@ -141,7 +141,8 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         require(isinstance(content["strategy"], dict), '"strategy" does not describe a strategy')
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)
-        units = Units(named, LoopClock.of(content["clock"]), DTYPES[content["dtype"]])
+        outcomes = (content.get("problem") or {}).get("outcomes", ())
+        units = Units(named, LoopClock.of(content["clock"]), DTYPES[content["dtype"]], outcomes)
         for name, (_, fields) in ROWS.items():
             require(isinstance(content[name], list), f"{name} is not a list")
             content[name] = [_row(name, units.read(row), fields) for row in content[name]]
@@ -166,6 +167,11 @@ def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement |
 
 def _checked(field: str, value: Any, of_reply: bool) -> Any:
     if isinstance(value, list):
+        if field == "y" and not of_reply:  # outcomes by name; a missing outcome is NaN
+            return tuple(
+                number if number != number else _checked(field, number, of_reply)
+                for number in value
+            )
         require(field in MANY or (of_reply and field == "y"), f"{field} is a list")
         return tuple(_checked(field, entry, of_reply) for entry in value)
     if value is None or field == "became":

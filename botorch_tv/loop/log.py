@@ -21,7 +21,9 @@ from torch import Tensor
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.feasible import Success, corners_of
-from botorch_tv.strategies.parameters import MixedSearch, Space
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
@@ -45,6 +47,9 @@ UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 Point = tuple[float, ...]
 """Type of the coordinates of a point, followed by its context."""
+Values = float | tuple[float, ...] | None
+"""Type of a measurement: a number or, if outcomes have names, a number for each (NaN if missing);
+None if the measurement failed."""
 Place = tuple[float, Point]
 """Type of a pair: the time and the point of a measurement."""
 
@@ -63,7 +68,8 @@ class Measurement:
         predicted: Three values: the posterior mean and standard deviation of the objective given
             the first ``known`` answers to arrive, and sqrt(beta), the width of the confidence band
             in standard deviations. None if there is no prediction.
-        y: The observation; None before the answer, or if the measurement failed.
+        y: The observation: a number or, if outcomes have names, a number for each outcome, NaN if
+            it is missing. None before the answer, or if the measurement failed.
         noise: The noise variance; None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
             answer.
@@ -77,7 +83,7 @@ class Measurement:
     time: float
     known: int
     predicted: tuple[float, float, float] | None
-    y: float | None = None
+    y: Values = None
     noise: float | None = None
     arrival: int = OPEN
     became: str | None = None
@@ -146,6 +152,13 @@ def by_time(answer: Measurement) -> tuple[float, int]:
 def like(state: State) -> Tensor:
     """A tensor with the dtype and device of all computations."""
     return state.basis.variance
+
+
+def told(strategy: Strategy, y: Values, own: Tensor) -> Tensor:
+    """An observation as the strategy's ``tell`` takes it; any values if the measurement failed."""
+    if y is None:
+        y = (math.nan,) * len(strategy.names) if isinstance(strategy, Outcomes) else 0.0
+    return own.new_tensor(y)
 
 
 class Best(NamedTuple):
@@ -236,7 +249,7 @@ class MeasurementLog(NamedTuple):
         answer = self.answers[-1] if self.answers else None
         if answer is None or answer.y is None or isinstance(answer, Censored):
             return None
-        if not isinstance(self.strategy, Adaptive):
+        if not isinstance(self.strategy, Adaptive) or isinstance(answer.y, tuple):
             return None
         before = self._after(len(self.answers) - 1)
         if not bool(self.strategy.predicts(before)):
@@ -336,6 +349,7 @@ class MeasurementLog(NamedTuple):
         for answer in answers[begun:]:
             if isinstance(answer, Censored):
                 X = own.new_tensor(answer.point)
+                assert not isinstance(answer.y, tuple)
                 state = as_if_measured(self.quiet, state, X, answer.time, answer.y)
                 yield state, False
                 continue
@@ -351,7 +365,7 @@ class MeasurementLog(NamedTuple):
             state, info = strategy.tell(
                 state,
                 suggestion,
-                own.new_tensor(answer.y if good else 0.0),
+                told(strategy, answer.y, own),
                 time=answer.time,
                 ok=None if good else torch.tensor(False, device=own.device),
                 noise=answer.noise,
@@ -409,8 +423,8 @@ class MeasurementLog(NamedTuple):
         X = own.new_tensor([point[: domain.dim] for _, point, _ in ended])
         ok = torch.tensor([ok for _, _, ok in ended], device=own.device)
         time = self.state.time.new_tensor([time for time, _, _ in ended])
-        rows = (part.unsqueeze(0) for part in (X, ok, time))
-        return Success(*rows, corners_of(domain), self.state.time.new_tensor([now]))
+        X, ok, time = X.unsqueeze(0), ok.unsqueeze(0), time.unsqueeze(0)
+        return Success(X, ok, time, corners_of(domain), self.state.time.new_tensor([now]))
 
     def recommended(
         self,

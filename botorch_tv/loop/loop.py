@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import functools
-import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -36,20 +35,18 @@ from botorch_tv.loop.file import (
     write_loop,
 )
 from botorch_tv.loop.input import (
-    FAILED,
     Numbers,
     Points,
     as_number,
     as_place,
     as_places,
     as_replies,
-    as_truth,
     context_row,
     in_order,
     parameters_of,
     with_context,
 )
-from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, like
+from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, Values, like
 from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
 from botorch_tv.loop.table import (
     FAILS_EVERYWHERE,
@@ -66,9 +63,17 @@ from botorch_tv.loop.table import (
     summary,
     table,
 )
+from botorch_tv.loop.words import (
+    Texts,
+    as_values,
+    objective_of,
+    outcomes_of,
+    problem_data,
+    stated,
+    strategy_from,
+)
 from botorch_tv.strategies.box import Bounds, Parameters, holding
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
 from botorch_tv.validation import counted, real, require, require_integer, shown
@@ -85,6 +90,8 @@ NAMED = 3.0
 reading."""
 NEAR = 0.1
 """A suggestion is near a reading if no coordinate differs by more than this share of its range."""
+Observed = float | Tensor | Mapping[str, float] | None
+"""Type of a measurement as users give it."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -164,6 +171,15 @@ class Loop:
             ``"days"`` or ``"weeks"``; rates of forgetting refer to this unit. The default is hours.
         maximize: False to minimise with the default strategy; any other strategy has its own
             ``maximize``.
+        objective: What to maximise, as text, if outcomes have names: ``"yield"``, ``"-cost"`` to
+            minimise, ``"yield - 0.2 * energy"``, or several objectives, ``["yield", "-energy"]``.
+            :meth:`tell` then takes a dict, ``{"yield": 81.0, "energy": 4.7}``.
+        constraints: Limits on outcomes or on named parameters, as text: ``"pressure <= 5"``,
+            ``["pressure <= 5", "temperature + 300 * flow <= 1000"]``. Limits on parameters are kept
+            exactly. Limits on outcomes are kept with a probability of at least ``confidence`` if
+            there is such a setting; see :class:`~botorch_tv.strategies.Outcomes`.
+        confidence: Probability of keeping all limits on outcomes above which a setting may be
+            suggested; 0.9 by default.
         lost_after: A suggestion is lost if it is still open when more than this number of answers
             have arrived since. A lost suggestion may still be answered, but no longer counts: not
             for ``pending``, and not in later choices. The default is twice the larger of
@@ -201,6 +217,9 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        objective: Texts = None,
+        constraints: Texts = None,
+        confidence: float | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -209,8 +228,14 @@ class Loop:
         strategy, domain = in_order("Loop", (first, second), strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
-        if strategy is None:
-            strategy = adaptive_gp_ucb(maximize=maximize is not False)
+        strategy, domain = stated(
+            strategy,
+            as_domain(domain),
+            maximize=maximize,
+            objective=objective,
+            constraints=constraints,
+            confidence=confidence,
+        )
         require(
             maximize in (None, strategy.maximize),
             f"Loop: maximize is {shown(maximize)}, but the strategy has maximize="
@@ -223,9 +248,10 @@ class Loop:
         )
         if lost_after is not None:
             lost_after = require_integer("Loop: lost_after", lost_after, 1, "give a whole number.")
-        start = strategy.init(as_domain(domain), dtype=dtype, device=device)
+        start = strategy.init(domain, dtype=dtype, device=device)
+        names = outcomes_of(strategy)
         self._lock = LoopLock()
-        self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
+        self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype, names)
         self._strategy = strategy
         self._record = Record(MeasurementLog.begin(strategy, start), 1, lost_after)
         self.pending = pending
@@ -250,6 +276,9 @@ class Loop:
         seed: int = 0,
         unit: str | None = None,
         maximize: bool | None = None,
+        objective: Texts = None,
+        constraints: Texts = None,
+        confidence: float | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -276,6 +305,9 @@ class Loop:
             seed: As for :class:`Loop`.
             unit: As for :class:`Loop`.
             maximize: As for :class:`Loop`.
+            objective: As for :class:`Loop`.
+            constraints: As for :class:`Loop`.
+            confidence: As for :class:`Loop`.
             lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
             device: As for :class:`Loop`.
@@ -296,6 +328,9 @@ class Loop:
             seed=seed,
             unit=unit,
             maximize=maximize,
+            objective=objective,
+            constraints=constraints,
+            confidence=confidence,
             lost_after=lost_after,
             dtype=dtype,
             device=device,
@@ -375,7 +410,7 @@ class Loop:
     @locked
     def tell(
         self,
-        y: float | Tensor | None = None,
+        y: Observed = None,
         *,
         suggestion: int | NumberedSuggestion | None = None,
         at: Points = None,
@@ -388,7 +423,8 @@ class Loop:
         Afterwards, ``loop.last.reset`` states whether the answer triggered a reset of the model.
 
         Args:
-            y: The observation, a scalar; ignored if ``ok`` is False.
+            y: The observation, a scalar; with named outcomes a dict, from which outcomes that were
+                not measured are omitted. Ignored if ``ok`` is False.
             suggestion: The answered suggestion or its number; may be omitted if only one suggestion
                 is open and not lost.
             at: Where the measurement was made, if not at the suggested point: the parameters that
@@ -411,7 +447,7 @@ class Loop:
             point, arm = self._units.moved(row.point, at, self.state)
             if point != row.point:
                 row = replace(row, point=point, arm=arm, predicted=None)
-        value = _value(y, ok)
+        value = as_values(self._strategy, y, ok)
         when = row.planned_for if time is None else self._number("time", time)
         self._add(row, value, when, noise)
 
@@ -419,7 +455,7 @@ class Loop:
     def observe(
         self,
         X: Points,
-        y: float | Tensor | None = None,
+        y: Observed = None,
         *,
         time: Time | None = None,
         noise: float | None = None,
@@ -447,7 +483,7 @@ class Loop:
         state = self.state
         X = with_context(as_place(X, state), context_row(state, context))
         place = self._units.located(X, state)
-        value = _value(y, ok)
+        value = as_values(self._strategy, y, ok)
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = float(state.time + self._strategy.step(state))
@@ -485,7 +521,7 @@ class Loop:
     def amend(
         self,
         number: int,
-        y: float | Tensor | None = None,
+        y: Observed = None,
         *,
         ok: bool | None = None,
         time: Time | None = None,
@@ -511,7 +547,7 @@ class Loop:
         """
         wrong = self._answered(number)
         unchanged = ok is None and y is None
-        value = wrong.y if unchanged else _value(y, True if ok is None else ok)
+        value = wrong.y if unchanged else as_values(self._strategy, y, True if ok is None else ok)
         when = wrong.time if time is None else self._number("time", time)
         right = replace(wrong, y=value, time=when)
         if right == wrong:
@@ -679,7 +715,8 @@ class Loop:
             contains the noise variance, NaN if the strategy estimates the noise. The columns
             ``mean`` and ``sd`` contain the prediction made with the suggestion, NaN if the
             measurement was not suggested. The column ``reset`` states whether the measurement
-            triggered a reset.
+            triggered a reset. If outcomes have names, the column ``objective`` takes the place of
+            ``y``, and each outcome has a column.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -776,7 +813,7 @@ class Loop:
             SupersededMeasurement(
                 row.number,
                 self._units.point(row.point[: self.domain.dim]),
-                math.nan if row.y is None else row.y,
+                objective_of(self._strategy, row.y),
                 self._units.clock.shown(row.time),
                 str(row.became),
             )
@@ -871,6 +908,7 @@ class Loop:
             "dtype": str(like(self.state).dtype).removeprefix("torch."),
             "device": str(self.state.time.device),
             "clock": self._units.clock.data,
+            "problem": problem_data(self._strategy),
             "pending": record.pending,
             "lost_after": record.lost_after,
             "queue": [self._units.point(point) for point in record.queue],
@@ -932,7 +970,7 @@ class Loop:
             torch.empty(0, device=place)
         with refused(f"{path}: its strategy or domain is damaged or not supported", COPY):
             if strategy is None:
-                strategy = adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
+                strategy = strategy_from(content)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)
@@ -1041,7 +1079,7 @@ class Loop:
             )
         return row
 
-    def _add(self, row: Measurement, y: float | None, time: float, noise: float | None) -> None:
+    def _add(self, row: Measurement, y: Values, time: float, noise: float | None) -> None:
         if noise is not None:
             noise = as_number("noise", noise, "give the variance of this measurement.")
         self._record = self._record.answered(row, y, time, noise)
@@ -1059,8 +1097,3 @@ class Loop:
             f"there is no measurement {shown(number)}; give a number from the table: a "
             "suggestion's number or, for a measurement that was not suggested, -1, -2, ..."
         )
-
-
-def _value(y: object, ok: object) -> float | None:
-    """The value of a measurement as a number; None if it failed."""
-    return as_number("y", y, FAILED) if as_truth("ok", ok) else None

@@ -26,7 +26,7 @@ from botorch_tv.drawing import (
 )
 from botorch_tv.loop.clock import SPANS, Units
 from botorch_tv.loop.log import Place
-from botorch_tv.loop.table import names_of
+from botorch_tv.loop.table import OBJECTIVE, names_of
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Parameter
@@ -154,7 +154,8 @@ def _draw_values(axes: Axes, table: pd.DataFrame, waiting: pd.DataFrame, ylabel:
             band = predicted["time"], predicted["mean"], 2 * predicted["sd"]
             axes.errorbar(*band, **PREDICTED, label=label)
             label = ""
-    axes.plot(good["time"], good["y"], "o", color=MEASURED, markersize=4, label="measured")
+    y = good[OBJECTIVE if OBJECTIVE in good else "y"]
+    axes.plot(good["time"], y, "o", color=MEASURED, markersize=4, label="measured")
     low = axes.get_ylim()[0]
     if len(bad):
         axes.plot(bad["time"], [low] * len(bad), "x", color=FAILED, label="failed")
@@ -220,7 +221,7 @@ def _along(domain: Domain, best: Tensor, number: int) -> Tensor:
     at = slice(number, number + 1)
     if domain.parameters is not None:
         axis, at = domain.parameters.axes[number], domain.parameters.places[number]
-        if isinstance(axis, Choice):
+        if isinstance(axis, Choice) and axis.levels is not None:
             X = best.repeat(len(axis.levels), 1)
             X[:, at] = axis.levels.to(best)
             return X

@@ -17,12 +17,14 @@ from botorch_tv.loop.log import (
     MeasurementLog,
     Point,
     Question,
+    Values,
     like,
     oldest_for,
     recounted,
     replayed,
 )
 from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.state import Consultation, Suggestion
 from botorch_tv.validation import plain
 
@@ -91,7 +93,9 @@ class Record(NamedTuple):
             fixed: Values of held parameters.
             generator: Source of random numbers.
         """
-        log, retry = self.log, isinstance(self.log.strategy, Adaptive)
+        log, strategy = self.log, self.log.strategy
+        model = strategy.model if isinstance(strategy, Outcomes) else strategy
+        retry = isinstance(model, Adaptive)
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
         return log.choice(now, waiting, fixed, retry=retry, context=context, generator=generator)
 
@@ -147,9 +151,7 @@ class Record(NamedTuple):
         number = min([0, *(row.number for row in rows)]) - 1
         return Measurement(number, point, arm, time, time, len(self.log.answers), None)
 
-    def answered(
-        self, row: Measurement, y: float | None, time: float, noise: float | None
-    ) -> Record:
+    def answered(self, row: Measurement, y: Values, time: float, noise: float | None) -> Record:
         """The record with the answer to a suggestion, or a measurement that was not suggested.
 
         Raises:

@@ -17,6 +17,7 @@ from botorch_tv.loop.clock import LoopClock, Time, Units, Values, earliest, poin
 from botorch_tv.loop.input import as_rows, as_table, check_labels, parameters_of
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Question, like
 from botorch_tv.loop.record import Record
+from botorch_tv.loop.words import objective_of
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import counted, require, span_text
@@ -197,7 +198,7 @@ def table(log: MeasurementLog, units: Units) -> Table:
         number=torch.tensor([row.number for row in rows], dtype=torch.int64, device="cpu"),
         X=points[:, : domain.dim],
         context=points[:, domain.dim :],
-        y=own.new_tensor([math.nan if row.y is None else row.y for row in rows]),
+        y=own.new_tensor([objective_of(log.strategy, row.y) for row in rows]),
         time=log.state.time.new_tensor([row.time for row in rows]),
         noise=own.new_tensor(noise),
         reset=torch.tensor(log.resets, dtype=torch.bool, device="cpu"),
@@ -206,6 +207,8 @@ def table(log: MeasurementLog, units: Units) -> Table:
     )
 
 
+OBJECTIVE = "objective"
+"""Column of the first objective, in place of y, if outcomes have names."""
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
 """Columns of :meth:`Loop.table`; the columns of the point are inserted after the first column."""
 
@@ -252,10 +255,13 @@ def data_frame(
         values = units.point(row.point[: domain.dim])
         own = values.values() if isinstance(values, dict) else values
         begun = [row.number, *own, *row.point[domain.dim :], units.clock.shown(row.time)]
-        y, noise = math.nan if row.y is None else row.y, usual if row.noise is None else row.noise
+        y, noise = objective_of(log.strategy, row.y), usual if row.noise is None else row.noise
         mean, sd, _ = row.prediction if row.number > 0 else (math.nan,) * 3
-        cells.append([*begun, y, row.y is not None, noise, mean, sd, reset])
-    return pd.DataFrame(cells, columns=[number, *points, *context, *rest])
+        outcomes = row.y if isinstance(row.y, tuple) else (math.nan,) * len(units.outcomes)
+        cells.append([*begun, y, row.y is not None, noise, mean, sd, reset, *outcomes])
+    if units.outcomes:
+        rest[rest.index("y")] = OBJECTIVE
+    return pd.DataFrame(cells, columns=[number, *points, *context, *rest, *units.outcomes])
 
 
 def rows_from(

@@ -36,7 +36,7 @@ from botorch_tv.forgetting import Decay, Inflation, Markov, Static
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.kernels import DecayKernel, MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.kernels.declared import Declared
-from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
+from botorch_tv.likelihoods import AgeNoiseLikelihood, Aging
 from botorch_tv.likelihoods.age_noise import SMALLEST_LEARNED_NOISE
 from botorch_tv.models.aging_gp import AgingGP
 from botorch_tv.models.growing_gp import check_honoured
@@ -350,7 +350,7 @@ class TimeVaryingGP(AgingGP):
         """Let the noise variances grow with age; given variances are those at age zero."""
         fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
         aged = AgeNoiseLikelihood(
-            inflation if learn else FixedAging(inflation),
+            inflation if learn else Aging(inflation, learn=False),
             self.time_dim,
             noise=self.likelihood.noise_covar.noise if fixed else None,
             batch_shape=self._aug_batch_shape,

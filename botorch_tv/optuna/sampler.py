@@ -57,7 +57,8 @@ from botorch_tv.optuna.trials import (
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.gp_strategy import GPStrategy
-from botorch_tv.strategies.parameters import MixedSearch, Number
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import Number
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import require, require_duration, require_integer, shown
 

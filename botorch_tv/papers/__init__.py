@@ -8,7 +8,6 @@ from botorch_tv.papers import (
     chowdhury2017,
     deng2022,
     event_triggered,
-    mandl2026,
     mauduit,
     sensors,
 )
@@ -40,7 +39,6 @@ EXPERIMENTS = {
         deng2022.STOCKS,
         mauduit.SYNTHETIC,
         mauduit.TEMPERATURE,
-        mandl2026.FIGURE_1,
     )
 }
 """All figures and tables, by id."""

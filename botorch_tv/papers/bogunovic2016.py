@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.drawing import GRAY, canvas, lighten, written
 from botorch_tv.papers.claims import REQUIRED, Claim, also, below, exceeds, judge, order_answer, yes
 from botorch_tv.papers.event_triggered import line_up
-from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results, draw_totals
+from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results
 from botorch_tv.papers.worlds import markov_case, spatial_kernel
 from botorch_tv.simulation import StudyResult
+from botorch_tv.simulation.plots.curves import line_styles
 from botorch_tv.strategies import Strategy, gp_ucb, r_gp_ucb, tv_gp_ucb
 from botorch_tv.theory import reset_period
 
@@ -189,18 +191,19 @@ def _draw(
     path: Path,
 ) -> Figure:
     """Draw total regret and its standard deviation over the assumed rate or the assumed period."""
-    from botorch_tv.drawing import canvas, written
-    from botorch_tv.simulation.plots.curves import line_styles
-
     figure = canvas(6.4, 4.2)
     axes, result = figure.subplots(), results[CASE]
     totals = np.array([result.total_regret(name) for name in places])
-    mean, spread = totals.mean(1), totals.std(1, ddof=1)
-    band = (list(places.values()), mean - spread, mean + spread)
+    mean, spread, at = totals.mean(1), totals.std(1, ddof=1), list(places.values())
+    error = spread / math.sqrt(totals.shape[1])
     color, _ = line_styles([strategy])[strategy]
-    axes.fill_between(*band, color=color, alpha=0.15, linewidth=0)
-    draw_totals(axes, result, places, truth, "the truth", color)
-    axes.set_xlabel(label)
+    axes.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+    axes.errorbar(at, mean, error, color=color, fmt="o-", markersize=4, capsize=3)
+    if truth is not None:
+        axes.axvline(truth, color=GRAY, linestyle="dashed", linewidth=1.2)
+        axes.text(truth, 0.98, " the truth", transform=axes.get_xaxis_transform(), va="top")
+    axes.set(xlabel=label, ylabel="total regret $R_T$", ylim=(0, None))
+    lighten(axes)
     caption = "Mean of {:,} trials with its standard error; band: standard deviation."
     return written(figure, path, caption.format(totals.shape[1]))
 

@@ -22,6 +22,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.drawing import COLORS, canvas, lighten, written
 from botorch_tv.papers.claims import REQUIRED, Claim, beats, below, decided, judge, yes
 from botorch_tv.papers.experiment import Drawn, Experiment, Outcome, Results, draw_panels
 from botorch_tv.papers.worlds import markov_case, spatial_kernel
@@ -195,8 +196,6 @@ _SENSITIVITIES = _rates(_PAPER_ROWS, _sensitivity)
 
 def _draw_table_2(results: Results, path: Path) -> Figure:
     """Plot our means, with tolerances as bars, and the paper's means."""
-    from botorch_tv.drawing import COLORS, canvas, lighten, written
-
     figure, table = canvas(10, 4.4), _score_table_2(results).table
     panels = {"resets": "Resets per trial", "regret": "Total regret $R_T$"}
     for axes, (quantity, panel) in zip(figure.subplots(1, 2), panels.items()):

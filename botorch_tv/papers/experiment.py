@@ -16,11 +16,10 @@ import pandas as pd
 
 from botorch_tv.papers.recordings import STAND_IN, Recordings
 from botorch_tv.simulation import Recorder, StudyResult, World, run_study
-from botorch_tv.simulation.study_record import Paired
+from botorch_tv.simulation.plots import plot_panels
 from botorch_tv.strategies import Grid, Strategy
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Stage = tuple[World, dict[str, Strategy]]
@@ -271,38 +270,5 @@ class Experiment:
 
 def draw_panels(cases: Mapping[str, Case], results: Results, path: Path, **scales: bool) -> Figure:
     """Draw regret curves, one panel per case; ``scales`` are options of ``plot_panels``."""
-    from botorch_tv.simulation.plots import plot_panels
-
     titled = {cases[name].title: result for name, result in results.items()}
     return plot_panels(titled, path, **scales)
-
-
-def draw_totals(
-    axes: Axes,
-    result: StudyResult,
-    places: Mapping[str, float],
-    mark: float | None,
-    marked: str,
-    color: str,
-) -> None:
-    """Plot the total regret of strategies against a parameter, and mark a parameter value.
-
-    Args:
-        axes: Where to draw.
-        result: The study.
-        places: A dict from the label of each strategy to the strategy's value of the parameter.
-        mark: The value to mark; None to mark nothing.
-        marked: Label of the marked value in the figure.
-        color: Colour of the strategy.
-    """
-    from botorch_tv.drawing import GRAY, lighten
-
-    means, errors = zip(*(Paired.of(result.total_regret(label)) for label in places))
-    axes.errorbar(
-        list(places.values()), means, errors, color=color, fmt="o-", markersize=4, capsize=3
-    )
-    if mark is not None:
-        axes.axvline(mark, color=GRAY, linestyle="dashed", linewidth=1.2)
-        axes.text(mark, 0.98, f" {marked}", transform=axes.get_xaxis_transform(), va="top")
-    axes.set(ylabel="total regret $R_T$", ylim=(0, None))
-    lighten(axes)

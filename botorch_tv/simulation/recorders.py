@@ -151,13 +151,11 @@ def require_recorded(data: xr.Dataset, *names: str) -> None:
             record it.
     """
     missing = [name for name in names if name not in data.variables]
-    recorder, option = "PredictionError", "--prediction-error"
-    if {*missing} & {*VARIABLES}:
-        recorder, option = "Diagnosis", "--diagnose"
+    recorder = "Diagnosis" if {*missing} & {*VARIABLES} else "PredictionError"
     require(
         not missing,
         f"This study did not record {', '.join(missing)}; run it again with "
-        f"run_study(..., record=({recorder}(),)), or botorch-tv compare {option}.",
+        f"run_study(..., record=({recorder}(),)).",
     )
 
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pandas as pd
 import torch
 
 from botorch_tv.memory import free_bytes
-from botorch_tv.simulation.datasets import by_trial, read_dataset, write_dataset
-from botorch_tv.simulation.diagnosis import CAUSES, with_trigger
-from botorch_tv.simulation.recorders import PLACE
+from botorch_tv.simulation.datasets import read_dataset, write_dataset
+from botorch_tv.simulation.plots import (
+    plot_calibration,
+    plot_prediction_error,
+    plot_regret,
+    plot_simple_regret,
+    plot_triggers,
+    plot_weights,
+)
 from botorch_tv.simulation.settings import MEMORY_SHARE
-from botorch_tv.simulation.study_record import StudyRecord, aligned
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from botorch_tv.drawing import Where
+from botorch_tv.simulation.study_record import StudyRecord
 
 
 class StudyResult(StudyRecord):
@@ -43,132 +40,12 @@ class StudyResult(StudyRecord):
         ValueError: If a variable or a dimension is missing or empty.
     """
 
-    def plot(
-        self, path: Where = None, *, ax: Axes | None = None, normalized: bool = True
-    ) -> Figure:
-        """Plot regret curves with error bands, and resets as ticks below the curves.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            ax: Axes for a plot of one kind of regret, without resets.
-            normalized: Which kind of regret is drawn on ``ax``: normalised if True, else
-                cumulative.
-        """
-        from botorch_tv.simulation.plots import plot_regret
-
-        return plot_regret(self, path, ax=ax, normalized=normalized)
-
-    def plot_triggers(
-        self,
-        strategy: str | None = None,
-        trial: int | None = None,
-        path: Where = None,
-        *,
-        ax: Axes | None = None,
-    ) -> Figure:
-        """Plot one trial over time: predictions, the trigger's band, resets and their causes.
-
-        Args:
-            strategy: Label of a strategy with a trigger; by default the first strategy with a
-                trigger.
-            trial: Number of the trial; by default a trial with the typical number of resets.
-            path: Where to write the figure; its extension selects the format.
-            ax: Axes for the upper panel of the plot.
-
-        Raises:
-            ValueError: If the study was not diagnosed, or if ``strategy`` is not a strategy with a
-                trigger.
-            KeyError: If the study has no trial with this number.
-        """
-        from botorch_tv.simulation.plots import plot_triggers
-
-        return plot_triggers(self, strategy, trial, path, ax=ax)
-
-    def plot_calibration(self, path: Where = None, *, ax: Axes | None = None) -> Figure:
-        """Plot reliability diagrams of objective and observations, and calibration over time.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            ax: Axes for the reliability diagram of the objective.
-
-        Raises:
-            ValueError: If the study was not diagnosed.
-        """
-        from botorch_tv.simulation.plots import plot_calibration
-
-        return plot_calibration(self, path, ax=ax)
-
-    def plot_simple_regret(self, path: Where = None, *, ax: Axes | None = None) -> Figure:
-        """Plot simple regret over time, next to the regret of the arms played.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            ax: Axes for the plot of simple regret over time.
-
-        Raises:
-            ValueError: If the study was not diagnosed.
-        """
-        from botorch_tv.simulation.plots import plot_simple_regret
-
-        return plot_simple_regret(self, path, ax=ax)
-
-    def plot_weights(
-        self,
-        path: Where = None,
-        *,
-        strategy: str | None = None,
-        trial: int | None = None,
-        ax: Axes | None = None,
-    ) -> Figure:
-        """Plot the weights of the adaptive strategy, round by round.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            strategy: Label of an adaptive strategy; by default the first adaptive strategy.
-            trial: Number of the trial to plot. By default the plot shows the mean over all trials,
-                and a band between the quartiles over trials.
-            ax: Axes on which only the posterior weights of the rates of change ε are drawn.
-
-        Raises:
-            ValueError: If weights were not recorded, or if ``strategy`` has no recorded weights.
-            KeyError: If the study has no trial with this number.
-        """
-        from botorch_tv.simulation.plots import plot_weights
-
-        return plot_weights(self, strategy, trial, path, ax=ax)
-
-    def plot_prediction_error(
-        self,
-        path: Where = None,
-        *,
-        across: int = 0,
-        names: Sequence[str] = ("$x_1$", "$x_2$"),
-        aspect: float = 1.0,
-        ax: Axes | None = None,
-        strategy: str | None = None,
-    ) -> Figure:
-        """Map the prediction error of every strategy over the arms, the best strategy first.
-
-        Args:
-            path: Where to write the figure; its extension selects the format.
-            across: Index of the arms' coordinate that is drawn horizontally.
-            names: Names of the coordinates.
-            aspect: Length of a vertical unit divided by the length of a horizontal unit;
-                1 / cos(latitude) for degrees of latitude and longitude.
-            ax: Axes for the map of a single strategy. If the arms have one coordinate, the curves
-                of all strategies are drawn on ``ax``.
-            strategy: Label of the only strategy to draw. By default all strategies are drawn; but
-                if a map is drawn on ``ax``, only the best strategy is drawn.
-
-        Raises:
-            ValueError: If the study did not record prediction errors, or if its arms have more than
-                two coordinates.
-        """
-        from botorch_tv.simulation.plots import plot_prediction_error
-
-        return plot_prediction_error(
-            self, path, across=across, names=names, aspect=aspect, ax=ax, strategy=strategy
-        )
+    plot = plot_regret
+    plot_calibration = plot_calibration
+    plot_prediction_error = plot_prediction_error
+    plot_simple_regret = plot_simple_regret
+    plot_triggers = plot_triggers
+    plot_weights = plot_weights
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result to a compressed netCDF file, atomically.
@@ -239,130 +116,3 @@ def verdict(result: StudyResult) -> str:
     if math.isinf(apart):
         return f"{found}, {gap.mean:.3g} less in every trial."
     return f"{found}, {apart:.1f} standard errors below {second} {over}."
-
-
-# ---------------------------------------------------------------- further variables
-
-LEVEL = 0.9
-
-_COLUMNS = {
-    "triggers": ("triggers", ".2f"),
-    "by_objective": ("f left band", ".0%"),
-    "by_noise": ("by noise", ".0%"),
-    "by_both": ("both", ".0%"),
-    "objective": (f"f in {LEVEL:.0%}", ".0%"),
-    "observation": (f"y in {LEVEL:.0%}", ".0%"),
-    "played": ("f in played", ".0%"),
-    "simple_regret": ("simple regret", ".3f"),
-}
-
-_LEGEND = (
-    "Triggered resets per trial, and the share of each cause. Shares of rounds: objective f and\n"
-    f"observation y, each in its {LEVEL:.0%} band; and f in the band mean ± √β sd."
-)
-
-
-def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
-    """One row per strategy, in the order of the study.
-
-    Args:
-        result: A diagnosed study.
-
-    Returns:
-        The following columns. `triggers`: mean number of triggered resets per trial; NaN for a
-        strategy without a trigger. `by_objective`, `by_noise` and `by_both`: share of triggered
-        resets with each cause; see :func:`trigger_table`. `objective` and `observation`: share of
-        rounds in which the objective and the observation, respectively, lie inside a band of
-        nominal level 90 %. `played`: share of rounds with the objective inside the strategy's own
-        band. `simple_regret`: mean simple regret per round.
-
-    Raises:
-        ValueError: If the study was not diagnosed.
-    """
-    triggers, shares = result.triggers(), result.calibration([LEVEL]).squeeze("level")
-    trials, armed = result.data.sizes["trial"], with_trigger(result.data)
-    simple = result.over_trials(by_trial(result.simple_regret, lambda regret: regret.mean("round")))
-    rows = []
-    for label in result.strategies:
-        causes = triggers["cause"][triggers["strategy"] == label]
-        row = {"triggers": len(causes) / trials if label in armed else math.nan}
-        for cause in CAUSES:
-            row[f"by_{cause}"] = float((causes == cause).mean()) if len(causes) else math.nan
-        for name in ("objective", "observation", "played"):
-            row[name] = float(shares[name].sel(strategy=label))
-        row["simple_regret"] = simple[label].mean
-        rows.append(row)
-    index = pd.Index(result.strategies, name="strategy")
-    return pd.DataFrame(rows, index=index, columns=list(_COLUMNS), dtype=float)
-
-
-def diagnosis_text(table: pd.DataFrame) -> str:
-    """The diagnosis as text, a line per strategy.
-
-    Args:
-        table: The table of :func:`diagnosis_table`.
-    """
-    shown = {name: column for name, column in _COLUMNS.items() if table[name].notna().any()}
-    return f"{aligned(table, shown)}\n{_LEGEND}"
-
-
-def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
-    """Write tables and plots of triggered resets, calibration and simple regret.
-
-    Args:
-        result: A diagnosed study.
-        stem: Common beginning of the paths of all files, in an existing folder. If ``stem`` is
-            `out/compare`, the table of triggers is `out/compare-triggers.csv`.
-
-    Returns:
-        The paths of the written files. If no strategy has a trigger, there is no plot of resets.
-
-    Raises:
-        ValueError: If the study was not diagnosed.
-    """
-    endings = ("triggers.csv", "calibration.csv", "calibration.png", "simple-regret.png")
-    written = [_beside(stem, ending) for ending in endings]
-    result.triggers().to_csv(written[0], index=False)
-    result.calibration().to_dataframe().to_csv(written[1])
-    result.plot_calibration(written[2])
-    result.plot_simple_regret(written[3])
-    if with_trigger(result.data):
-        written.append(_beside(stem, "triggers.png"))
-        result.plot_triggers(path=written[-1])
-    return written
-
-
-def errors_text(result: StudyRecord) -> str:
-    """The mean squared prediction error of every strategy, best first.
-
-    Raises:
-        ValueError: If the study did not record prediction errors.
-    """
-    errors = ", ".join(f"{label} {mean}" for label, mean in result.mean_squared_error().items())
-    return f"Squared prediction error, mean over arms, rounds and trials: {errors}."
-
-
-def write_maps(result: StudyResult, stem: Path) -> list[Path]:
-    """Plot the prediction error of every strategy over the arms.
-
-    Args:
-        result: A study with prediction errors.
-        stem: Beginning of the path of the file, in an existing folder; `out/compare` gives
-            `out/compare-prediction-error.png`.
-
-    Returns:
-        A list with the path of the written file; it is empty if the arms have more than two
-        coordinates.
-
-    Raises:
-        ValueError: If the study did not record prediction errors.
-    """
-    if result.prediction_error[PLACE].shape[-1] > 2:
-        return []
-    picture = _beside(stem, "prediction-error.png")
-    result.plot_prediction_error(picture)
-    return [picture]
-
-
-def _beside(stem: Path, ending: str) -> Path:
-    return stem.with_name(f"{stem.name}-{ending}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from botorch_tv.simulation.recorders import (
     MAP_ERROR,
     PLACE,
     SQUARED_ERROR,
-    VARIABLES,
     require_recorded,
 )
 from botorch_tv.simulation.settings import DIMENSIONS
@@ -89,11 +88,6 @@ class StudyRecord:
         for strategies that consult no expert.
         """
         return self.data["side_queries"].transpose(*DIMENSIONS)
-
-    @property
-    def diagnosed(self) -> bool:
-        """Whether the study was run with ``record=(Diagnosis(),)``."""
-        return all(name in self.data for name in VARIABLES)
 
     @property
     def simple_regret(self) -> xr.DataArray:
@@ -275,27 +269,6 @@ class StudyRecord:
         return calibration_by_round(self.data, level, block)
 
 
-# ---------------------------------------------------------------- tables as text
-
-
-def aligned(table: pd.DataFrame, shown: Mapping[str, tuple[str, str]]) -> str:
-    """Some columns of a table as text: names left-aligned, numbers right-aligned, NaN blank.
-
-    Args:
-        table: A table; its index contains the names of the rows.
-        shown: The columns to show, each with its title and number format.
-    """
-    formats: Any = [f"{{:{form}}}".format for _, form in shown.values()]
-    text: str = table.to_string(
-        columns=list(shown),
-        header=[f" {title}" for title, _ in shown.values()],
-        formatters=formats,
-        na_rep="",
-        index_names=False,
-    )
-    return text
-
-
 # ---------------------------------------------------------------- summaries
 
 COLUMNS = {
@@ -362,4 +335,9 @@ class Summary(pd.DataFrame):
         return pd.DataFrame  # a part of a summary is an ordinary table
 
     def __repr__(self) -> str:
-        return aligned(self, COLUMNS)
+        formats: Any = [f"{{:{form}}}".format for _, form in COLUMNS.values()]
+        titles = [f" {title}" for title, _ in COLUMNS.values()]
+        text: str = self.to_string(
+            columns=list(COLUMNS), header=titles, formatters=formats, na_rep="", index_names=False
+        )
+        return text

@@ -23,15 +23,8 @@ from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
-from botorch_tv.strategies.parameters import (
-    BoxParameter,
-    Choice,
-    Float,
-    Integer,
-    MixedSearch,
-    Parameter,
-    Space,
-)
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer, Parameter, Space
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, plain, real, require, require_integer, shown
 
@@ -44,7 +37,7 @@ class Parameters(Space, Mapping[str, Parameter]):
             ``(low, high)`` for a float.
 
     Attributes:
-        mixed: Whether any parameter is a :class:`Choice`.
+        mixed: Whether any parameter is a :class:`Choice` without an order.
 
     Raises:
         InputDataError: If there are no parameters, if a name is not a string, or if the bounds of a
@@ -55,8 +48,9 @@ class Parameters(Space, Mapping[str, Parameter]):
         if not bounds:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
         super().__init__({name: _as_parameter(name, bound) for name, bound in bounds.items()})
-        self._stepped = [n for n, axis in enumerate(self.axes) if getattr(axis, "step", None)]
-        self.mixed = any(isinstance(axis, Choice) for axis in self.axes)
+        numbers = [axis.number for axis in self.axes]
+        self._stepped = [n for n, number in enumerate(numbers) if number and number.step]
+        self.mixed = None in numbers
 
     def __getitem__(self, name: str) -> Parameter:
         return self.by_name[name]
@@ -145,7 +139,11 @@ class Parameters(Space, Mapping[str, Parameter]):
         """The parameters as JSON-compatible data."""
         return {
             name: {"type": type(axis).__name__}
-            | {key: value for key, value in asdict(axis).items() if value is not None}
+            | {
+                key: value
+                for key, value in asdict(axis).items()
+                if key not in ("step", "ordered") or value != getattr(type(axis), key)
+            }
             for name, axis in self.items()
         }
 
@@ -161,7 +159,8 @@ class Parameters(Space, Mapping[str, Parameter]):
                 parameters.
         """
         kinds: dict[str, Callable[..., Parameter]]
-        kinds = {"Float": Float, "Integer": Integer, "Choice": lambda choices: Choice(*choices)}
+        kinds = {"Float": Float, "Integer": Integer}
+        kinds["Choice"] = lambda choices, ordered=False: Choice(*choices, ordered=ordered)
         own = {name: dict(fields) for name, fields in data.items()}
         return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
 
@@ -171,7 +170,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         Rounding maps the interval to the values of the range. Interval and range are logarithms if
         the scale of the parameter is logarithmic.
         """
-        axis: Any = self.axes[number]
+        axis: Any = self.axes[number].number
         wide = axis.scaled(axis.low - axis.step / 2), axis.scaled(axis.high + axis.step / 2)
         return axis, wide, (axis.scaled(axis.low), axis.scaled(axis.high))
 
@@ -202,9 +201,9 @@ def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any
             fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
         elif step is not None and axis.low <= number <= axis.high:
             fix = f"give {nearest:g}, or a Float without step, which takes every value."
-        steps = f" in steps of {step:g}" if step not in (None, 1) else ""
+        steps, whole = f" in steps of {step:g}" if step not in (None, 1) else "", type(step) is int
         raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a {'whole ' * (step == 1)}number from "
+            f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
             f"{axis.low:g} to {axis.high:g}{steps}; {fix}"
         )
     return nearest

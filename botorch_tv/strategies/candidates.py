@@ -28,7 +28,7 @@ from botorch_tv.gp.data import Data, Present
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.posterior import PointMixture
-from botorch_tv.gp.points import PointInference, PointPosterior, with_context
+from botorch_tv.gp.points import PointInference, PointPosterior, Pull, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Search, SearchProblem
@@ -36,7 +36,7 @@ from botorch_tv.gp.tensors import Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.feasible import STARTS, Feasible, corners_of, promise
+from botorch_tv.strategies.feasible import STARTS, Feasible, corners_of, promise, promise_slope
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_number, require_trials
 
@@ -118,17 +118,16 @@ class Decision:
             points = domain.search.filling(domain, POINTS, self.state.rounds, own)
         first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
         every = torch.cat([first, points.expand(trials, -1, -1)], 1)
-        p, allowed = self.feasible.judge(
-            torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
-        )
+        every_row = torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
+        _, risk = self.feasible.judge(every_row)
         seen = domain.points(self.state.history.choice.tensor(), own)
         seen = seen.reshape(trials, -1, domain.columns)[..., :d]
         lower, upper = corners_of(domain).to(own)
-        away = torch.ones_like(p)
+        away = torch.ones_like(risk)
         if seen.shape[1]:
             away = torch.cdist(every / (upper - lower), seen / (upper - lower)).amin(-1)
         away[:, 0] = math.inf  # the design itself, where it is allowed
-        best = torch.where(allowed, away, p - 1).argmax(-1)
+        best = torch.where(risk <= 1, away, -risk).argmax(-1)
         if isinstance(domain, Grid):
             return torch.where(best == 0, choice.reshape(-1), best - 1).view(shape)
         X = every.take_along_dim(best.view(-1, 1, 1), 1).squeeze(1).view(*shape, d)
@@ -272,6 +271,17 @@ class Predictions(NamedTuple):
         mean, sd = self.posterior.at(X)
         return mean * self.unit + self.center, sd * self.unit
 
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        """The results of :meth:`at`, and a :data:`Pull` of derivatives to derivatives in ``X``."""
+        assert isinstance(self.posterior, PointPosterior)
+        mean, sd, pull = self.posterior.slopes(X)
+        unit = self.unit
+
+        def scaled(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            return pull(by_mean * unit, by_sd * unit)
+
+        return mean * unit + self.center, sd * unit, scaled
+
     def select(self, trials: Tensor) -> Predictions:
         """The predictions in some of the trials, given by their indices."""
         unit, center = (
@@ -365,7 +375,7 @@ class RoundCandidates(Candidates):
 
     @abstractmethod
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
-        """The probability that a choice is feasible, and whether it is allowed, `batch_shape`."""
+        """The results of :meth:`Feasible.judge` at a choice, `batch_shape` each."""
 
     def allowed(self, choice: Tensor) -> Tensor:
         """The choice or, in trials where it is not allowed, the best bound among allowed points.
@@ -374,7 +384,7 @@ class RoundCandidates(Candidates):
         """
         if self.feasible is None:
             return choice
-        allowed = self.judge(choice)[1]
+        allowed = self.judge(choice)[1] <= 1
         if bool(allowed.all()):
             return choice
         return self.where(allowed, choice, UpperConfidence().choose(self))
@@ -489,10 +499,9 @@ class ArmCandidates(RoundCandidates):
                 "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
         if self.feasible is not None:
-            p, allowed = (part.view_as(values) for part in self._judged)
-            values = promise(
-                values, values.amin(-1, True), p, allowed, self.scale if unit is None else unit
-            )
+            p, risk = (part.view_as(values) for part in self._judged)
+            unit = self.scale if unit is None else unit
+            values = promise(values, values.amin(-1, True), p, risk, unit)
         if among is not None:
             if among.dtype != torch.int64 or among.dim() != 1 or not len(among):
                 raise InputDataError(
@@ -527,8 +536,8 @@ class ArmCandidates(RoundCandidates):
 
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.reshape(-1, 1)
-        p, allowed = (part.gather(-1, index).view(choice.shape) for part in self._judged)
-        return p, allowed
+        p, risk = (part.gather(-1, index).view(choice.shape) for part in self._judged)
+        return p, risk
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         index = choice.unsqueeze(-1)
@@ -661,14 +670,13 @@ class BoxCandidates(RoundCandidates):
         )
         if self.feasible is not None:
             problem = self._promising(problem, search)
-            value = problem.score
         X = search.best(box, problem)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
             # Without data most priors score all points alike, and rounding would choose.
             first = search.first(box, X).expand_as(X)
             with torch.no_grad():
-                least, most = value(torch.stack([first, X], -2), None).unbind(-1)
+                least, most = problem.score(torch.stack([first, X], -2), None).unbind(-1)
             tied = most - least <= TIE_TOLERANCE * unit
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
@@ -683,32 +691,35 @@ class BoxCandidates(RoundCandidates):
             every = problem.score(torch.cat([points, problem.observed], 1), None)
         lowest = every.amin(-1, keepdim=True)
 
-        def promised(values: Tensor, X: Tensor, trials: Tensor | None) -> Tensor:
-            some, own, least = feasible, context, lowest
-            if trials is not None:
-                some, least = feasible.select(trials), lowest[trials]
-                own = None if context is None else context[trials]
-            return promise(values, least, *some.judge(with_context(X, own)), problem.unit)
+        def of(X: Tensor, trials: Tensor | None) -> tuple[Feasible, Tensor, Tensor]:
+            if trials is None:
+                return feasible, lowest, with_context(X, context)
+            own = None if context is None else context[trials]
+            return feasible.select(trials), lowest[trials], with_context(X, own)
 
         def score(X: Tensor, trials: Tensor | None) -> Tensor:
-            return promised(problem.score(X, trials), X, trials)
+            some, least, points = of(X, trials)
+            return promise(problem.score(X, trials), least, *some.judge(points), problem.unit)
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
             assert problem.climbed is not None
+            some, least, points = of(X, trials)
             value, by = problem.climbed(X, trials, 1.0)
-            with torch.enable_grad():
-                value, X = value.requires_grad_(), X.detach().requires_grad_()
-                total = promised(value, X, trials)
-                by_value, by_p = torch.autograd.grad(factor * total.sum(), (value, X))
-            return factor * total.detach(), by_value.unsqueeze(-1) * by + by_p
+            p, risk, *others = some.slopes(points)
+            slopes = [by, *(part[..., : X.shape[-1]] for part in others)]
+            factors = promise_slope((value - least).clamp_min(0), p, risk, problem.unit)
+            slope = sum(part.unsqueeze(-1) * own for part, own in zip(factors, slopes))
+            assert isinstance(slope, Tensor)
+            total = promise(value, least, p, risk, problem.unit)
+            return factor * total, factor * slope
 
         return problem._replace(score=score, climbed=climbed if problem.climbed else None)
 
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         assert self.feasible is not None
         X = with_context(choice.reshape(-1, 1, self._box.dim), self.context)
-        p, allowed = (part.view(self._shape) for part in self.feasible.judge(X))
-        return p, allowed
+        p, risk = (part.view(self._shape) for part in self.feasible.judge(X))
+        return p, risk
 
     def at(self, choice: Tensor) -> Candidates:
         return _Points(self, choice.reshape(-1, 1, self._box.dim))

@@ -135,6 +135,11 @@ class Limit:
         settle_number(self, "bound", "(-inf, inf)", "give a number, such as 5.")
 
     @property
+    def names(self) -> Sequence[str]:
+        """The names in the formula."""
+        return self.expression.names or ()
+
+    @property
     def text(self) -> str:
         """The limit as text, such as ``"pressure <= 5"``."""
         return f"{self.expression.text} {'<=' if self.upper else '>='} {_short(self.bound)}"

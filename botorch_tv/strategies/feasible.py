@@ -1,8 +1,9 @@
 """Where a choice is allowed, and how probable it is that a measurement there is of use.
 
 A choice maximises the product of its score and of the probability that the measurement is feasible:
-that it succeeds, keeps the limits on outcomes, and so on. Points at which feasibility is too
-unlikely rank behind all other points. :func:`promise` is this rule, on grids and on boxes.
+that it succeeds, keeps the limits on outcomes, and so on. Where feasibility is too unlikely, a
+penalty pushes the choice back to allowed points. :func:`promise` is this rule, on grids and on
+boxes.
 
 :class:`Success` is the probability that a measurement succeeds, learned from successes and failures
 alone. A failed measurement gives no value of the objective. The cause of a failure may be the
@@ -21,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product
-from operator import and_, mul
+from operator import mul
 
 import torch
 from torch import Tensor
@@ -61,13 +62,16 @@ class Feasible(ABC):
 
     @abstractmethod
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The probability of feasibility, and whether a choice is allowed.
+        """The probability of feasibility, and the risk as a multiple of the allowed risk.
+
+        The risk is the probability that a measurement is not feasible. A choice is allowed where
+        the second result is at most 1.
 
         Args:
             X: Points with their context, `trials x q x (d + c)`.
 
         Returns:
-            Two tensors, `trials x q`: probabilities, differentiable in the points; and bools.
+            Two tensors, `trials x q`, differentiable in the points.
         """
 
     def probability(self, X: Tensor) -> Tensor:
@@ -76,7 +80,24 @@ class Feasible(ABC):
 
     def allowed(self, X: Tensor) -> Tensor:
         """Whether points `trials x q x (d + c)` may be chosen, `trials x q`, bool."""
-        return self.judge(X)[1]
+        return self.judge(X)[1] <= 1
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The results of :meth:`judge`, and their gradients in the points.
+
+        Args:
+            X: Points with their context, `trials x q x (d + c)`.
+
+        Returns:
+            Two tensors, `trials x q`; and two gradients, `trials x q x d`, in whose last dimension
+            derivatives with respect to the context may follow.
+        """
+        with torch.enable_grad():
+            X = X.detach().requires_grad_()
+            p, risk = self.judge(X)
+            (by_p,) = torch.autograd.grad(p.sum(), X, retain_graph=True)
+            (by_risk,) = torch.autograd.grad(risk.sum(), X)
+        return p.detach(), risk.detach(), by_p, by_risk
 
     def select(self, trials: Tensor) -> Feasible:
         """The feasibility in some of the trials, given by their indices."""
@@ -88,7 +109,9 @@ class Feasible(ABC):
 
 
 class AllOf(Feasible):
-    """Several conditions, all of which must hold; their probabilities are multiplied.
+    """Several conditions, all of which must hold.
+
+    Their probabilities are multiplied. The risk is (Σ risk⁸)^(1/8), a smooth form of the largest.
 
     Args:
         parts: The conditions, at least one.
@@ -98,8 +121,19 @@ class AllOf(Feasible):
         self.parts = tuple(parts)
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        probabilities, allowed = zip(*(part.judge(X) for part in self.parts))
-        return reduce(mul, probabilities), reduce(and_, allowed)
+        probabilities, risks = zip(*(part.judge(X) for part in self.parts))
+        return reduce(mul, probabilities), _largest(risks)
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        p, risks, by_p, by_risks = zip(*(part.slopes(X) for part in self.parts))
+        whole, risk, d = reduce(mul, p), _largest(risks), min(by.shape[-1] for by in by_p)
+        others = [reduce(mul, [q for q in p if q is not own], torch.ones_like(whole)) for own in p]
+        weights = [(own / risk) ** (STEEP - 1) for own in risks]
+
+        def total(factors: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
+            return sum(f.unsqueeze(-1) * by[..., :d] for f, by in zip(factors, slopes))  # type: ignore[return-value]
+
+        return whole, risk, total(others, by_p), total(weights, by_risks)
 
     def select(self, trials: Tensor) -> Feasible:
         return AllOf([part.select(trials) for part in self.parts])
@@ -114,21 +148,52 @@ def all_of(*parts: Feasible | None) -> Feasible | None:
     return AllOf(given) if len(given) > 1 else given[0] if given else None
 
 
-def promise(score: Tensor, lowest: Tensor, p: Tensor, allowed: Tensor, unit: float) -> Tensor:
+STEEP = 8
+"""Power of the risk in :func:`promise`."""
+
+
+def promise(score: Tensor, lowest: Tensor, p: Tensor, risk: Tensor, unit: float) -> Tensor:
     """The score of each candidate, given its feasibility; the largest is chosen.
 
-    The lowest score of the domain is subtracted from every score, so that a higher score and a
-    higher probability both increase the product. Candidates that are not allowed rank behind all
-    others, by their probability.
+        p (score - lowest) / (1 + risk⁸) - unit max(0, 1 - 1 / risk)
+
+    The lowest score of the domain is subtracted, so that a higher score and a higher probability
+    both increase the first term. It is smooth, and nearly 0 where the risk exceeds the allowed risk
+    by half. Where no point is allowed, the second term leads to the smallest risk.
 
     Args:
         score: Scores, `... x q`.
         lowest: The lowest score in the domain, `... x 1`.
         p: Probabilities of feasibility, `... x q`.
-        allowed: Whether each candidate may be chosen, `... x q`, bool.
+        risk: The risk as a multiple of the allowed risk, `... x q`.
         unit: The unit of scores.
     """
-    return torch.where(allowed, p * (score - lowest).clamp_min(0), (p - 1) * unit)
+    first = p * (score - lowest).clamp_min(0) / (1 + risk**STEEP)
+    return first - unit * (1 - 1 / risk.clamp_min(1))
+
+
+def promise_slope(
+    above: Tensor, p: Tensor, risk: Tensor, unit: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Derivatives of :func:`promise` with respect to score, probability and risk.
+
+    Args:
+        above: max(0, score - lowest), `... x q`.
+        p: As in :func:`promise`.
+        risk: As in :func:`promise`.
+        unit: As in :func:`promise`.
+    """
+    weight = 1 / (1 + risk**STEEP)
+    by_risk = -STEEP * p * above * risk ** (STEEP - 1) * weight.square()
+    by_risk = by_risk - torch.where(risk > 1, unit / risk.square(), 0.0)
+    return torch.where(above > 0, p * weight, 0.0), above * weight, by_risk
+
+
+def _largest(risks: Sequence[Tensor]) -> Tensor:
+    """A smooth form of the largest of several risks."""
+    least = torch.finfo(risks[0].dtype).tiny
+    total: Tensor = sum(risk**STEEP for risk in risks) + least  # type: ignore[assignment]
+    return total ** (1 / STEEP)
 
 
 class Success(Feasible):
@@ -204,7 +269,7 @@ class Success(Feasible):
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         p = self.probability(X)
-        return p, p / self._highest > LIKELY
+        return p, (1 - p) / (1 - LIKELY * self._highest)
 
     def select(self, trials: Tensor) -> Success:
         other = copy.copy(self)

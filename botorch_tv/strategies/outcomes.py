@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration
+from botorch_tv.even_points import even_points
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
@@ -57,7 +58,20 @@ class Kept(Feasible):
             mean, sd = predictions.at(X)
             z = (bound - mean if upper else mean - bound) / sd
             p = p * torch.where(ready, torch.special.ndtr(z), 1.0)
-        return p, p >= self.least
+        return p, (1 - p) / (1 - self.least)
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
+        for predictions, ready, bound, upper in self.bounds:
+            mean, sd, pull = predictions.slopes(X)
+            sign = 1.0 if upper else -1.0
+            z = sign * (bound - mean) / sd
+            q = torch.where(ready, torch.special.ndtr(z), 1.0)
+            density = torch.where(ready, torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi), 0.0)
+            own = pull(-sign * density / sd, -density * z / sd)
+            by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
+            p = p * q
+        return p, (1 - p) / (1 - self.least), by, -by / (1 - self.least)
 
     def select(self, trials: Tensor) -> Kept:
         bounds = [
@@ -103,7 +117,7 @@ class Outcomes(Composed):
     names: tuple[str, ...]
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...] = ()
-    model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)  # type: ignore[assignment]
+    model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)
     confidence: float = CONFIDENCE
     avoids_failures: bool = True
 
@@ -128,7 +142,8 @@ class Outcomes(Composed):
     @functools.cached_property
     def expressions(self) -> tuple[Expression, ...]:
         """The distinct formulas that members predict, objectives first."""
-        every = [part.expression for part in (*self.objectives, *self.limits)]
+        parts: Sequence[Objective | Limit] = [*self.objectives, *self.limits]
+        every = [part.expression for part in parts]
         return tuple({own.text: own for own in every}.values())
 
     @functools.cached_property
@@ -136,7 +151,7 @@ class Outcomes(Composed):
         """The strategy of each expression."""
         directions = {own.expression.text: own.maximize for own in reversed(self.objectives)}
         return tuple(
-            replace(self.model, maximize=directions.get(own.text, True))  # type: ignore[call-arg]
+            replace(cast(Any, self.model), maximize=directions.get(own.text, True))
             for own in self.expressions
         )
 
@@ -161,7 +176,7 @@ class Outcomes(Composed):
         return self.model.usual_noise
 
     def undisturbed(self) -> Outcomes:
-        return replace(self, model=self.model.undisturbed())
+        return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
 
     def step(self, state: State) -> float | Tensor:
         return self.members[0].step(state.members[0])
@@ -180,6 +195,15 @@ class Outcomes(Composed):
 
     def arm_means(self, state: State) -> Tensor:
         return self.members[0].arm_means(state.members[0])
+
+    def describe(
+        self, state: State, *, format_time: Callable[[float], str] = "{:g}".format, unit: str = ""
+    ) -> str:
+        texts = []
+        for expression, (member, own) in zip(self.expressions, self.pairs(state)):
+            text = member.describe(own, format_time=format_time, unit=unit)
+            texts.append(f"{expression.text}: {text}")
+        return "\n".join(texts)
 
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         return self.members[0]._joint(state.members[0], choice, now)
@@ -307,7 +331,8 @@ class Outcomes(Composed):
         worst, extent = reference(torch.stack(means, -1))
         weights = weights.reshape(-1, len(self.objectives)).clamp_min(SMALLEST_WEIGHT)
         rule = Scalarisation(tuple(others), worst, extent * weights, width)
-        return replace(self.members[0], exploration=rule)  # type: ignore[call-arg]
+        made: ProcessStrategy = replace(cast(Any, self.members[0]), exploration=rule)
+        return made
 
     @without_gradients
     def tell(  # type: ignore[override]
@@ -349,7 +374,7 @@ class Outcomes(Composed):
                 raise InputDataError("Outcomes takes no noise; it is estimated, or given to model.")
         assert isinstance(values, Tensor)
         by_name = dict(zip(self.names, values.unbind(-1)))
-        states, infos = [], []
+        states, infos = list[State](), list[Info]()
         for expression, (member, before) in zip(self.expressions, self.pairs(state)):
             value = expression.value(by_name)
             good = value.isfinite() if ok is None else value.isfinite() & ok
@@ -400,8 +425,8 @@ class Outcomes(Composed):
         feasible = self._feasible(state, now, feasible)
         feasible = None if feasible is None else feasible.strict()
         k, own = len(self.objectives), state.basis.variance
-        draws = torch.quasirandom.SobolEngine(k, scramble=True, seed=0).draw(points).to(own)
-        normals = torch.special.ndtri((0.5 + 0.5 * draws).clamp_max(1 - 1e-6))
+        normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
+        normals = normals.clamp(0, 6)
         context = None if context is None else context.to(own)
         found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)

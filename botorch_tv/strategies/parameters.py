@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.gp.process import SearchSizes
-from botorch_tv.gp.quasi_newton import Objective, minimize
-from botorch_tv.gp.search import (
-    MultiStart,
-    Region,
-    Search,
-    SearchProblem,
-    Uniform,
-    highest,
-    raw_points,
-    slopes_of,
-)
 from botorch_tv.hints import hinted
 from botorch_tv.validation import require, settle_integer, settle_number
 
@@ -76,6 +63,11 @@ class BoxParameter:
         log = ", log=True" if self.log else ""
         step = f", step={self.step:.12g}" if self.step != type(self).step else ""
         return f"{type(self).__name__}({self.low:.12g}, {self.high:.12g}{log}{step})"
+
+    @property
+    def number(self) -> BoxParameter:
+        """The parameter itself; an ordered :class:`Choice` has a number for its position."""
+        return self
 
     @property
     def single(self) -> bool:
@@ -213,6 +205,7 @@ class Float(BoxParameter):
 
 
 @hinted
+@dataclass(frozen=True, repr=False)
 class Integer(BoxParameter):
     """An integer parameter; only integers are considered when a point is chosen.
 
@@ -220,10 +213,13 @@ class Integer(BoxParameter):
         low: Smallest value.
         high: Largest value.
         log: Whether the scale is logarithmic: 1 to 10 is then as far as 10 to 100.
+        step: Distance between neighbouring values, which start at ``low``. If ``high`` is not one
+            of these values, the largest value below it replaces it.
 
     Raises:
         ValueError: If ``low`` is not below ``high``, if a bound is not an integer between -10⁶ and
-            10⁶, or if ``low`` is below 1 on a logarithmic scale.
+            10⁶, or if ``low`` is below 1 on a logarithmic scale. If ``step`` is not a positive
+            integer, exceeds the range, or is combined with ``log``.
 
     Example:
         >>> layers = Integer(1, 8)
@@ -231,7 +227,7 @@ class Integer(BoxParameter):
 
     low: int
     high: int
-    step = 1
+    step: int = 1  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         self._require_log()
@@ -243,6 +239,13 @@ class Integer(BoxParameter):
             "both must lie within ± a million; use Float, or omit the parameter if it is "
             "constant.",
         )
+        settle_integer(self, "step", 1, "omit it for all integers.")
+        require(
+            self.step <= self.high - self.low and not (self.log and self.step > 1),
+            f"Integer: step is {self.step}, but it must be at most {self.high - self.low} (the "
+            "range), and 1 if log=True; omit step or log.",
+        )
+        super().__post_init__()
 
 
 @dataclass(frozen=True)
@@ -259,7 +262,7 @@ class Number(BoxParameter):
 @hinted
 @dataclass(frozen=True, init=False)
 class Choice:
-    """A categorical parameter: a set of values without an order.
+    """A categorical parameter: a set of values, without an order by default.
 
     The k values are the corners of a regular simplex of side 1, in k - 1 columns of the unit cube.
     Any two values are at distance 1, like the ends of a range. A kernel k(r) of the distance r in
@@ -270,32 +273,45 @@ class Choice:
 
     Args:
         choices: The values; a box needs two or more, all different.
+        ordered: Whether the values are given in order, such as "low", "medium", "high". They are
+            then equally spaced in a single column, like the values of an :class:`Integer`.
 
     Example:
         >>> kind = Choice("sand", "salt", "soap")
     """
 
     choices: tuple[Any, ...]
+    ordered: bool = False
 
-    def __init__(self, *choices: Any) -> None:
+    def __init__(self, *choices: Any, ordered: bool = False) -> None:
+        require(
+            type(ordered) is bool, f"Choice: ordered is {ordered!r}, but it must be True or False."
+        )
         object.__setattr__(self, "choices", choices)
+        object.__setattr__(self, "ordered", ordered)
 
     def __repr__(self) -> str:
-        return f"Choice({', '.join(map(repr, self.choices))})"
+        order = ", ordered=True" if self.ordered else ""
+        return f"Choice({', '.join(map(repr, self.choices))}{order})"
+
+    @cached_property
+    def number(self) -> BoxParameter | None:
+        """The position of an ordered value among the choices, as a parameter; None if unordered."""
+        return Number(0, len(self.choices) - 1, step=1) if self.ordered else None
 
     @property
     def columns(self) -> int:
-        """Number of columns, k - 1."""
-        return len(self.choices) - 1
+        """Number of columns, k - 1; at most 1 if the values are ordered."""
+        return len(self.choices) - 1 if self.number is None else self.number.columns
 
     @cached_property
-    def levels(self) -> Tensor:
-        """The points of all values, `k x columns`."""
-        return simplex(len(self.choices))
+    def levels(self) -> Tensor | None:
+        """The points of all values, `k x columns`; None if there are too many ordered values."""
+        return simplex(len(self.choices)) if self.number is None else self.number.levels
 
     @cached_property
     def _corners(self) -> list[list[float]]:
-        return self.levels.tolist()
+        return simplex(len(self.choices)).tolist()
 
     def index(self, value: Any) -> int:
         """Position of a value among the choices; True and 1 are distinct, as their types differ.
@@ -322,7 +338,8 @@ class Choice:
         Raises:
             ValueError: If the value is not among the choices.
         """
-        return self._corners[self.index(value)]
+        index = self.index(value)
+        return self._corners[index] if self.number is None else self.number.unit(index)
 
     def value(self, columns: list[float]) -> Any:
         """The value whose coordinates are nearest to a point.
@@ -330,6 +347,8 @@ class Choice:
         Args:
             columns: The coordinates of the point in the columns of this parameter.
         """
+        if self.number is not None:
+            return self.choices[int(self.number.value(columns))]
         apart = [math.dist(columns, corner) for corner in self._corners]
         return self.choices[apart.index(min(apart))]
 
@@ -411,148 +430,3 @@ def simplex(corners: int) -> Tensor:
         squared = float((X[corner] - X[0]).square().sum())
         X[corner, corner - 1] = math.sqrt(1 - squared)
     return X
-
-
-# ---------------- Search over numbers and categories
-
-RAW = 256
-"""Number of new points that are scored before the first ascent."""
-STARTS = 8
-FILLS = 8
-"""Number of first measurements that fill the space if a parameter has categories."""
-AHEAD = 16
-"""Number of evenly spread points among which the first that is not pending is suggested."""
-SWEEPS = ((12, 3), (30, 1))
-"""For each sweep, the number of evaluations per ascent, and how many points the sweep retains."""
-EDGES = 1.3
-"""Factor by which points are spread from the centre, to reach the ends of ranges."""
-BLOCK = 2**20
-"""Largest product of the number of points that are scored together and the number of observations.
-"""
-
-
-@dataclass(frozen=True, eq=False)
-class MixedSearch(Search):
-    """A search that alternates ascent in continuous parameters with changes of listed values.
-
-    The search considers only listed values, because rounding after the search may give a poor
-    point. A numeric parameter with more than 64 values is not listed: it is searched as continuous,
-    and rounded after the search. The search serves a single trial.
-
-    Args:
-        space: The parameters.
-        fixed: Values of the parameters that are held and not searched, indexed by name.
-    """
-
-    space: Space
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def fills(self) -> int:
-        """Number of first measurements that fill the space; 0 if no parameter has categories."""
-        return FILLS if any(isinstance(axis, Choice) for axis in self.space.axes) else 0
-
-    def check(self, box: Region) -> None:
-        """Accept every box; no check is needed, because the box is always a unit cube."""
-
-    def best(self, box: Region, problem: SearchProblem) -> Tensor:
-        observed = problem.observed
-        if len(observed) != 1:
-            raise InputDataError(
-                f"there are {len(observed)} trials, but a search over categories takes a single "
-                "trial; run each trial separately, or use a Grid of all combinations."
-            )
-        number, seen = observed.shape[1], observed[0, problem.live[0]]
-
-        def value(X: Tensor) -> Tensor:
-            parts = torch.split(X, max(1, BLOCK // max(1, number)))
-            with torch.no_grad():
-                return torch.cat([problem.score(part.unsqueeze(0), None)[0] for part in parts])
-
-        raw = self.filling(box, RAW, problem.rounds, observed)
-        points = torch.cat([raw, self.held(seen.clamp(0, 1))])
-        values = value(points)
-        best = min(len(seen), STARTS // 3)
-        fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
-        X = points[torch.cat([fresh, values[len(raw) :].topk(best).indices + len(raw)])]
-        slopes = slopes_of(problem)
-
-        def climb(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-            values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / problem.unit)
-            return values.view(x.shape[:-1]), by.view_as(x)
-
-        if not self.fixed and all(axis.levels is None for axis in self.space.axes):
-            X = highest(climb, X.unsqueeze(0), sum(evaluations for evaluations, _ in SWEEPS))
-        else:
-            for evaluations, remaining in SWEEPS:
-                X, values = self._changed(self._climbed(X, climb, evaluations), value)
-                X = X[values.topk(min(remaining, len(X))).indices]
-        X = self.held(self.space.rounded(X))
-        return X[value(X).argmax()].unsqueeze(0)
-
-    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
-        return MultiStart(RAW).numbers(dim, sizes, trials)
-
-    def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
-        like = torch.empty((), dtype=torch.float64, device="cpu")
-        even = raw_points(number, len(self.space.axes), 0, like)
-        reaching = (EDGES * (even - 0.5) + 0.5).clamp(0, 1)
-        return self.space.spread(even), self.space.spread(reaching)
-
-    def held(self, X: Tensor) -> Tensor:
-        values = self._values.to(X)
-        return torch.where(values.isnan(), X, values)
-
-    @cached_property
-    def _values(self) -> Tensor:
-        """The coordinates of the held parameters, NaN for the others, `D`."""
-        row = torch.full((self.space.columns,), math.nan, dtype=torch.float64, device="cpu")
-        for (name, axis), at in zip(self.space.by_name.items(), self.space.places):
-            if name in self.fixed:
-                row[at] = row.new_tensor(axis.unit(self.fixed[name]))
-        return row
-
-    def unused(self, number: int, seed: int, pending: Collection[Any]) -> Tensor:
-        """The first point of :meth:`Space.filling` from ``number`` on that is not pending, `D`.
-
-        If the next ``AHEAD`` points are pending, the result is the first of them.
-        """
-        every = range(number, number + AHEAD)
-        even = [self.held(self.space.filling(each, seed)) for each in every]
-        return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
-
-    def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
-        raw = raw_points(number, len(self.space.axes), rounds, like)
-        return self.held(self.space.spread(raw))
-
-    def first(self, box: Region, like: Tensor) -> Tensor:
-        return self.held(self.space.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
-
-    def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        uniform = draws.uniform(len(self.space.axes))
-        points = self.space.spread(uniform.reshape(-1, uniform.shape[-1]))
-        return self.held(self.space.rounded(points).view(*uniform.shape[:-1], -1))
-
-    def _climbed(self, X: Tensor, climb: Objective, evaluations: int) -> Tensor:
-        """The end points of ascents from ``X`` in the continuous columns, `q x D`."""
-        fixed = ~self._values.to(X).isnan()
-        for axis, at in zip(self.space.axes, self.space.places):
-            fixed[at] |= axis.levels is not None
-        if bool(fixed.all()):
-            return X
-        lower, upper = (torch.where(fixed, X, end) for end in (0.0, 1.0))
-        return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
-
-    def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """Points after the best change of at most one listed value, `q x D`; their scores, `q`."""
-        options = [X.unsqueeze(1)]
-        for (name, axis), at in zip(self.space.by_name.items(), self.space.places):
-            if axis.levels is not None and name not in self.fixed:
-                others = X.unsqueeze(1).repeat(1, len(axis.levels), 1)
-                others[..., at] = axis.levels.to(X)
-                options.append(others)
-        every = torch.cat(options, 1)
-        values = value(every.flatten(0, 1)).view(every.shape[:2])
-        best = values.argmax(-1)
-        rows = torch.arange(len(X), device=X.device)
-        return every[rows, best], values[rows, best]

@@ -12,7 +12,9 @@ from torch import Size, Tensor
 from botorch_tv.strategies.arguments import located
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.feasible import Feasible
-from botorch_tv.strategies.parameters import FILLS, Choice, MixedSearch, Space
+from botorch_tv.strategies.mixed_search import FILLS, MixedSearch
+from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.parameters import Choice, Space
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State, Suggestion
 
@@ -99,6 +101,10 @@ def as_if_measured(
         time: Time of the measurement.
         limit: Upper bound on the observation (lower bound when minimising); None for no bound.
     """
+    if isinstance(strategy, Outcomes):
+        bounds = [limit, *[None] * (len(strategy.members) - 1)]
+        pairs = zip(strategy.members, state.members, bounds)
+        return strategy.together([as_if_measured(*pair[:2], X, time, pair[2]) for pair in pairs])
     suggestion = strategy.suggestion_at(state, X, now=time)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
     if limit is not None and predicts:
@@ -146,8 +152,9 @@ def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
     """
     trials, found = len(tried), []
     for (name, axis), at in zip(space.by_name.items(), space.places):
-        if not isinstance(axis, Choice) or axis.columns == 0:
+        if not isinstance(axis, Choice) or axis.ordered or axis.columns == 0:
             continue
+        assert axis.levels is not None
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
         for number, category in enumerate(axis.choices):
             when = (level == number).nonzero().squeeze(-1)

@@ -3,8 +3,7 @@
 The functions compute information gains, regret bounds, and the windows and side queries of [M]. For
 a given rate of change, they also compute parameters of a strategy. Functions named ``..._regret``
 are bounds with the constants of their theorems or proofs; functions named ``..._order`` are orders
-with a free factor ``constant``. Plots are in :mod:`botorch_tv.theory.plots`, which requires
-matplotlib.
+up to a constant factor. Plots are in :mod:`botorch_tv.theory.plots`, which requires matplotlib.
 
     >>> from botorch_tv.theory import igp_ucb_regret, window_starts
     >>> igp_ucb_regret(100, gain=12.0, B=1.0, R=0.1, delta=0.1)
@@ -29,7 +28,6 @@ from botorch_tv.theory.bogunovic import squared_exponential_tails as squared_exp
 from botorch_tv.theory.bogunovic import time_varying_gain as time_varying_gain
 from botorch_tv.theory.bogunovic import tv_gp_ucb_order as tv_gp_ucb_order
 from botorch_tv.theory.bogunovic import tv_gp_ucb_regret as tv_gp_ucb_regret
-from botorch_tv.theory.bogunovic import tv_gp_ucb_regret_by_blocks as tv_gp_ucb_regret_by_blocks
 from botorch_tv.theory.brunzema import et_gp_ucb_regret as et_gp_ucb_regret
 from botorch_tv.theory.brunzema import mean_mismatch as mean_mismatch
 from botorch_tv.theory.brunzema import model_mismatch as model_mismatch

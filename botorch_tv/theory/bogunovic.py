@@ -5,8 +5,8 @@ are independent draws from a Gaussian process with 0 <= k(x, x') <= 1. On a comp
 [0, r]^d, the slopes of f satisfy P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²). The noise is Gaussian
 with variance σ². All bounds hold with probability 1 - δ. The docstring of each regret bound names
 the confidence width of the strategy. The bounds are not sharp: on short horizons they exceed the
-regret of the worst choices. Orders have a ``constant``, which the paper does not specify. The lower
-bound assumes that f has two derivatives.
+regret of the worst choices. Orders hold up to a constant, which the paper does not specify. The
+lower bound assumes that f has two derivatives.
 """
 
 from __future__ import annotations
@@ -171,7 +171,8 @@ def tv_gp_ucb_regret(
 ) -> Tensor:
     """√(C_1 T β_T γ~_T) + 2, [B16] Theorem 4.3, eq. (20), with β_T of :class:`BayesTV`.
 
-    This formula bounds the regret of TV-GP-UCB over T rounds.
+    This formula bounds the regret of TV-GP-UCB over T rounds. With the gain of
+    :func:`time_varying_gain`, it is √(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, eq. (21).
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
@@ -193,47 +194,6 @@ def tv_gp_ucb_regret(
     """
     beta = bayes_beta(BayesTV(delta=delta, r=r, a1=a1, b1=b1), T, dim)
     return (information_constant(noise) * T * beta * gain).sqrt() + 2
-
-
-def tv_gp_ucb_regret_by_blocks(
-    T: Number,
-    *,
-    block: int,
-    gain: float,
-    epsilon: float,
-    noise: float,
-    dim: int,
-    delta: float,
-    r: float,
-    a1: float,
-    b1: float,
-) -> Tensor:
-    """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
-
-    This formula bounds the regret of TV-GP-UCB over T rounds. The formula is [B16] eq. (20) with
-    the gain of :func:`time_varying_gain`.
-
-    Args:
-        T: Number T of rounds, at least Ñ; a scalar or a tensor of any shape.
-        block: Block length Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` returns the
-            paper's choice.
-        gain: γ_Ñ, the maximum gain of Ñ observations of a static objective, at least 0.
-        epsilon: Rate of change ε in [0, 1].
-        noise: Noise variance σ², positive.
-        dim: Dimension d of the domain, at least 1.
-        delta: Probability δ that the bound fails, in (0, 1).
-        r: Side length r of the box around the domain, positive.
-        a1: Factor a1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
-        b1: Scale b1 in P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²), positive.
-
-    Returns:
-        The bounds, in the shape of ``T``.
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
-    varying = time_varying_gain(T, block=block, gain=gain, epsilon=epsilon)
-    return tv_gp_ucb_regret(T, gain=varying, noise=noise, dim=dim, delta=delta, r=r, a1=a1, b1=b1)
 
 
 @checked
@@ -266,25 +226,19 @@ def time_varying_gain(T: Rounds, *, block: int, gain: float, epsilon: float) -> 
 
 @checked
 def r_gp_ucb_order(
-    T: Rounds,
-    epsilon: float,
-    *,
-    nu: float | None = None,
-    dim: int | None = None,
-    constant: float = 1.0,
+    T: Rounds, epsilon: float, *, nu: float | None = None, dim: int | None = None
 ) -> Tensor:
     """The order of the regret of R-GP-UCB on the Markov model, [B16] Corollary 4.1.
 
     For the squared exponential kernel the order is max(√T, T ε^(1/8)). For a Matérn kernel the
     order is max(√(T^(1+c)), T ε^((1-c)/(2(4-c)))), with c of :func:`matern_exponent`. The order
-    holds up to ``constant`` and logarithms if the period N is from :func:`reset_period`.
+    holds up to a constant and logarithms if the period N is from :func:`reset_period`.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -292,30 +246,24 @@ def r_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    return _order(T, epsilon, exponent("r_gp_ucb_order", nu, dim), constant, 4)
+    return _order(T, epsilon, exponent("r_gp_ucb_order", nu, dim), 4)
 
 
 @checked
 def tv_gp_ucb_order(
-    T: Rounds,
-    epsilon: float,
-    *,
-    nu: float | None = None,
-    dim: int | None = None,
-    constant: float = 1.0,
+    T: Rounds, epsilon: float, *, nu: float | None = None, dim: int | None = None
 ) -> Tensor:
     """The order of the regret of TV-GP-UCB on the Markov model, [B16] Corollary 4.1.
 
     For the squared exponential kernel the order is max(√T, T ε^(1/6)). For a Matérn kernel the
     order is max(√(T^(1+c)), T ε^((1-c)/(2(3-c)))), with c of :func:`matern_exponent`. The order
-    holds up to ``constant`` and logarithms.
+    holds up to a constant and logarithms.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
         nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
         dim: Dimension d of the domain; needed for a Matérn kernel.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -323,19 +271,18 @@ def tv_gp_ucb_order(
     Raises:
         ValueError: If an argument is out of range.
     """
-    return _order(T, epsilon, exponent("tv_gp_ucb_order", nu, dim), constant, 3)
+    return _order(T, epsilon, exponent("tv_gp_ucb_order", nu, dim), 3)
 
 
 @checked
-def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> Tensor:
+def markov_lower_bound(T: Rounds, epsilon: float) -> Tensor:
     """T ε: no strategy has a lower order of expected regret, [B16] Theorem 4.1.
 
-    For every strategy, the expected regret is at least of the order T ε, up to ``constant``.
+    For every strategy, the expected regret is at least of the order T ε, up to a constant.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         epsilon: Rate of change ε in [0, 1].
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Orders of a lower bound on regret, in the shape of ``T``.
@@ -343,12 +290,12 @@ def markov_lower_bound(T: Rounds, epsilon: float, *, constant: float = 1.0) -> T
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * epsilon * T
+    return epsilon * T
 
 
-def _order(T: Tensor, epsilon: float, c: float, constant: float, power: int) -> Tensor:
+def _order(T: Tensor, epsilon: float, c: float, power: int) -> Tensor:
     static = T ** ((1 + c) / 2)
-    return constant * torch.maximum(static, T * epsilon ** ((1 - c) / (2 * (power - c))))
+    return torch.maximum(static, T * epsilon ** ((1 - c) / (2 * (power - c))))
 
 
 class TailConstants(NamedTuple):

@@ -95,19 +95,16 @@ def igp_ucb_regret(T: Rounds, *, gain: Rounds, B: float, R: float, delta: float)
 
 
 @checked
-def igp_ucb_order(
-    T: Rounds, *, gain: Rounds, B: float, delta: float, constant: float = 1.0
-) -> Tensor:
+def igp_ucb_order(T: Rounds, *, gain: Rounds, B: float, delta: float) -> Tensor:
     """B √(T γ_T) + √(T γ_T (γ_T + ln(1/δ))), [C17] Theorem 3 as stated.
 
-    This formula gives the order of the regret of IGP-UCB; the factor ``constant`` includes R.
+    This formula gives the order of the regret of IGP-UCB; its constant includes R.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         gain: Maximum information gain γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, at least 0.
         delta: Probability δ that the bound fails, in (0, 1).
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape to which ``T`` and ``gain`` broadcast.
@@ -116,7 +113,7 @@ def igp_ucb_order(
         ValueError: If an argument is out of range.
     """
     noisy = (T * gain * (gain - math.log(delta))).sqrt()
-    return constant * (B * (T * gain).sqrt() + noisy)
+    return B * (T * gain).sqrt() + noisy
 
 
 @checked
@@ -187,12 +184,10 @@ def gp_ts_regret(
 
 
 @checked
-def gp_ts_order(
-    T: Rounds, *, gain: Rounds, B: float, dim: int, delta: float, constant: float = 1.0
-) -> Tensor:
+def gp_ts_order(T: Rounds, *, gain: Rounds, B: float, dim: int, delta: float) -> Tensor:
     """√((γ_T + ln(2/δ)) d ln(BdT)) (√(T γ_T) + B √(T ln(2/δ))), [C17] Theorem 4 as stated.
 
-    This formula gives the order of the regret of GP-TS; the factor ``constant`` includes R, L and
+    This formula gives the order of the regret of GP-TS; its constant includes R, L and
     r.
 
     Args:
@@ -201,7 +196,6 @@ def gp_ts_order(
         B: Bound on the norm of f, positive.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the bound fails, in (0, 1).
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape to which ``T`` and ``gain`` broadcast.
@@ -217,23 +211,22 @@ def gp_ts_order(
     )
     risk = math.log(2 / delta)
     first = ((gain + risk) * dim * cells.log()).sqrt()
-    return constant * first * ((T * gain).sqrt() + B * (T * risk).sqrt())
+    return first * ((T * gain).sqrt() + B * (T * risk).sqrt())
 
 
 @checked
-def linear_order(T: Rounds, *, dim: int, power: float = 1.0, constant: float = 1.0) -> Tensor:
+def linear_order(T: Rounds, *, dim: int, power: float = 1.0) -> Tensor:
     """d^p √T: orders of the regret for linear functions θᵀx, [C17] §4.
 
     The order is d√T for IGP-UCB, which is also the lower bound for infinitely many arms (Dani et
     al. 2008); d^(3/2) √T for GP-TS; and √(dT) for KernelUCB on finitely many arms. All orders hold
-    up to ``constant`` and logarithms. For another kernel the order of KernelUCB is √(d~T), where
+    up to a constant and logarithms. For another kernel the order of KernelUCB is √(d~T), where
     the effective dimension d~ is at most of the order of γ_T.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         dim: Dimension d of the domain, at least 1.
         power: The power p of d: 1 for IGP-UCB, 1.5 for GP-TS, 0.5 for KernelUCB.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -241,7 +234,7 @@ def linear_order(T: Rounds, *, dim: int, power: float = 1.0, constant: float = 1
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * math.pow(dim, power) * T.sqrt()
+    return math.pow(dim, power) * T.sqrt()
 
 
 def _shifted(covariance: Tensor, eta: float) -> Tensor:

@@ -83,12 +83,10 @@ def w_gp_ucb_regret(
 
 
 @checked
-def w_gp_ucb_order(
-    T: Rounds, *, gain: Rounds, budget: Rounds, budget_given: bool = True, constant: float = 1.0
-) -> Tensor:
+def w_gp_ucb_order(T: Rounds, *, gain: Rounds, budget: Rounds, budget_given: bool = True) -> Tensor:
     """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is not given, [W22] Corollary 5.
 
-    This formula gives the order of the regret of WGP-UCB, up to ``constant`` and logarithms, if the
+    This formula gives the order of the regret of WGP-UCB, up to a constant and logarithms, if the
     discount is from :func:`botorch_tv.theory.discount`.
 
     Args:
@@ -97,7 +95,6 @@ def w_gp_ucb_order(
             :func:`w_gp_ucb_regret`.
         budget: Variation budget B_T for every ``T``, positive.
         budget_given: Whether the discount was computed from B_T.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape to which ``T``, ``gain`` and ``budget`` broadcast.
@@ -111,7 +108,7 @@ def w_gp_ucb_order(
         "igp_ucb_order.",
     )
     power = 0.25 if budget_given else 1.0
-    return constant * gain.pow(0.875) * budget.pow(power) * T.pow(0.75)
+    return gain.pow(0.875) * budget.pow(power) * T.pow(0.75)
 
 
 @checked

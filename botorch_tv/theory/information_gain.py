@@ -197,16 +197,11 @@ def markov_information_gain(
 
 @checked
 def closed_form_information_gain(
-    T: Rounds,
-    dim: int,
-    kernel: Literal["se", "matern"],
-    nu: float | None = None,
-    *,
-    constant: float = 1.0,
+    T: Rounds, dim: int, kernel: Literal["se", "matern"], nu: float | None = None
 ) -> Tensor:
     """The order of the maximum information gain γ_T, [C17] §3.1.
 
-    Up to ``constant``, the order is (ln T)^(d+1) for the squared exponential kernel, and T^c ln T
+    Up to a constant, the order is (ln T)^(d+1) for the squared exponential kernel, and T^c ln T
     with c = d(d+1)/(2ν + d(d+1)) for a Matérn kernel. The order is not a bound, and ignores
     lengthscale and noise.
 
@@ -215,7 +210,6 @@ def closed_form_information_gain(
         dim: Dimension d of the domain, at least 1.
         kernel: ``"se"`` or ``"matern"``.
         nu: Smoothness ν of the Matérn kernel; None for ``"se"``.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -225,7 +219,7 @@ def closed_form_information_gain(
     """
     order = ClosedForm(kernel, nu)
     values = [order.value(WidthContext(int(n) + 1, dim)) for n in T.flatten().tolist()]
-    return constant * beside(values, T).view(T.shape)
+    return beside(values, T).view(T.shape)
 
 
 @checked

@@ -6,7 +6,7 @@ for the squared exponential kernel with the confidence width
 :class:`botorch_tv.acquisition.Heteroscedastic`. The objective has a bounded norm. Change of the
 objective is treated as noise: an observation of age a has noise variance σ²(1 + a^α), Assumption 2;
 :class:`botorch_tv.simulation.PowerLawWorld` has such changes. (Example 2.1 prints uniform steps in
-(-σ², σ²); its variance σ²(1 + a/3) requires steps in (-σ, σ).) The ``constant`` is not specified by
+(-σ², σ²); its variance σ²(1 + a/3) requires steps in (-σ, σ).) The constants are not specified by
 the paper. Orders that bound the regret from above hold with
 probability 1 - δ. The paper's γ_T is twice an information gain.
 """
@@ -24,17 +24,16 @@ from botorch_tv.theory.horizon import Rounds, checked, rounds
 
 
 @checked
-def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
+def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int) -> Tensor:
     """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
 
-    This formula gives the order of the regret, up to ``constant``. The order is sublinear only if α
+    This formula gives the order of the regret, up to a constant. The order is sublinear only if α
     < 1/3.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -42,22 +41,21 @@ def ui_gp_ucb_order(T: Rounds, *, alpha: float, dim: int, constant: float = 1.0)
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * dim * T ** ((3 * alpha + 1) / 2) * T.log() ** (dim + 1)
+    return dim * T ** ((3 * alpha + 1) / 2) * T.log() ** (dim + 1)
 
 
 @checked
-def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
+def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float) -> Tensor:
     """√((ln(1/δ) + d ln^(d+1)(d ln T)) T d ln^(d+1) T), [M] Theorem 3.3, eq. (23).
 
     SparQ-GP-UCB queries an expert in every round. This formula gives the order of the regret for
-    any α, up to ``constant``.
+    any α, up to a constant.
 
     Args:
         T: Number T of rounds, at least e^(1/d), so that d ln T >= 1; a scalar or a tensor of any
             shape.
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -68,17 +66,15 @@ def sparq_gp_ucb_order(T: Rounds, *, dim: int, delta: float, constant: float = 1
     T = rounds(T, math.ceil(math.exp(1 / dim)))
     log = T.log()
     asked = dim * (dim * log).log() ** (dim + 1)
-    return constant * ((asked - math.log(delta)) * T * dim * log ** (dim + 1)).sqrt()
+    return ((asked - math.log(delta)) * T * dim * log ** (dim + 1)).sqrt()
 
 
 @checked
-def w_sparq_gp_ucb_order(
-    T: Rounds, *, alpha_tilde: float, dim: int, delta: float, constant: float = 1.0
-) -> Tensor:
+def w_sparq_gp_ucb_order(T: Rounds, *, alpha_tilde: float, dim: int, delta: float) -> Tensor:
     """√(T^(2α~+1) d ln^(d+1) T (ln(1/δ) + d T^α~ ln^(d+1) T)), [M] Theorem 3.10, eq. (34).
 
     W-SparQ-GP-UCB queries an expert at window starts. This formula gives the order of the regret
-    for any α, up to ``constant``. The printed equation (34) lacks the square root, but the proof
+    for any α, up to a constant. The printed equation (34) lacks the square root, but the proof
     and Table 2 contain the root.
 
     Args:
@@ -86,7 +82,6 @@ def w_sparq_gp_ucb_order(
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`, in [0, 1/3).
         dim: Dimension d of the domain, at least 1.
         delta: Probability δ that the order does not hold, in (0, 1).
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -97,20 +92,19 @@ def w_sparq_gp_ucb_order(
     require_alpha_tilde(alpha_tilde)
     gain = dim * T.log() ** (dim + 1)
     risk = gain * T**alpha_tilde - math.log(delta)
-    return constant * (T ** (2 * alpha_tilde + 1) * gain * risk).sqrt()
+    return (T ** (2 * alpha_tilde + 1) * gain * risk).sqrt()
 
 
 @checked
-def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Tensor:
+def sparq_operations_order(T: Rounds, *, dim: int) -> Tensor:
     """T² ln T ln^(3d)(T / ln T) operations of SparQ-GP-UCB in round T, [M] Theorem 3.6.
 
-    This formula gives the order of the number of operations, up to ``constant``. The number of
+    This formula gives the order of the number of operations, up to a constant. The number of
     operations of exact GP-UCB has the order T³.
 
     Args:
         T: Number T of rounds, at least 2; a scalar or a tensor of any shape.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -119,16 +113,14 @@ def sparq_operations_order(T: Rounds, *, dim: int, constant: float = 1.0) -> Ten
         ValueError: If an argument is out of range.
     """
     T = rounds(T, 2)
-    return constant * T.square() * T.log() * (T / T.log()).log() ** (3 * dim)
+    return T.square() * T.log() * (T / T.log()).log() ** (3 * dim)
 
 
 @checked
-def w_sparq_operations_order(
-    T: Rounds, alpha: float, alpha_tilde: float, dim: int, *, constant: float = 1.0
-) -> Tensor:
+def w_sparq_operations_order(T: Rounds, alpha: float, alpha_tilde: float, dim: int) -> Tensor:
     """T² (ln^d T + T^(α~/α))² operations of W-SparQ-GP-UCB in rounds 1 to T, [M] §3.3.
 
-    This formula gives the order of the total number of operations, up to ``constant``. The total of
+    This formula gives the order of the total number of operations, up to a constant. The total of
     exact GP-UCB has the order T⁴.
 
     Args:
@@ -136,7 +128,6 @@ def w_sparq_operations_order(
         alpha: Exponent α as in :func:`botorch_tv.theory.next_window_start`.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders, in the shape of ``T``.
@@ -145,20 +136,19 @@ def w_sparq_operations_order(
         ValueError: If an argument is out of range.
     """
     longest = T ** float(window_exponent(alpha, alpha_tilde))
-    return constant * T.square() * (T.log() ** dim + longest).square()
+    return T.square() * (T.log() ** dim + longest).square()
 
 
 @checked
-def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Tensor:
+def bandit_lower_bound(T: Rounds, *, alpha: float) -> Tensor:
     """√(T^(α+1)) for α < 1, else T: least order of regret without an expert, [M] (17)-(18).
 
     For the worst functions, this formula is a lower bound on the order of the expected regret, up
-    to ``constant``.
+    to a constant.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, at least 0.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         The orders of the lower bound, in the shape of ``T``.
@@ -166,7 +156,7 @@ def bandit_lower_bound(T: Rounds, *, alpha: float, constant: float = 1.0) -> Ten
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * T ** ((min(alpha, 1.0) + 1) / 2)
+    return T ** ((min(alpha, 1.0) + 1) / 2)
 
 
 # Side queries to an expert.
@@ -260,15 +250,14 @@ def sparse_posterior_error(eta: float) -> tuple[float, float]:
 
 
 @checked
-def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) -> Tensor:
+def necessary_side_queries(T: Rounds, alpha: float) -> Tensor:
     """T^(α/(α+1)): with side queries of at most this order, regret is linear, [M] Theorem 5.3.
 
-    The order holds up to ``constant``, for α > 1.
+    The order holds up to a constant, for α > 1.
 
     Args:
         T: Number T of rounds, at least 1; a scalar or a tensor of any shape.
         alpha: Exponent α of the growth of noise with age, above 1.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Total numbers of side queries in rounds 1 to T, in the shape of ``T``.
@@ -276,16 +265,14 @@ def necessary_side_queries(T: Rounds, alpha: float, *, constant: float = 1.0) ->
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * T ** (alpha / (alpha + 1))
+    return T ** (alpha / (alpha + 1))
 
 
 @checked
-def sufficient_side_queries(
-    T: Rounds, alpha: float, alpha_tilde: float, dim: int, *, constant: float = 1.0
-) -> Tensor:
+def sufficient_side_queries(T: Rounds, alpha: float, alpha_tilde: float, dim: int) -> Tensor:
     """T^(1 - α~/α) ln^d T side queries give W-SparQ sublinear regret, [M] Theorem 3.10, Table 2.
 
-    The order holds up to ``constant``. In Table 2, α~ is 1/4, and the order is
+    The order holds up to a constant. In Table 2, α~ is 1/4, and the order is
     T^((4α-1)/(4α)) ln^d T.
 
     Args:
@@ -293,7 +280,6 @@ def sufficient_side_queries(
         alpha: Exponent α as in :func:`botorch_tv.theory.next_window_start`.
         alpha_tilde: Exponent α~ as in :func:`botorch_tv.theory.next_window_start`.
         dim: Dimension d of the domain, at least 1.
-        constant: Factor by which the order is multiplied, positive.
 
     Returns:
         Total numbers of side queries in rounds 1 to T, in the shape of ``T``.
@@ -301,4 +287,4 @@ def sufficient_side_queries(
     Raises:
         ValueError: If an argument is out of range.
     """
-    return constant * T ** (1 - float(window_exponent(alpha, alpha_tilde))) * T.log() ** dim
+    return T ** (1 - float(window_exponent(alpha, alpha_tilde))) * T.log() ** dim

@@ -30,7 +30,7 @@ from botorch_tv.ax.adaptive import TrialSpace
 from botorch_tv.ax.surrogate import dropped
 from botorch_tv.loop.log import Censored
 from botorch_tv.strategies import Box, adaptive_gp_ucb
-from botorch_tv.strategies.parameters import MixedSearch
+from botorch_tv.strategies.mixed_search import MixedSearch
 
 SALTS = ["none", "sea", "rock"]
 MIXED = [

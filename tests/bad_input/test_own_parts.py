@@ -20,7 +20,7 @@ from botorch_tv.forgetting import (
     Retention,
 )
 from botorch_tv.kernels import DecayKernel
-from botorch_tv.likelihoods import FixedAging
+from botorch_tv.likelihoods import Aging
 from botorch_tv.strategies import Box, GPStrategy, Grid
 
 D = torch.float64
@@ -143,7 +143,11 @@ WIDTHS += [(None, "None", "plain number"), ("2", "'2'", "plain number")]
 BETA = "√beta of Answers()"
 ROWS = {
     "one factor": (lambda: strategy(inflation=OneFactor()), "OneFactor", "()", "(1, 5)"),
-    "in a likelihood": (lambda: FixedAging(Listed(0.0, math.nan)), "[0.0, nan", "positive f"),
+    "in a likelihood": (
+        lambda: Aging(Listed(0.0, math.nan), learn=False),
+        "[0.0, nan",
+        "positive f",
+    ),
     "a name that is taken": (lambda: DecayKernel(Smooth()), "lengthscale", "time_lengthscale"),
     "width of others": (lambda: asked(torch.ones(7)), "(7,)", "a number, or"),
     "width of a trial": (

@@ -11,6 +11,7 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv.learning import Refit
 from botorch_tv.simulation import MarkovWorld, PanelWorld, run_study
 from botorch_tv.strategies import Box, DiscreteSearch, Float, GPStrategy, Grid, Integer, gp_ucb
+from botorch_tv.strategies.expressions import Expression, parse_limits, parse_objectives
 from botorch_tv.test_functions import MarkovFunction
 
 D = torch.float64
@@ -132,6 +133,33 @@ ROWS |= {
     f"matrix {name}, {engine}": (partial(by_matrix, engine=engine, **given), *words)
     for engine in ("auto", "exact", "features")
     for name, (given, *words) in MATRICES.items()
+}
+SYNTAX, NO_FORMULA = "names, numbers, + - * /", "is not a formula"
+FORMULAS = ("", "+a", "a**2", "a//b", "2x", "f(a)", "a,b", "a <= 5", "a if b else c", "1e999 * a")
+DEEP = ("(" * 300 + "a" + ")" * 300, "a+" * 3000 + "a")
+ROWS |= {
+    f"formula {text[:20]}": (partial(Expression, text), repr(text), SYNTAX)
+    for text in (*FORMULAS, *DEEP)
+}
+ROWS |= {
+    f"sign {sign}": (partial(Expression, f"a {sign} b"), repr(sign), SYNTAX) for sign in "#;.^%@["
+}
+ROWS |= {
+    "formula 3": (partial(Expression, 3), "3", NO_FORMULA, "'yield'"),
+    "another name": (partial(Expression, "a - c", ["a", "b"]), "'c'", "are a, b"),
+    "no objective": (lambda: parse_objectives([]), "[]", "'yield'"),
+    "objective None": (lambda: parse_objectives(None), "None", "'yield'"),
+    "objective without a name": (lambda: parse_objectives("a, 3"), "'3'", "name an outcome"),
+    "no limit": (lambda: parse_limits("a + b"), "'a + b'", "<= or >=", "'pressure <= 5'"),
+    "limit of numbers": (lambda: parse_limits("1 <= 2"), "'1 <= 2'", "write a name"),
+    "limit of one side": (lambda: parse_limits("a <="), "''", NO_FORMULA, SYNTAX),
+    "infinite limit": (lambda: parse_limits("a <= 1/0"), "inf", "finite", "such as 5"),
+    "not linear": (lambda: Expression("a * b + 1").linear(), "'a * b + 1'", "linear"),
+    "divides by a name": (lambda: Expression("1 / a").linear(), "'1 / a'", "linear"),
+}
+ROWS |= {
+    f"limit with {sign}": (partial(parse_limits, f"a {sign} 3"), sign, "<= or >=", "4.9 <=")
+    for sign in ("=", "==", "!=")
 }
 
 

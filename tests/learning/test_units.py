@@ -29,7 +29,7 @@ from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit, learn
 from botorch_tv.learning.fit import NegativeLogPosterior
 from botorch_tv.learning.layout import ParameterLayout
-from botorch_tv.likelihoods import ExponentialAging, InjectionAging
+from botorch_tv.likelihoods import Aging
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, GPStrategy
@@ -105,7 +105,8 @@ def test_loops_learn_the_same_rate(decay):
 def test_measure_changes_no_inflation(unit):
     lags = torch.tensor([0.0, 0.25, 1.0, 7.0], dtype=D)
     gap = torch.tensor(unit, dtype=D)
-    for aging in (ExponentialAging(0.7).double(), InjectionAging(0.7, 0.2).double()):
+    for inflation in (ExponentialWeights(0.7), UncertaintyInjection(0.7, 0.2)):
+        aging = Aging(inflation).double()
         aging.restart()
         before = aging.log_factor(lags)
         for change in (lambda aging=aging: aging.measure(gap), aging.restart):

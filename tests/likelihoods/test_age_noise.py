@@ -15,7 +15,7 @@ from oracles.dense import noise_factor
 
 from botorch_tv.forgetting import ExponentialWeights, Static, UncertaintyInjection
 from botorch_tv.kernels import MarkovKernel, WienerKernel
-from botorch_tv.likelihoods import AgeNoiseLikelihood, ExponentialAging, InjectionAging
+from botorch_tv.likelihoods import AgeNoiseLikelihood, Aging
 
 INFLATIONS = [
     (Static(), ("constant",)),
@@ -148,9 +148,9 @@ NAN, INF = float("nan"), float("inf")
 SETTABLE = [
     (lambda: MarkovKernel(0.1), "epsilon", (5, -0.1, NAN, 1.0)),
     (lambda: WienerKernel(0.1), "sigma_w2", (-0.1, NAN, INF)),
-    (lambda: ExponentialAging(0.9), "gamma", (0.0, 1.1, NAN)),
-    (lambda: InjectionAging(1.0), "alpha", (-0.1, NAN, INF)),
-    (lambda: InjectionAging(1.0), "kappa", (-0.1, NAN, INF)),
+    (lambda: Aging(ExponentialWeights(0.9)), "gamma", (0.0, 1.1, NAN)),
+    (lambda: Aging(UncertaintyInjection(1.0)), "alpha", (-0.1, NAN, INF)),
+    (lambda: Aging(UncertaintyInjection(1.0)), "kappa", (-0.1, NAN, INF)),
 ]
 
 
@@ -169,7 +169,7 @@ def test_out_of_bounds(make, name, values):
     assert torch.equal(getattr(module, name), before)
     for value in (0.0, 1e-7, 1.5) if name == "gamma" else ():
         with pytest.raises(ValueError, match="gamma is"):
-            ExponentialAging(value)
+            Aging(ExponentialWeights(value))
 
 
 @pytest.mark.parametrize(("now", "lags"), [(3.0, [3, 2.5, 0, 0, 0]), (None, [7, 6.5, 4, 0, 0])])

@@ -14,9 +14,9 @@ from oracles.dense import squared_exponential
 
 from botorch_tv.experts import Consultation, ExpertWarning, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.loop import Loop
+from botorch_tv.loop.log import CAUTION
 from botorch_tv.loop.record import MOST_OPEN
 from botorch_tv.strategies import gp_ucb, ui_gp_ucb
-from botorch_tv.loop.log import CAUTION
 
 KINDS = {
     "SparQ": lambda: sparq_gp_ucb(kernel=kernel(), noise=NOISE, B=0.5, steps=9),

@@ -29,8 +29,8 @@ from loop.loops import (
 from botorch_tv.acquisition import Width
 from botorch_tv.forgetting import EventTrigger, Retained, Retention
 from botorch_tv.loop import Loop
-from botorch_tv.strategies import GPStrategy, Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
 from botorch_tv.loop.log import CAUTION
+from botorch_tv.strategies import GPStrategy, Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
 

@@ -128,7 +128,7 @@ class Undeclared(Inflation):
 
 @pytest.mark.parametrize(
     ("forgetting", "hint"),
-    [(DampedDrift(), "learn_forgetting=False"), (Undeclared(), "FixedAging")],
+    [(DampedDrift(), "learn_forgetting=False"), (Undeclared(), "learn=False")],
     ids=["decay", "inflation"],
 )
 def test_undeclared_parameters_are_refused_unless_fixed(forgetting, hint):
@@ -136,7 +136,7 @@ def test_undeclared_parameters_are_refused_unless_fixed(forgetting, hint):
     with pytest.raises(ValueError, match=f"declares no parameters.*{hint}"):
         TimeVaryingGP(X, Y, forgetting=forgetting)
     model = TimeVaryingGP(X, Y, forgetting=forgetting, learn_forgetting=False)
-    if hint == "FixedAging":
+    if hint == "learn=False":
         lag = torch.tensor([3.0], dtype=D)
         assert model.likelihood.aging.log_factor(lag).item() == pytest.approx(0.3)
     else:

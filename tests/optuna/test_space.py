@@ -15,7 +15,8 @@ from botorch_tv.gp.search import SearchProblem
 from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import StudySpace, axis, modelled
 from botorch_tv.strategies import Box
-from botorch_tv.strategies.parameters import MOST_LEVELS, MixedSearch, simplex
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import MOST_LEVELS, simplex
 
 CASES = [
     (FloatDistribution(-2.0, 6.0), 0.0, 0.25),

@@ -18,12 +18,10 @@ from botorch_tv.papers import (
     chowdhury2017,
     claims,
     deng2022,
-    mandl2026,
     mauduit,
     sensors,
     worlds,
 )
-from botorch_tv.papers.mandl2026 import BETAS, GROWING, best_beta, better_betas
 from botorch_tv.papers.mauduit import EXPERTS
 from botorch_tv.papers.recordings import ERA5, LIGHT, PAPER_STOCKS, STOCKS, TRAFFIC, Recordings
 from botorch_tv.simulation import AbruptWorld, FixedFunctions, PanelWorld, StaticWorld, run_study
@@ -604,34 +602,6 @@ def test_m_synthetic_counts_side_queries():
     asked = outcome.table.query("lower == 'side queries of W-SparQ-GP-UCB'")  # 7 - 2 and 9 - 1
     assert asked["t_ratio"].tolist() == pytest.approx([6.5 / 1.5] * len(results))
     assert set(asked["answer"]) == {"yes"}
-
-
-FIGURE = EXPERIMENTS["mk-fig1"]
-
-
-def result(valley, growing, noise=0.0):
-    random = np.random.default_rng(0)
-    means = {f"β = {beta:g}": 10 + abs(beta - valley) for beta in BETAS} | {GROWING: growing}
-    return make_result(
-        {name: (mean / 2 + noise * random.random((4, 2))).tolist() for name, mean in means.items()}
-    )
-
-
-def test_best_and_better_betas():
-    found = result(valley=5.0, growing=12.5)
-    assert best_beta(found) == 5.0
-    assert better_betas(found) == 5  # 3, 4, 5, 6 and 7
-
-
-def test_verdicts():
-    theirs = {f"epsilon-{rate}": result(best, 15.0, 0.1) for rate, best in mandl2026.BEST.items()}
-    growing_is_best = {name: result(5.0, 9.0, 0.1) for name in theirs}
-    elsewhere = {name: result(0.5, 15.0, 0.1) for name in theirs}
-    for results, every in ((theirs, True), (growing_is_best, False), (elsewhere, False)):
-        outcome = FIGURE.score(results)
-        assert (outcome.table["answer"] == "yes").all() == every
-        assert (outcome.holds, outcome.judged) == (None, False)  # without the paper, no verdict
-        assert outcome.verdict.startswith(mandl2026.UNSEEN)
 
 
 def test_regret_rises_after_resets():

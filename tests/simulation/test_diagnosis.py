@@ -1,20 +1,12 @@
 import math
-import re
 from statistics import NormalDist
 
 import numpy as np
-import pandas as pd
 import pytest
-from helpers.synthetic_results import drawn_diagnosis, make_diagnosed, make_result
+from helpers.synthetic_results import make_diagnosed, make_result
 
-from botorch_tv.cli import command as cli
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.diagnosis import typical_trial
-from botorch_tv.simulation.result import (
-    diagnosis_table,
-    diagnosis_text,
-    write_diagnosis,
-)
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, adaptive_gp_ucb, et_gp_ucb, gp_ucb, r_gp_ucb
 
@@ -115,42 +107,6 @@ def test_rounds_without_predictions_are_ignored():
     assert float(found) == pytest.approx(float(inside.mean()))
 
 
-ENDINGS = {f"-{name}" for name in ("triggers.csv", "triggers.png", "calibration.csv")}
-ENDINGS |= {"-calibration.png", "-simple-regret.png"}
-TINY = ["--trials", "2", "--horizon", "6", "--points", "5", "--strategies", "TV,ET", "--quiet"]
-
-
-@pytest.fixture
-def drawn():
-    return drawn_diagnosis({"GP": 2.0, "ET": 2.5}, trials=6, rounds=30, trigger_of="ET")
-
-
-@pytest.mark.full
-def test_files_of_a_study(drawn, tmp_path):
-    written = write_diagnosis(drawn, tmp_path / "study")
-    assert {path.name for path in written} == {f"study{ending}" for ending in ENDINGS}
-    assert set(tmp_path.iterdir()) == set(written)
-    retained = pd.read_csv(tmp_path / "study-triggers.csv")
-    pd.testing.assert_frame_equal(retained, drawn.triggers(), check_dtype=False)
-    shares = pd.read_csv(tmp_path / "study-calibration.csv", index_col=["strategy", "level"])
-    pd.testing.assert_frame_equal(shares, drawn.calibration().to_dataframe())
-
-
-@pytest.mark.full
-def test_compare_and_plot_write_what_is_recorded(tmp_path, capsys):
-    record, maps = ["--diagnose", "--prediction-error"], "-prediction-error.png"
-    assert cli.main(["compare", *TINY, *record, "--out", str(tmp_path)]) == 0
-    expected = {f"compare{ending}" for ending in {".nc", ".csv", ".png", maps} | ENDINGS}
-    assert {path.name for path in tmp_path.iterdir()} == expected
-    printed = capsys.readouterr().out
-    assert "f in 90%" in printed
-    assert re.search(r"mean over arms, rounds and trials: \S+-UCB [\d.]+ ± [\d.]+, ", printed)
-    picture = tmp_path / "again" / "picture.svg"
-    assert cli.main(["plot", str(tmp_path / "compare.nc"), "--out", str(picture)]) == 0
-    drawn = {f"picture{ending}" for ending in {".svg", maps} | ENDINGS}
-    assert {path.name for path in picture.parent.iterdir()} == drawn
-
-
 NONE = np.zeros((2, 4), dtype=bool)
 
 
@@ -189,18 +145,6 @@ def test_table_by_hand(result):
         "cause": ["objective", "noise", "both"],
     }
     assert {name: list(column) for name, column in table.items()} == wanted
-    table = diagnosis_table(result)
-    row = table.loc["ET"]
-    assert row["triggers"] == 1.5
-    assert list(row[["by_objective", "by_noise", "by_both"]]) == pytest.approx([1 / 3] * 3)
-    assert list(row[["objective", "observation", "played"]]) == [5 / 8] * 3  # z = 1.645
-    assert row["simple_regret"] == 2.5
-    assert table.loc["R", ["triggers", "by_objective"]].isna().all()
-    assert table.loc["R", "objective"] == 1
-    lines = diagnosis_text(table).splitlines()
-    assert lines[1].split() == ["R", "100%", "100%", "100%", "0.000"]
-    assert lines[2].split() == ["ET", "1.50", "33%", "33%", "33%", "62%", "62%", "62%", "2.500"]
-    assert "triggers" not in diagnosis_text(table.loc[["R"]]).splitlines()[0]
     quiet = make_diagnosed({"ET": {"band": np.ones((2, 3))}}).triggers()
     assert quiet.empty
     assert list(quiet.columns) == list(wanted)

@@ -21,6 +21,7 @@ from botorch_tv.identity import describe, differences
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
+    Choice,
     DiscreteSearch,
     Float,
     Grid,
@@ -211,6 +212,21 @@ def test_steps_are_decimal_numbers(low: int, step: int, count: int, data: st.Dat
     assert [space.named(space.place({"x": value}, ZERO))["x"] for value in values] == values
 
 
+def test_ordered_choices_are_the_steps_of_a_column() -> None:
+    box = Box({"size": Choice("s", "m", "l", ordered=True), "n": Integer(2, 9, step=3)})
+    space = box.parameters
+    assert space is not None
+    every = [{"size": size, "n": n} for size in ("s", "m", "l") for n in (2, 5, 8)]
+    X = torch.stack([space.place(point, ZERO) for point in every])
+    assert X.tolist() == [[i / 2, j / 2] for i in range(3) for j in range(3)]
+    assert [space.named(point) for point in X] == every
+    assert box.listed is not None
+    assert torch.equal(box.listed, X)
+    again = Parameters.from_data(json.loads(json.dumps(space.data())))
+    assert again.by_name == space.by_name
+    assert "step" not in Parameters({"n": Integer(2, 9)}).data()["n"]  # as in older files
+
+
 def test_whole_numbers_have_equal_shares() -> None:
     space = Parameters({"n": Integer(0, 4), "x": (0, 1)})
     U = torch.rand(2, 1000, dtype=torch.float64).sort(-1).values.T
@@ -284,6 +300,13 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: Float(0, 1, step=1e-7), "step is 1e-07, but .* a millionth of the range"),
     (lambda: Parameters({"x": Float(0, 1, step=0.25)}).place({"x": 0.3}, ZERO), "steps of 0.25;"),
     (lambda: Integer(2, 2), "omit the parameter if it is constant"),
+    (lambda: Integer(2, 8, step=7), "step is 7, but it must be at most 6"),
+    (lambda: Integer(2, 8, log=True, step=2), "and 1 if log=True"),
+    (
+        lambda: Parameters({"n": Integer(2, 8, step=2)}).place({"n": 3}, ZERO),
+        "in steps of 2; give 2",
+    ),
+    (lambda: Choice("a", "b", ordered=1), "ordered is 1, but it must be True or False"),
     (lambda: Integer(-(10**6) - 1, 1), "low is -1000001, .* at least -1,?000,?000"),
     (lambda: Integer(1, 10**6 + 1), "high 1000001, but .* a million"),
     (lambda: Box({"x": (0, 1)}, search=DiscreteSearch(torch.rand(3, 1).double())), "by MultiStart"),

@@ -198,7 +198,7 @@ def test_strict_means_likelier_to_succeed_than_to_fail(most: bool) -> None:
     ok[1::2] &= X[1::2, 0] > 0.7
     chance = chance_of(X, ok, torch.arange(24).double(), UNIT[:, :1], 24.0)
     points = torch.linspace(0, 1, 101, dtype=torch.float64).view(1, -1, 1)
-    p, before = chance.judge(points)
+    p, before = chance.probability(points), chance.allowed(points)
     assert bool(chance.fails) == most == bool((p <= 0.5).all())
     strict = chance.strict().allowed(points)
     assert torch.equal(strict, before if most else p > 0.5)

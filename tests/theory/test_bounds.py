@@ -56,15 +56,13 @@ def test_bogunovic_20_and_21() -> None:
     varying = (T / 5 + 1) * (1.7 + 125 * 0.02)
     got = theory.time_varying_gain(ROUNDS, block=5, gain=1.7, epsilon=0.02)
     assert_allclose(got, varying)
-    blocks = theory.tv_gp_ucb_regret_by_blocks(
-        ROUNDS, block=5, gain=1.7, epsilon=0.02, noise=VARIANCE, **SLOPES
-    )
+    blocks = theory.tv_gp_ucb_regret(ROUNDS, gain=got, noise=VARIANCE, **SLOPES)
     assert_allclose(blocks, np.sqrt(C1 * T * beta * varying) + 2)
 
 
 def test_bogunovic_orders() -> None:
     assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.0), np.sqrt(T))
-    assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.5**8, constant=3), 3 * T / 2)
+    assert_allclose(theory.r_gp_ucb_order(ROUNDS, 0.5**8), T / 2)
     assert_allclose(theory.tv_gp_ucb_order(ROUNDS, 0.5**6), T / 2)
     c = 2 / 7  # d = 1, ν = 2.5
     matern = theory.tv_gp_ucb_order(ROUNDS, 0.03, nu=2.5, dim=1)
@@ -72,7 +70,7 @@ def test_bogunovic_orders() -> None:
     assert_allclose(matern, expected)
     resetting = theory.r_gp_ucb_order(ROUNDS, 1e-9, nu=2.5, dim=1)
     assert_allclose(resetting, np.sqrt(T ** (1 + c)))
-    assert_allclose(theory.markov_lower_bound(ROUNDS, 0.1, constant=2), 0.2 * T)
+    assert_allclose(theory.markov_lower_bound(ROUNDS, 0.1), 0.1 * T)
 
 
 @pytest.mark.parametrize(("epsilon", "forgotten"), [(0.0, 0.0), (0.19, 1 - 0.9**6), (1.0, 1.0)])
@@ -149,8 +147,8 @@ def test_chowdhury_theorem_3() -> None:
     beta = 1.5 + 0.3 * np.sqrt(2 * (gain + 1 + log(10)))
     bound = theory.igp_ucb_regret(ROUNDS, gain=torch.as_tensor(gain), B=1.5, R=0.3, delta=0.1)
     assert_allclose(bound, 2 * beta * np.sqrt(4 * (T + 2) * gain))
-    order = theory.igp_ucb_order(ROUNDS, gain=torch.as_tensor(gain), B=1.5, delta=0.1, constant=2)
-    assert_allclose(order, 2 * (1.5 * np.sqrt(T * gain) + np.sqrt(T * gain * (gain + log(10)))))
+    order = theory.igp_ucb_order(ROUNDS, gain=torch.as_tensor(gain), B=1.5, delta=0.1)
+    assert_allclose(order, 1.5 * np.sqrt(T * gain) + np.sqrt(T * gain * (gain + log(10))))
 
 
 def test_chowdhury_theorem_4() -> None:
@@ -180,7 +178,7 @@ def test_chowdhury_theorem_4() -> None:
 
 def test_chowdhury_linear_case() -> None:
     """IGP-UCB has the order of Theorem 3 with the gain d ln T of a linear kernel, but for ln T."""
-    assert_allclose(theory.linear_order(ROUNDS, dim=3, constant=2), 2 * 3 * np.sqrt(T))
+    assert_allclose(theory.linear_order(ROUNDS, dim=3), 3 * np.sqrt(T))
     assert_allclose(theory.linear_order(ROUNDS, dim=4, power=1.5), 8 * np.sqrt(T))
     assert_allclose(theory.linear_order(ROUNDS, dim=4, power=0.5), np.sqrt(4 * T))
     many = torch.tensor([1e4, 1e12], dtype=torch.float64)
@@ -210,8 +208,8 @@ def test_deng_appendix_c5(feature_error: float) -> None:
 
 
 def test_deng_corollary_5() -> None:
-    settled = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, constant=3)
-    assert_allclose(settled, 3 * 2**7 * 2 * T**0.75)
+    settled = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0)
+    assert_allclose(settled, 2**7 * 2 * T**0.75)
     unknown = theory.w_gp_ucb_order(ROUNDS, gain=2.0**8, budget=16.0, budget_given=False)
     assert_allclose(unknown, 2**7 * 16 * T**0.75)
     assert theory.analysis_memory(100, 0.9) == ceil(10 * log(100)) == 47
@@ -220,25 +218,25 @@ def test_deng_corollary_5() -> None:
 
 def test_mauduit_orders() -> None:
     L = np.log(T)
-    bandit = theory.ui_gp_ucb_order(ROUNDS, alpha=0.2, dim=2, constant=3)
-    assert_allclose(bandit, 3 * np.sqrt(4 * T**1.6 * L**6))
+    bandit = theory.ui_gp_ucb_order(ROUNDS, alpha=0.2, dim=2)
+    assert_allclose(bandit, np.sqrt(4 * T**1.6 * L**6))
     sparq = theory.sparq_gp_ucb_order(ROUNDS, dim=2, delta=0.1)
     assert_allclose(sparq, np.sqrt((log(10) + 2 * np.log(2 * L) ** 3) * T * 2 * L**3))
     windowed = theory.w_sparq_gp_ucb_order(ROUNDS, alpha_tilde=0.25, dim=2, delta=0.1)
     assert_allclose(windowed, np.sqrt(T**1.5 * 2 * L**3 * (log(10) + 2 * T**0.25 * L**3)))
     assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=0.5), T**0.75)
-    assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=2, constant=2), 2 * T)
+    assert_allclose(theory.bandit_lower_bound(ROUNDS, alpha=2), T)
 
 
 def test_mauduit_theorem_3_6() -> None:
     L = np.log(T)
-    found = theory.sparq_operations_order(ROUNDS, dim=2, constant=3)
-    assert_allclose(found, 3 * T**2 * L * (L - np.log(L)) ** 6)
+    found = theory.sparq_operations_order(ROUNDS, dim=2)
+    assert_allclose(found, T**2 * L * (L - np.log(L)) ** 6)
 
 
 def test_mauduit_total_operations() -> None:
-    found = theory.w_sparq_operations_order(ROUNDS, 1.0, 0.25, 2, constant=3)
-    assert_allclose(found, 3 * T**2 * (np.log(T) ** 2 + T**0.25) ** 2)
+    found = theory.w_sparq_operations_order(ROUNDS, 1.0, 0.25, 2)
+    assert_allclose(found, T**2 * (np.log(T) ** 2 + T**0.25) ** 2)
     assert_allclose(
         theory.w_sparq_operations_order(ROUNDS, 1.0, 0.0, 1), (T * (np.log(T) + 1)) ** 2
     )
@@ -393,7 +391,7 @@ WORDS = [
     (theory.r_gp_ucb_regret, {"T": torch.tensor([3.0, 2.5])}, r"T is 2\.5, .* at least 1"),
     (theory.r_gp_ucb_regret, {"gain": -1}, "gain is -1, .* docstring"),
     (theory.r_gp_ucb_regret, {"a1": 1e-9}, "a1 must exceed"),
-    (theory.tv_gp_ucb_regret_by_blocks, {"block": 11}, "T is 10, .* at least 11"),
+    (theory.time_varying_gain, {"block": 11}, "T is 10, .* at least 11"),
     (theory.tv_gp_ucb_order, {"nu": 2.5, "dim": None}, "dim is None"),
     (theory.analysis_block, {"nu": 2.5, "dim": None}, "dim is None"),
     (theory.gp_ts_regret, {"B": 1e-3}, r"B is 0.001, but the proof needs"),

@@ -135,9 +135,9 @@ def test_side_queries_by_hand() -> None:
 
 def test_thresholds_by_hand() -> None:
     T = torch.tensor([1.0, 16.0, 81.0], dtype=torch.float64)
-    np.testing.assert_allclose(necessary_side_queries(T, 3.0, constant=2.0), [2, 16, 54])
-    sufficient = sufficient_side_queries(T, 1.0, 0.25, 2, constant=3.0)
-    np.testing.assert_allclose(sufficient, [0, 24 * math.log(16) ** 2, 81 * math.log(81) ** 2])
+    np.testing.assert_allclose(necessary_side_queries(T, 3.0), [1, 8, 27])
+    sufficient = sufficient_side_queries(T, 1.0, 0.25, 2)
+    np.testing.assert_allclose(sufficient, [0, 8 * math.log(16) ** 2, 27 * math.log(81) ** 2])
     table_2 = 10_000 ** ((4 * 0.8 - 1) / (4 * 0.8)) * math.log(10_000)
     assert float(sufficient_side_queries(10_000, 0.8, 0.25, 1)) == pytest.approx(table_2)
 

@@ -16,7 +16,6 @@ from botorch_tv.drawing import (
     Where,
     canvas,
     draw_round_axis,
-    figure_of,
     lighten,
     panel,
     written,
@@ -184,9 +183,7 @@ UNSETTLED = 0.1  # share of initial rounds in which normalised regret may exceed
 RASTER_TRIALS = 25  # largest number of rows of ticks; more rows merge into grey on a usual screen
 
 
-def plot_regret(
-    result: StudyRecord, path: Where = None, *, ax: Axes | None = None, normalized: bool = True
-) -> Figure:
+def plot_regret(result: StudyRecord, path: Where = None) -> Figure:
     """Normalised and cumulative regret, with resets as ticks below the curves.
 
     Lines are means over trials, with bands of ± 1 standard error. Each strategy that resets has a
@@ -195,18 +192,7 @@ def plot_regret(
     Args:
         result: The study.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes for a plot of one kind of regret, without resets; the figure of these axes is
-            returned.
-        normalized: Which kind of regret is drawn on ``ax``: normalised if True, else cumulative.
-
-    Raises:
-        ValueError: If both ``path`` and ``ax`` are given.
     """
-    if ax is not None:
-        figure = figure_of(ax, path)
-        _draw_regret(ax, result, normalized)
-        ax.set_xlabel("round")
-        return figure
     resetting = {label: mean for label, mean in result.mean_resets().items() if mean > 0}
     figure = canvas(11, 4.4 + 0.75 * len(resetting))
     grid = figure.add_gridspec(1 + len(resetting), 2, height_ratios=[5.5] + [1] * len(resetting))
@@ -358,9 +344,7 @@ def _caption(*results: StudyRecord, ticks: bool) -> str:
 UNSETTLED_SIMPLE = 0.05  # share of initial rounds in which curves may exceed the scale
 
 
-def plot_simple_regret(
-    result: StudyRecord, path: Where = None, *, ax: Axes | None = None
-) -> Figure:
+def plot_simple_regret(result: StudyRecord, path: Where = None) -> Figure:
     """Simple regret over time, next to the regret of the arms played.
 
     The simple regret of a round is the regret of the arm with the best posterior mean before the
@@ -369,10 +353,9 @@ def plot_simple_regret(
     Args:
         result: A diagnosed study.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes for the plot of simple regret over time; the figure of these axes is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, or if both ``path`` and ``ax`` are given.
+        ValueError: If the study was not diagnosed.
     """
     simple = result.simple_regret
     styles = line_styles(result.strategies)
@@ -380,24 +363,15 @@ def plot_simple_regret(
         label: mean_curve(block.values for block in blocks(simple.sel(strategy=label)))
         for label in styles
     }
-    if ax is not None:
-        figure = figure_of(ax, path)
-        _draw_simple_regret(ax, result, curves)
-        return figure
     figure = canvas(11.5, 4.4)
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
-    _draw_simple_regret(left, result, curves)
+    draw_curves(left, result.data["round"].values, curves, styles)
+    fit_scale(left, curves.values(), UNSETTLED_SIMPLE)
+    left.set_title("Regret of the arm recommended in each round", loc="left", fontsize=10.5)
+    left.set(xlabel="round", ylabel="simple regret")
+    name_curves(left, curves, styles)
     _draw_prices(right, result, styles)
     return written(figure, path, _caption(result, ticks=False))
-
-
-def _draw_simple_regret(axes: Axes, result: StudyRecord, curves: Mapping[str, Curve]) -> None:
-    styles = line_styles(result.strategies)
-    draw_curves(axes, result.data["round"].values, curves, styles)
-    fit_scale(axes, curves.values(), UNSETTLED_SIMPLE)
-    axes.set_title("Regret of the arm recommended in each round", loc="left", fontsize=10.5)
-    axes.set(xlabel="round", ylabel="simple regret")
-    name_curves(axes, curves, styles)
 
 
 def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle]) -> None:

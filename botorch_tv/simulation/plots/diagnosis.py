@@ -17,7 +17,6 @@ from botorch_tv.drawing import (
     VERMILION,
     Where,
     canvas,
-    figure_of,
     lighten,
     written,
 )
@@ -42,9 +41,7 @@ LEVEL = 0.9  # nominal level of the bands whose calibration is plotted over time
 BLOCKS = 25  # approximate number of points of a curve over time; a point averages several rounds
 
 
-def plot_calibration(
-    result: StudyRecord, path: Where = None, level: float = LEVEL, *, ax: Axes | None = None
-) -> Figure:
+def plot_calibration(result: StudyRecord, path: Where = None, level: float = LEVEL) -> Figure:
     """Reliability diagrams of objective and observation, and calibration over time.
 
     The curve of an overconfident strategy lies below the diagonal.
@@ -53,19 +50,13 @@ def plot_calibration(
         result: A diagnosed study.
         path: Where to write the figure; its extension selects the format.
         level: Nominal level, in (0, 1), of the bands whose calibration is plotted over time.
-        ax: Axes for the reliability diagram of the objective; the figure of these axes is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, if the level lies outside (0, 1), or if both
-            ``path`` and ``ax`` are given.
+        ValueError: If the study was not diagnosed, or if the level lies outside (0, 1).
     """
     block = max(1, round(result.data.sizes["round"] / BLOCKS))
     shares, by_round = result.calibration(), result.calibration_by_round(level, block)
     styles = line_styles(result.strategies)
-    if ax is not None:
-        figure = figure_of(ax, path)
-        _draw_reliability(ax, shares, "objective", styles)
-        return figure
     figure = canvas(13.5, 4.7)
     left, middle, right = figure.subplots(1, 3)
     _draw_reliability(left, shares, "objective", styles)
@@ -123,8 +114,6 @@ def plot_triggers(
     strategy: str | None = None,
     trial: int | None = None,
     path: Where = None,
-    *,
-    ax: Axes | None = None,
 ) -> Figure:
     """Plot one trial of a strategy over time: predictions, observations, resets and their causes.
 
@@ -138,11 +127,10 @@ def plot_triggers(
         strategy: Label of a strategy with a trigger; by default the first strategy with a trigger.
         trial: Number of the trial; by default a trial with the typical number of resets.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes for the upper panel of the plot; the figure of these axes is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, if ``strategy`` is not a strategy with a
-            trigger, or if both ``path`` and ``ax`` are given.
+        ValueError: If the study was not diagnosed, or if ``strategy`` is not a strategy with a
+            trigger.
         KeyError: If the study has no trial with this number.
     """
     data = result.data
@@ -159,13 +147,6 @@ def plot_triggers(
     names = ("observation", "objective", "mean", "sd", "band")
     values = {name: recorded(own, name, label)[0] for name in names}
     rounds = data["round"].values
-    if ax is not None:
-        figure = figure_of(ax, path)
-        _draw_predictions(ax, rounds, values, triggers)
-        ax.set_xlabel("round")
-        ax.set_title(f"{label}, trial {number}", loc="left", fontsize=11.5)
-        ax.legend(frameon=False, fontsize=8)  # labels lie inside, because axes may be narrow
-        return figure
     figure = canvas(11, 6.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     _draw_predictions(above, rounds, values, triggers)

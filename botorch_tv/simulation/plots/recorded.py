@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib import colormaps
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.drawing import VERMILION, Where, canvas, figure_of, lighten, panel, written
+from botorch_tv.drawing import VERMILION, Where, canvas, lighten, written
 from botorch_tv.simulation.plots.curves import draw_curves, fit_scale, line_styles, name_curves
 from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
@@ -41,7 +41,6 @@ def plot_prediction_error(
     across: int = 0,
     names: Sequence[str] = ("$x_1$", "$x_2$"),
     aspect: float = 1.0,
-    ax: Axes | None = None,
     strategy: str | None = None,
 ) -> Figure:
     """Plot squared prediction errors over the arms; strategies are ordered by their mean error.
@@ -56,15 +55,11 @@ def plot_prediction_error(
         names: Names of the coordinates.
         aspect: Length of a vertical unit divided by the length of a horizontal unit;
             1 / cos(latitude) for degrees of latitude and longitude.
-        ax: Axes for the map of a single strategy. If the arms have one coordinate, the curves of
-            all strategies are drawn on ``ax``. The figure of these axes is returned.
-        strategy: Label of the only strategy to draw. By default all strategies are drawn; but if a
-            map is drawn on ``ax``, only the best strategy is drawn.
+        strategy: Label of the only strategy to draw. By default all strategies are drawn.
 
     Raises:
         ValueError: If the study did not record prediction errors, if the arms have more than two
-            coordinates, if the study has no strategy with the label ``strategy``, or if both
-            ``path`` and ``ax`` are given.
+            coordinates, or if the study has no strategy with the label ``strategy``.
     """
     places = np.asarray(result.prediction_error[PLACE].values, dtype=np.float64)
     require(
@@ -78,18 +73,15 @@ def plot_prediction_error(
         result.require_strategy(strategy)
         order = [strategy]
     if places.shape[1] == 1:
-        figure, axes = panel(ax, path, 8, 4.2)
-        _curves(axes, result, places[:, 0], order, names[0])
-        return written(figure, path, _caption(result)) if ax is None else figure
+        figure = canvas(8, 4.2)
+        _curves(figure.subplots(), result, places[:, 0], order, names[0])
+        return written(figure, path, _caption(result))
     places = places[:, [across, 1 - across]]
     rows = -(-len(order) // ABREAST)
     abreast = -(-len(order) // rows)
-    if ax is not None:
-        figure, panels, order, abreast = figure_of(ax, path), [ax], order[:1], 1
-    else:
-        height = 2.7 * (_height(places, aspect) or 1) + 0.75
-        figure = canvas(2.9 * abreast + 0.9, height * rows + 0.4)
-        panels = list(figure.subplots(rows, abreast, sharex=True, sharey=True, squeeze=False).flat)
+    height = 2.7 * (_height(places, aspect) or 1) + 0.75
+    figure = canvas(2.9 * abreast + 0.9, height * rows + 0.4)
+    panels = list(figure.subplots(rows, abreast, sharex=True, sharey=True, squeeze=False).flat)
     errors = result.prediction_error["mean"]
     top = float(np.percentile(errors.values, TOP)) or 1.0
     for number, (axes, label) in enumerate(zip(panels, order)):
@@ -106,7 +98,7 @@ def plot_prediction_error(
     bar = figure.colorbar(drawn, ax=panels, extend=beyond, shrink=0.85, pad=0.015, aspect=25)
     bar.set_label("squared prediction error", fontsize=9)
     bar.outline.set_visible(False)
-    return written(figure, path, _caption(result)) if ax is None else figure
+    return written(figure, path, _caption(result))
 
 
 def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -195,27 +187,23 @@ EDGES = 0.25, 0.75
 
 def plot_weights(
     result: StudyRecord,
-    strategy: str | None = None,
-    trial: int | None = None,
     path: Where = None,
     *,
-    ax: Axes | None = None,
+    strategy: str | None = None,
+    trial: int | None = None,
 ) -> Figure:
     """Plot weights of an adaptive strategy's rates, hazards, lengthscales, noise ratios and jumps.
 
     Args:
         result: A study with ``record=(Weights(),)``.
+        path: Where to write the figure; its extension selects the format.
         strategy: Label of a strategy that uses the recorded bank (the candidate models); by default
             the first strategy that uses this bank.
         trial: Number of the trial to plot. By default the plot shows the mean over all trials, and
             a band between the quartiles over trials.
-        path: Where to write the figure; its extension selects the format.
-        ax: Axes on which only the posterior weights of the rates of change ε are drawn; the figure
-            of these axes is returned.
 
     Raises:
-        ValueError: If weights were not recorded, if ``strategy`` does not use the recorded bank, or
-            if both ``path`` and ``ax`` are given.
+        ValueError: If weights were not recorded, or if ``strategy`` does not use the recorded bank.
         KeyError: If the study has no trial with this number.
     """
     data = result.data
@@ -235,11 +223,6 @@ def plot_weights(
         "add adaptive_gp_ucb() and give its bank to Weights.",
     )
     own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
-    if ax is not None:
-        figure = figure_of(ax, path)
-        _draw_weights(ax, own, "rate")
-        ax.set_xlabel("round")
-        return figure
     figure = canvas(10, 1.55 * len(TITLES) + 1.9)
     ratios = [1.0] * len(TITLES) + [0.8]
     *above, below = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)

@@ -23,7 +23,8 @@ from botorch_tv import Box, Choice, Grid, adaptive_gp_ucb
 from botorch_tv.acquisition import IGPUCB
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.models import adaptive_model
-from botorch_tv.strategies.parameters import MixedSearch, Number, Space
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import Number, Space
 
 D = torch.float64
 BLOCKS = {

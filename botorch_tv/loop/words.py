@@ -1,0 +1,172 @@
+"""What a loop optimises, in words: an objective and constraints as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botorch.exceptions import InputDataError
+
+from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
+from botorch_tv.loop.log import Values
+from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.expressions import Limit, Objective, parse_limits, parse_objectives
+from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
+from botorch_tv.strategies.presets import adaptive_gp_ucb
+from botorch_tv.strategies.process_strategy import ProcessStrategy
+from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.validation import require, shown
+
+Texts = str | Sequence[str] | None
+
+
+def stated(
+    strategy: Strategy | None,
+    domain: Domain,
+    *,
+    maximize: bool | None,
+    objective: Texts,
+    constraints: Texts,
+    confidence: float | None,
+) -> tuple[Strategy, Domain]:
+    """The strategy and the domain for an objective and constraints.
+
+    Args:
+        strategy: The strategy that models an outcome; None for ``adaptive_gp_ucb``.
+        domain: The domain.
+        maximize: As for :class:`Loop`.
+        objective: As for :class:`Loop`.
+        constraints: As for :class:`Loop`.
+        confidence: As for :class:`Loop`.
+
+    Raises:
+        ValueError: If the words do not fit each other, the strategy or the domain.
+    """
+    if objective is None and constraints is None:
+        require(confidence is None, "Loop: confidence is given without constraints; omit it.")
+        return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
+    require(
+        objective is None or maximize is None,
+        "Loop: objective and maximize are given; to minimise, write a minus, objective='-cost'.",
+    )
+    require(
+        isinstance(strategy, ProcessStrategy | None),
+        f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}.",
+    )
+    assert isinstance(strategy, ProcessStrategy | None)
+    named = parameters_of(domain)
+    parameters = () if named is None else tuple(named)
+    limits: Sequence[Limit] = () if constraints is None else parse_limits(constraints)
+    own = [limit for limit in limits if {*limit.names} <= {*parameters}]
+    outer = [limit for limit in limits if limit not in own]
+    mixed = [limit.text for limit in outer if {*limit.names} & {*parameters}]
+    require(
+        not mixed,
+        f"Loop: the constraints {mixed} have outcomes and parameters; measure the left-hand side "
+        "as an outcome of its own.",
+    )
+    require(
+        not (named is None and limits) or bool(outer),
+        "Loop: constraints on parameters need names, Loop({'temperature': (20, 80)}).",
+    )
+    if own:
+        domain = domain.limited([limit.text for limit in own])  # type: ignore[attr-defined]
+    if objective is None and not outer:
+        return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
+    require(
+        objective is not None,
+        f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, but "
+        "the objective has none; give objective='yield', and tell {'yield': 80, ...}.",
+    )
+    assert objective is not None
+    objectives = parse_objectives(objective)
+    texts: Sequence[Objective | Limit] = [*objectives, *outer]
+    names = tuple(dict.fromkeys(name for part in texts for name in part.expression.names or ()))
+    both = [name for name in names if name in parameters]
+    require(not both, f"Loop: {', '.join(both)} is a parameter and an outcome; rename one.")
+    made = Outcomes(
+        names=names,
+        objectives=objectives,
+        limits=tuple(outer),
+        model=strategy or Adaptive(),
+        confidence=CONFIDENCE if confidence is None else confidence,
+        avoids_failures=False,  # the loop computes where measurements succeed
+    )
+    return made, domain
+
+
+def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
+    """The names of the outcomes; empty for a single outcome without a name."""
+    return strategy.names if isinstance(strategy, Outcomes) else ()
+
+
+def as_values(strategy: Strategy, y: Any, ok: object) -> Values:
+    """A measurement as a number, or as a number for each named outcome; None if it failed.
+
+    Args:
+        strategy: The strategy of the loop.
+        y: The measurement: a number; with named outcomes a dict, in which outcomes may be missing.
+        ok: Whether the measurement succeeded.
+
+    Raises:
+        InputDataError: If a value is not finite, or if a name is unknown.
+    """
+    if not as_truth("ok", ok):
+        return None
+    names = outcomes_of(strategy)
+    if not names:
+        if isinstance(y, Mapping):
+            raise InputDataError(
+                f"y is {shown(y)}, but this loop has one outcome without a name; tell a number, or "
+                "begin with Loop(..., objective='yield')."
+            )
+        return as_number("y", y, FAILED)
+    if not isinstance(y, Mapping) and len(names) == 1:
+        y = {names[0]: y}
+    example = ", ".join(f"{name!r}: ..." for name in names)
+    if not isinstance(y, Mapping) or not {*y} <= {*names} or not y:
+        raise InputDataError(
+            f"y is {shown(y)}, but the outcomes are {', '.join(names)}; tell {{{example}}}, "
+            "without those that are missing; for a failed measurement pass ok=False."
+        )
+    fix = "omit an outcome that was not measured."
+    return tuple(as_number(name, y[name], fix) if name in y else math.nan for name in names)
+
+
+def objective_of(strategy: Strategy, values: Values) -> float:
+    """The value of the first objective; NaN if it is missing or failed."""
+    if not isinstance(values, tuple):
+        return math.nan if values is None else values
+    assert isinstance(strategy, Outcomes)
+    first = strategy.objectives[0].expression
+    return float(first.value(dict(zip(strategy.names, values))))
+
+
+def problem_data(strategy: Strategy) -> dict[str, Any] | None:
+    """The words of a loop as JSON data, from which :func:`strategy_from` restores its strategy."""
+    if not isinstance(strategy, Outcomes):
+        return None
+    return {
+        "outcomes": strategy.names,
+        "objective": [objective.text for objective in strategy.objectives],
+        "constraints": [limit.text for limit in strategy.limits],
+        "confidence": strategy.confidence,
+    }
+
+
+def strategy_from(content: Mapping[str, Any]) -> Strategy:
+    """The default strategy for the words in a file."""
+    problem = content.get("problem")
+    if problem is None:
+        return adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
+    names = tuple(problem["outcomes"])
+    constraints = problem["constraints"]
+    return Outcomes(
+        names=names,
+        objectives=parse_objectives(problem["objective"], names),
+        limits=parse_limits(constraints, names) if constraints else (),
+        confidence=problem["confidence"],
+        avoids_failures=False,
+    )

@@ -1,0 +1,225 @@
+"""Several outcomes: limits, objectives, missing values, and that a loop plays the strategy."""
+
+import math
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from gp.mixture.readings import bank_of
+
+from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import MultiStart, Outcomes
+from botorch_tv.strategies.expressions import parse_limits, parse_objectives
+from botorch_tv.strategies.feasible import AllOf, Feasible
+from botorch_tv.strategies.outcomes import Scalarisation, reference, undominated
+
+KERNEL = unit_kernel("se", 0.3)
+MODELS = {
+    "adaptive": adaptive_gp_ucb(bank=bank_of(1)),
+    "given": gp_ucb(kernel=KERNEL, noise=0.01),
+    "trigger": et_gp_ucb(kernel=KERNEL, noise=0.01),
+}
+QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
+UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+DOMAINS = {"box": Box(UNIT, search=QUICK), "grid": Grid.regular(points=9, dim=2)}
+
+
+def outcomes(model, limits=("p <= 0.5",), objective="y", **others) -> Outcomes:
+    return Outcomes(
+        names=("y", "p"),
+        objectives=parse_objectives(objective),
+        limits=parse_limits(limits) if limits else (),
+        model=model,
+        **others,
+    )
+
+
+def truth(X: torch.Tensor, t: float) -> list[float]:
+    x, z = X.tolist()
+    return [1 - (x - 0.8) ** 2 - (z - 0.5) ** 2, x + 0.2 * math.sin(t / 3) - 0.1 * z]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("name", MODELS)
+def test_one_outcome_without_limits_is_the_strategy_itself(name: str, domain: str) -> None:
+    alone, whole = MODELS[name], outcomes(MODELS[name], limits=())
+    one, two = alone.init(DOMAINS[domain]), whole.init(DOMAINS[domain])
+    for t in range(9):
+        first, second = alone.ask(one, now=float(t)), whole.ask(two, now=float(t))
+        assert torch.equal(first.X, second.X)
+        assert torch.equal(first.mean, second.mean)
+        y, p = truth(first.X, t)
+        ok = torch.tensor(t != 4)
+        one, info = alone.tell(one, first, y, ok=ok)
+        two, same = whole.tell(two, second, [y, p], ok=ok)
+        assert torch.equal(info.reset, same.reset)
+        if t == 3:  # what failures teach is told to the plain strategy by the caller
+            whole = outcomes(MODELS[name], limits=(), avoids_failures=False)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("name", ["adaptive", "given"])
+def test_a_loop_makes_the_choices_of_the_strategy(name: str, domain: str) -> None:
+    """With failures, limits and missing outcomes."""
+    loop = Loop(outcomes(MODELS[name], avoids_failures=False), DOMAINS[domain])
+    strategy = outcomes(MODELS[name])
+    state = strategy.init(DOMAINS[domain])
+    for t in range(16):
+        asked, made = loop.ask(now=t), strategy.ask(state, now=float(t))
+        assert torch.equal(asked.X, made.X)
+        y, p = truth(made.X, t)
+        values = {"y": y, "p": p} if t % 5 else {"p": p} if t == 5 else {"y": y}
+        ok = float(made.X[1]) < 0.6
+        loop.tell(values, ok=ok)
+        state, _ = strategy.tell(state, made, values, ok=torch.tensor(ok))
+    assert torch.equal(loop.ask(now=17).X, strategy.ask(state, now=17.0).X)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    ("domain", "limits", "objective"),
+    [("box", ("p <= 0.5",), "y"), ("grid", ("p <= 0.5",), "y"), ("grid", (), "y, -p")],
+)
+def test_a_batch_makes_the_choices_of_its_trials(domain: str, limits, objective: str) -> None:
+    strategy = outcomes(MODELS["given"], limits, objective)
+    weights = torch.rand(7, 3, 2, generator=torch.Generator().manual_seed(0)).double() + 0.1
+
+    class Given:
+        def __init__(self, rows):
+            self.rows = rows
+
+        def normal(self, *shape):
+            return self.rows
+
+    place = Box(UNIT) if domain == "box" else DOMAINS[domain]
+    batch = strategy.init(place, batch_shape=(3,))
+    alone = [strategy.init(place) for _ in range(3)]
+    for t in range(7):
+        made = strategy._ask(batch, float(t), None, Given(weights[t]), None)
+        each = [
+            strategy._ask(state, float(t), None, Given(weights[t, n]), None)
+            for n, state in enumerate(alone)
+        ]
+        X = torch.stack([own.X for own in each])
+        torch.testing.assert_close(made.X, X, atol=1e-4, rtol=0)
+        y = torch.tensor([truth(own.X, t + n) for n, own in enumerate(each)]).double()
+        y[1, 0] = math.nan if t == 2 else y[1, 0]
+        ok = torch.tensor([True, True, t != 3])
+        batch, _ = strategy.tell(batch, made, y, ok=ok)
+        alone = [
+            strategy.tell(state, own, y[n], ok=ok[n])[0]
+            for n, (state, own) in enumerate(zip(alone, each))
+        ]
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("name", ["adaptive", "given"])
+def test_the_probability_of_keeping_limits_is_that_of_the_posteriors(name, domain) -> None:
+    strategy = outcomes(MODELS[name], ["p <= 0.5", "-0.4 <= y - p"])
+    state, own = strategy.init(DOMAINS[domain]), DOMAINS["grid"].X[::7]
+    for t, x in enumerate(own):
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, x), truth(x, t))
+    X = DOMAINS["grid"].X[3::11].unsqueeze(0)
+    kept = strategy.kept(state, 20.0)
+    normal, wanted = torch.distributions.Normal(0.0, 1.0), 1.0
+    for member, part, (sign, bound) in zip(
+        strategy.members[1:], state.members[1:], [(1, 0.5), (-1, -0.4)]
+    ):
+        mean, covariance, _ = member._joint(part, part.domain.locate(X[0].unsqueeze(-2)), 20.0)
+        sd = covariance.flatten().sqrt()
+        wanted = wanted * normal.cdf(sign * (bound - mean.flatten()) / sd)
+    p, risk = kept.judge(X)
+    torch.testing.assert_close(p[0], wanted, rtol=0, atol=1e-8)
+    torch.testing.assert_close(risk, (1 - p) / 0.1)
+    assert torch.equal(kept.allowed(X), p >= strategy.confidence)
+
+
+def test_gradients_of_feasibility_are_those_of_automatic_differentiation() -> None:
+    strategy = outcomes(MODELS["adaptive"], ["p <= 0.5", "y >= 0.2"])
+    state = strategy.init(DOMAINS["box"])
+    for t, x in enumerate(DOMAINS["grid"].X[::9]):
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, x), truth(x, t))
+    kept, X = strategy.kept(state, 20.0), DOMAINS["grid"].X[4::13].unsqueeze(0)
+    for part in (kept, AllOf([kept, kept])):
+        for found, wanted in zip(part.slopes(X), Feasible.slopes(part, X)):
+            torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_limits_are_kept_while_they_drift(domain: str) -> None:
+    loop = Loop(DOMAINS[domain], objective="y", constraints="p <= 0.5")
+    violated = 0
+    for t in range(40):
+        X = loop.ask(now=t).X
+        y, p = truth(X, t / 3)
+        violated += t >= 20 and p > 0.5
+        loop.tell({"y": y, "p": p})
+    assert violated <= 3
+    assert truth(torch.tensor(loop.recommend(now=40)), 40 / 3)[1] <= 0.5
+
+
+def test_the_reference_point_and_what_dominates() -> None:
+    values = torch.tensor([[[0.0, 3.0], [1.0, 1.0], [3.0, 0.0], [0.5, 0.5], [0.0, 3.0]]])
+    assert undominated(values).tolist() == [[True, True, True, False, True]]
+    worst, extent = reference(values)
+    torch.testing.assert_close(worst, torch.tensor([[-0.3, -0.3]]))
+    torch.testing.assert_close(extent, torch.tensor([[3.0, 3.0]]))
+
+
+def test_several_objectives_have_settings_that_do_not_dominate_each_other() -> None:
+    strategy = outcomes(MODELS["given"], (), "y, -p")
+    state = strategy.init(DOMAINS["box"])
+    draws = torch.Generator().manual_seed(0)
+    for t in range(25):
+        made = strategy.ask(state, now=float(t), generator=draws)
+        state, _ = strategy.tell(state, made, truth(made.X, 0.0))
+    X = strategy.pareto(state, now=25.0)
+    values = strategy.objective_means(state, X, 25.0)
+    assert bool(undominated(values.unsqueeze(0)).all())
+    assert X[:, 0].max() > 0.6
+    assert X[:, 0].min() < 0.15
+    assert Scalarisation.draws_numbers is False
+
+
+def test_a_loop_of_named_outcomes_is_saved_with_its_words(tmp_path) -> None:
+    ranges = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
+    loop = Loop(ranges, objective="y - 0.1 * p", constraints=["p <= 0.5"], confidence=0.8)
+    for t in range(8):
+        y, p = truth(torch.tensor(list(loop.ask(now=t).point.values())), t)
+        loop.tell({"y": y, "p": p} if t != 3 else {"p": p}, ok=t != 5)
+    loop.save(tmp_path / "loop.json")
+    again = Loop.load(tmp_path / "loop.json")
+    assert again.ask(now=9).point == loop.ask(now=9).point
+    assert again.table().equals(loop.table())
+    table = loop.table()
+    assert table["objective"].isna().equals(table["y"].isna() | table["p"].isna())
+    assert table["y"].isna().tolist() == [t in (3, 5) for t in range(8)]
+    assert table["p"].isna().tolist() == [t == 5 for t in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"constraints": "p <= 5"}, "give objective='yield'"),
+        ({"objective": "y", "maximize": True}, "write a minus"),
+        ({"objective": "a"}, "a is a parameter and an outcome"),
+        ({"objective": "y", "constraints": "p + a <= 1"}, "have outcomes and parameters"),
+        ({"objective": "y", "confidence": 1.5}, "confidence is 1.5"),
+        ({"confidence": 0.5}, "without constraints"),
+    ],
+)
+def test_words_that_are_refused(arguments, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        Loop({"a": (0, 1)}, **arguments)
+
+
+@pytest.mark.parametrize("y", [1.0, {"y": 1.0, "q": 2.0}, {}, {"y": math.nan}, [1.0, 2.0]])
+def test_measurements_that_are_refused(y) -> None:
+    loop = Loop({"a": (0, 1)}, objective="y", constraints="p <= 1")
+    loop.ask(now=0)
+    with pytest.raises(InputDataError):
+        loop.tell(y)
+    loop.tell({"y": 1.0})
