@@ -6,7 +6,8 @@ import logging
 import types
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -77,7 +78,13 @@ class Random(Player):
 def chosen(Y: np.ndarray, ok: np.ndarray, reference: np.ndarray) -> list[int]:
     """Rows of predicted objectives that add most hypervolume, at most ``SET`` of those allowed."""
     rows = np.flatnonzero(ok)
-    rows = rows[[bool((Y[row] >= front).all(-1).any()) for front in [non_dominated(Y[rows])] for row in rows]]
+    rows = rows[
+        [
+            bool((Y[row] >= front).all(-1).any())
+            for front in [non_dominated(Y[rows])]
+            for row in rows
+        ]
+    ]
     picked: list[int] = []
     for _ in range(min(SET, len(rows))):
         gains = [volume(Y[[*picked, row]], tuple(reference)) for row in rows]
@@ -169,7 +176,10 @@ class Column(Player):
         rest = {dim + number: value for number, value in enumerate([*self.context(now), now])}
         columns = sorted(self.world.choices)
         combinations = product(
-            *([n / (self.world.choices[c] - 1) for n in range(self.world.choices[c])] for c in columns)
+            *(
+                [n / (self.world.choices[c] - 1) for n in range(self.world.choices[c])]
+                for c in columns
+            )
         )
         fixed = [rest | dict(zip(columns, values)) for values in combinations]
         bounds = torch.zeros(2, dim + len(rest))
@@ -407,7 +417,9 @@ class Optuna(Player):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sampler = getattr(optuna.samplers, self.sampler)(seed=seed, **given)
-        self.study = optuna.create_study(directions=["maximize"] * world.objectives, sampler=sampler)
+        self.study = optuna.create_study(
+            directions=["maximize"] * world.objectives, sampler=sampler
+        )
         self.trial: Any = None
 
     def ask(self, now: float) -> np.ndarray:
@@ -538,6 +550,114 @@ class SafeOpt(Column):
         return bool(good.any())
 
 
+class Ours(Player):
+    """``Outcomes`` with its defaults, from the first round on.
+
+    Attributes:
+        sees: Whether it is given the context.
+        options: Arguments of ``Outcomes``.
+    """
+
+    sees = True
+    options: Mapping[str, Any] = {}
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__(world, seed)
+        from botorch_tv.strategies import Box, Choice, Float
+        from botorch_tv.strategies.expressions import Expression, Limit, Objective
+        from botorch_tv.strategies.outcomes import Outcomes
+
+        objectives = [f"y{number}" for number in range(world.objectives)]
+        limited = [f"c{number}" for number in range(len(world.limits))]
+        self.strategy = Outcomes(
+            names=(*objectives, *limited),
+            objectives=tuple(Objective(Expression(name), True) for name in objectives),
+            limits=tuple(
+                Limit(Expression(name), bound, True) for name, bound in zip(limited, world.limits)
+            ),
+            **self.options,
+        )
+        parts = {
+            f"x{n}": Choice(*range(world.choices[n])) if n in world.choices else Float(0.0, 1.0)
+            for n in range(world.dim)
+        }
+        self.box = Box(parts, context_dim=len(self.context(1.0)))
+        self.state = self.strategy.init(self.box, dtype=torch.float64)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.asked: Any = None
+
+    def context(self, now: float) -> list[float]:
+        return [value / 2**0.5 for value in super().context(now)] if self.sees else []
+
+    def given(self, now: float) -> dict[str, Any]:
+        """Arguments of a choice."""
+        context = self.context(now)
+        return {"now": now, **({"context": torch.tensor(context)} if context else {})}
+
+    def ask(self, now: float) -> np.ndarray:
+        given = self.given(now)
+        if self.strategy.draws:
+            given["generator"] = self.generator
+        self.asked = self.strategy.ask(self.state, **given)
+        return self.setting(self.asked.X)
+
+    choice = ask
+
+    def setting(self, X: Tensor) -> np.ndarray:
+        """A point of the domain as a setting of the world."""
+        assert self.box.parameters is not None
+        named = self.box.parameters.named(X[: self.box.dim])
+        choices = self.world.choices
+        return np.array(
+            [named[f"x{n}"] / max(choices.get(n, 2) - 1, 1) for n in range(self.world.dim)]
+        )
+
+    def told(self, x: np.ndarray, now: float, y: np.ndarray) -> None:
+        self.state, _ = self.strategy.tell(self.state, self.asked, torch.tensor(y), consume=True)
+
+    def recommended(self, now: float) -> np.ndarray:
+        found = self.strategy.pareto(self.state, points=SET, **self.given(now))
+        return np.stack([self.setting(X) for X in found])
+
+
+class Reference(Ours):
+    """Our strategy given the true limits."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__(world, seed)
+        self.strategy = replace(self.strategy, limits=())
+        self.state = self.strategy.init(self.box, dtype=torch.float64)
+
+    def given(self, now: float) -> dict[str, Any]:
+        from botorch_tv.strategies.feasible import Feasible
+
+        player = self
+
+        class Exact(Feasible):
+            """Whether the world's limits are kept; the slopes of the excess by differences."""
+
+            def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+                world = player.world
+                rows = world.whole(X.detach().reshape(-1, X.shape[-1])[:, : world.dim].numpy())
+                over = torch.tensor(world.excess(world.outcomes(rows, now))).view(X.shape[:-1])
+                return (over <= 0).to(X), 1 + over.clamp_min(-1)
+
+            def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+                (p, risk), step = self.judge(X), 1e-5
+                d = player.world.dim
+                steps = step * torch.eye(X.shape[-1])[:d]
+                each = [(self.judge(X + row)[1] - self.judge(X - row)[1]) for row in steps]
+                return p, risk, torch.zeros_like(X[..., :d]), torch.stack(each, -1) / (2 * step)
+
+        return super().given(now) | {"feasible": Exact()}
+
+
+class WithoutContext(Ours):
+    """Our strategy without the context."""
+
+    sees = False
+
+
 PLAYERS: dict[str, type[Player]] = {
     "random": Random,
     "botorch-time": Column,
@@ -547,4 +667,7 @@ PLAYERS: dict[str, type[Player]] = {
     "optuna-gp": OptunaGp,
     "safeopt": SafeOpt,
     "dbo-rule": Decay,
+    "ours": Ours,
+    "reference": Reference,
+    "no context": WithoutContext,
 }

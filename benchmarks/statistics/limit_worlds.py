@@ -81,7 +81,9 @@ class World:
         over = Y[..., self.objectives :] - np.array(self.limits)
         return np.asarray(over.max(-1, initial=-np.inf))
 
-    def searched(self, now: float, near: np.ndarray, score: Callable[..., np.ndarray]) -> np.ndarray:
+    def searched(
+        self, now: float, near: np.ndarray, score: Callable[..., np.ndarray]
+    ) -> np.ndarray:
         """Settings `q x d` of a search that keeps improving those with the highest scores."""
         random = np.random.default_rng(int(now))
         X = self.whole(np.concatenate([near, _even(self.dim), self.start[None]]))
@@ -223,7 +225,11 @@ def threshold(seed: int) -> World:
 def boundary(seed: int) -> World:
     """The objective rests, the limit drifts."""
     random = np.random.default_rng([5, seed])
-    place, periods, phases = random.uniform(0.6, 0.8, 4), random.uniform(120, 240, 4), random.random(4)
+    place, periods, phases = (
+        random.uniform(0.6, 0.8, 4),
+        random.uniform(120, 240, 4),
+        random.random(4),
+    )
 
     def outcomes(X: np.ndarray, now: float) -> np.ndarray:
         prices = 1 + 0.5 * np.sin(2 * math.pi * (now / periods + phases))
@@ -328,7 +334,11 @@ def weekdays(seed: int) -> World:
 def optics(seed: int) -> World:
     """Twelve inputs of a beamline."""
     random = np.random.default_rng([10, seed])
-    middle, periods, phases = random.uniform(0.4, 0.6, 12), random.uniform(200, 500, 12), random.random(12)
+    middle, periods, phases = (
+        random.uniform(0.4, 0.6, 12),
+        random.uniform(200, 500, 12),
+        random.random(12),
+    )
     kicks, moved = 0.15 * random.choice([-1, 1], (2, 12)), random.permutation(12)
     mask = np.zeros((2, 12))
     mask[0, moved[:4]] = mask[1, moved[4:8]] = 1
@@ -400,9 +410,7 @@ def triple(seed: int) -> World:
         swing = 0.15 * np.sin(2 * math.pi * (now / 180 + phases))
         return 10 * np.stack([_peak(X, place, 0.4) for place in places + swing], -1)
 
-    return World(
-        4, outcomes, (0.3,) * 3, (), np.full(4, 0.5), objectives=3, reference=(0.0,) * 3
-    )
+    return World(4, outcomes, (0.3,) * 3, (), np.full(4, 0.5), objectives=3, reference=(0.0,) * 3)
 
 
 def mirrors(seed: int) -> World:
