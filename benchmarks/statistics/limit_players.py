@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.statistics.limit_worlds import DAYS, World, _even, non_dominated, volume
+from benchmarks.statistics.limit_worlds import DAYS, World, even, non_dominated, undominated, volume
 
 FIRST = 5
 """Random settings before there is a model."""
@@ -206,7 +206,7 @@ class Column(Player):
 
     def recommended(self, now: float) -> np.ndarray:
         model, dim = self.model(), self.world.dim
-        X = np.concatenate([self.settings(), _even(dim)[:512]])
+        X = np.concatenate([self.settings(), even(dim)[:512]])
         picked: list[int] = []
         for width in (0.1, 0.03):
             Y = self.means(model, X, now)
@@ -319,7 +319,7 @@ class Ax(Player):
         self.client.complete_trial(self.trial, raw_data=values)
 
     def recommended(self, now: float) -> np.ndarray:
-        random = _even(self.world.dim)[:256]
+        random = even(self.world.dim)[:256]
         X = self.world.whole(np.concatenate([np.array(self.measured), random]))
         for width in (0.1, 0.03):
             predicted = self.client.predict([self.point(x, now) for x in X])
@@ -472,7 +472,7 @@ class SafeOpt(Column):
     point safe. It begins at the world's safe setting and two settings next to it.
     """
 
-    POINTS = {1: 200, 2: 31, 3: 13}
+    POINTS: Mapping[int, int] = {1: 200, 2: 31, 3: 13}
     WIDTH = 2.0
 
     def __init__(self, world: World, seed: int) -> None:
@@ -559,7 +559,7 @@ class Ours(Player):
     """
 
     sees = True
-    options: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {}  # noqa: RUF012
 
     def __init__(self, world: World, seed: int) -> None:
         super().__init__(world, seed)

@@ -10,8 +10,8 @@ that have upper limits. Times are 1, 2, … With limits:
 - *boundary*: in four dimensions the objective rests; what each coordinate costs, drifts.
 - *furnace*: temperature, flow and one of two gases; yield whose optimum moves as the furnace ages,
   pressure that rises with wear.
-- *station*: three compressors share a load and minimise energy; efficiencies fall with wear. Limits:
-  the flow delivered, against a demand that is known, and the highest temperature.
+- *station*: three compressors share a load and minimise energy; efficiencies fall with wear. The
+  flow delivered, against a demand that is known, and the highest temperature are limited.
 - *six*: six parameters, of which two matter; the objective drifts, the limit rests.
 - *weekdays*: an A/B test of a price and a layout; the best of both depends on the day of the week,
   and drifts; complaints are limited.
@@ -86,7 +86,7 @@ class World:
     ) -> np.ndarray:
         """Settings `q x d` of a search that keeps improving those with the highest scores."""
         random = np.random.default_rng(int(now))
-        X = self.whole(np.concatenate([near, _even(self.dim), self.start[None]]))
+        X = self.whole(np.concatenate([near, even(self.dim), self.start[None]]))
         for width in 0.2 * 0.55 ** np.arange(12):
             best = X[np.argsort(-score(self.outcomes(X, now)))[: len(near) or 32]]
             moved = random.choice(best, 1000)
@@ -133,9 +133,14 @@ class World:
         return volume(self._within(self.outcomes(self.whole(X), now)), self.reference)
 
 
+def undominated(Y: np.ndarray) -> np.ndarray:
+    """Whether no other row dominates a row, `n`."""
+    return np.asarray(is_non_dominated(from_numpy(Y)))
+
+
 def non_dominated(Y: np.ndarray) -> np.ndarray:
     """The rows that no other row dominates."""
-    return np.asarray(Y[is_non_dominated(from_numpy(Y)).numpy()])
+    return np.asarray(Y[undominated(Y)])
 
 
 def volume(Y: np.ndarray, reference: tuple[float, ...]) -> float:
@@ -147,7 +152,8 @@ def volume(Y: np.ndarray, reference: tuple[float, ...]) -> float:
 
 
 @cache
-def _even(dim: int) -> np.ndarray:
+def even(dim: int) -> np.ndarray:
+    """Settings spread evenly over the cube, `4096 x d`."""
     return np.asarray(qmc.Sobol(dim, seed=0).random(4096))
 
 
