@@ -78,13 +78,7 @@ class Random(Player):
 def chosen(Y: np.ndarray, ok: np.ndarray, reference: np.ndarray) -> list[int]:
     """Rows of predicted objectives that add most hypervolume, at most ``SET`` of those allowed."""
     rows = np.flatnonzero(ok)
-    rows = rows[
-        [
-            bool((Y[row] >= front).all(-1).any())
-            for front in [non_dominated(Y[rows])]
-            for row in rows
-        ]
-    ]
+    rows = rows[undominated(Y[rows])]
     picked: list[int] = []
     for _ in range(min(SET, len(rows))):
         gains = [volume(Y[[*picked, row]], tuple(reference)) for row in rows]
@@ -559,7 +553,7 @@ class Ours(Player):
     """
 
     sees = True
-    options: Mapping[str, Any] = {}  # noqa: RUF012
+    options: Mapping[str, Any] = {}
 
     def __init__(self, world: World, seed: int) -> None:
         super().__init__(world, seed)
