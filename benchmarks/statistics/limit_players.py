@@ -368,7 +368,7 @@ class Xopt(Player):
         )
         self.generator = TDUpperConfidenceBoundGenerator(vocs=vocs, added_time=1e-6)
         self.generator.numerical_optimizer.n_restarts = 4
-        self.generator.numerical_optimizer.max_iter = 60
+        self.generator.numerical_optimizer.max_iter = 30
         if self.travel is not None:
             self.generator.max_travel_distances = [self.travel] * world.dim
         self.clock, self.lowest = 0.0, 0.0
