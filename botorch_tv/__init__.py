@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from botorch_tv.simulation import run_study as run_study
     from botorch_tv.strategies import Box as Box
     from botorch_tv.strategies import Choice as Choice
+    from botorch_tv.strategies import Context as Context
     from botorch_tv.strategies import Float as Float
     from botorch_tv.strategies import GPStrategy as GPStrategy
     from botorch_tv.strategies import Grid as Grid
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 HOMES = {"Loop": "loop", "TimeVaryingGP": "models", "run_study": "simulation"}
 HOMES |= dict.fromkeys(
-    ("Box", "Choice", "Float", "GPStrategy", "Grid", "Integer", "Strategy"), "strategies"
+    ("Box", "Choice", "Context", "Float", "GPStrategy", "Grid", "Integer", "Strategy"), "strategies"
 )
 """Modules of the public names that are not presets."""
 

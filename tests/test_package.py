@@ -68,7 +68,7 @@ def test_they_are_installed_with_it():
 def test_common_names_are_importable():
     presets = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
     others = {"Strategy", "GPStrategy", "Grid", "Box", "Loop", "TimeVaryingGP", "run_study"}
-    others |= {"Choice", "Float", "Integer"}
+    others |= {"Choice", "Context", "Float", "Integer"}
     assert set(botorch_tv.__all__) == presets | others
     typed = re.findall(r" import (\w+) as \1$", (PACKAGE / "__init__.py").read_text(), re.MULTILINE)
     assert set(typed) == others  # what type checkers see

@@ -31,7 +31,6 @@ from botorch.acquisition.input_constructors import (
     construct_inputs_qKG,
     construct_inputs_qLogNEI,
 )
-from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -487,15 +486,7 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         self._has_times = self.place.has_time(X_pending)
 
 
-def upper_confidence_bound(
-    model: AgingGP,
-    width: Width,
-    t: int,
-    *,
-    now: float | Tensor | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-    maximize: bool = True,
-) -> AcquisitionFunction:
+def upper_confidence_bound(model: AgingGP, width: Width, t: int) -> AcquisitionFunction:
     """BoTorch's ``UpperConfidenceBound`` at the present, with the width of a theorem.
 
     The score is mean + √beta · sd, where beta is the *square* of the width's ``sqrt_beta``.
@@ -506,9 +497,6 @@ def upper_confidence_bound(
         model: A model with one output.
         width: The confidence schedule.
         t: Number of the round for which a point is chosen, counted from 1.
-        now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
-        posterior_transform: As in ``UpperConfidenceBound``.
-        maximize: Whether larger is better.
 
     Raises:
         InputDataError: See :func:`botorch_tv.acquisition.present.at_present`.
@@ -519,7 +507,7 @@ def upper_confidence_bound(
         >>> x, _ = optimize_acqf(ucb, bounds[:, :-1], q=1, num_restarts=4, raw_samples=64)
     """
     t = require_integer("upper_confidence_bound: t", t, 1, "it counts rounds from 1.")
-    place = Placement.of(model, now, None)
+    place = Placement.of(model, None, None)
     context = WidthContext(t, place.columns - 1)
     with torch.no_grad():
         if width.gain is not None and width.gain.source == "weighted_information_gain":
@@ -527,10 +515,7 @@ def upper_confidence_bound(
         elif width.gain is not None:
             context = context._replace(information_gain=model.information_gain())
     beta = like(width.beta(context), place.now)
-    plain = UpperConfidenceBound(
-        model, beta=beta, posterior_transform=posterior_transform, maximize=maximize
-    )
-    return AtPresent(plain, place)
+    return AtPresent(UpperConfidenceBound(model, beta=beta), place)
 
 
 def _register(

@@ -142,6 +142,9 @@ def add_loop_options(commands: Any) -> None:
     status.add_argument("--plot", help=text, type=Path, metavar="PICTURE")
     status.add_argument("--json", action="store_true", help="print a line of JSON")
     step("table", _table, "print all measurements as .csv")
+    text = "compare strategies by their predictions of each measurement from the earlier ones"
+    past = step("backtest", _backtest, text)
+    option(past, "--y", "column of the observations in a .csv (default: %(default)s)", "y")
 
 
 def _new(arguments: argparse.Namespace) -> None:
@@ -401,6 +404,35 @@ def _status(arguments: argparse.Namespace) -> None:
 
 def _table(arguments: argparse.Namespace) -> None:
     print(_loaded(arguments.file).table().to_csv(index=False), end="")
+
+
+def _backtest(arguments: argparse.Namespace) -> None:
+    path, y = arguments.file, arguments.y
+    loop = _of_table(path, y) if path.suffix == ".csv" else _loaded(path)
+    print(loop.backtest().to_string(float_format="%.4g"))
+
+
+def _of_table(path: Path, y: str) -> Loop:
+    """A loop with the measurements of a .csv file, whose other columns are parameters and time.
+
+    Raises:
+        ValueError: If the column of the observations is missing.
+    """
+    import pandas as pd
+
+    from botorch_tv import Choice, Loop
+    from botorch_tv.loop.table import COLUMNS
+
+    frame = pd.read_csv(path).rename(columns={y: "y"})
+    if "y" not in frame:
+        raise ValueError(f"{path} has no column {y!r}; give the column of observations by --y.")
+    domain: dict[str, Any] = {}
+    for name in frame.columns.difference([*COLUMNS], sort=False):
+        column = frame[name]
+        numbers = pd.api.types.is_numeric_dtype(column)
+        domain[name] = (column.min(), column.max()) if numbers else Choice(*column.unique())
+    given: dict[str, Any] = {name: list(frame[name]) for name in (TIME, OK) if name in frame}
+    return Loop.from_table(domain, frame[[*domain]], list(frame["y"]), **given)
 
 
 def _suggested(suggestion: NumberedSuggestion) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from botorch_tv.forgetting.change_detection import TriggerRule as TriggerRule
 from botorch_tv.forgetting.change_detection import prediction_error as prediction_error
 from botorch_tv.forgetting.decay import Markov as Markov
 from botorch_tv.forgetting.decay import PeriodicMarkov as PeriodicMarkov
+from botorch_tv.forgetting.decay import Smooth as Smooth
 from botorch_tv.forgetting.decay import Wiener as Wiener
 from botorch_tv.forgetting.inflation import ExponentialWeights as ExponentialWeights
 from botorch_tv.forgetting.inflation import UncertaintyInjection as UncertaintyInjection

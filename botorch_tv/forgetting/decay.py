@@ -27,13 +27,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from gpytorch.priors import HalfNormalPrior, Prior
+from gpytorch.priors import HalfNormalPrior, LogNormalPrior, Prior
 from torch import Size, Tensor
 from torch.distributions import constraints
 from torch.nn import Module as TorchModule
 
 from botorch_tv.forgetting.base import Decay, Parameter, Values, with_values
-from botorch_tv.validation import settle_number
+from botorch_tv.validation import require, settle_number, shown
 
 USUAL = 0.02
 """Most probable rate of change a priori, per median time between two observations."""
@@ -241,6 +241,53 @@ class PeriodicMarkov(Decay):
     def attenuation(self, elapsed: Tensor) -> Tensor:
         phase = torch.sin(torch.pi * elapsed / self.cycle) / self.cycle_lengthscale
         return Markov.attenuation(self, elapsed) * torch.exp(-2 * phase.square())  # type: ignore[arg-type]
+
+
+FARTHEST = 1e3
+"""Largest √(2ν) |t - t'| / ℓ in a Matérn covariance, which is 0 there; inf * 0 would be NaN."""
+
+
+@dataclass(frozen=True)
+class Smooth(Decay):
+    """The objective at each point is a smooth function of time, unlike that of :class:`Markov`.
+
+    The covariance is multiplied by a Matérn or squared exponential covariance of the time
+    difference, Rasmussen and Williams (2006), eq. (4.9), (4.17). Successive changes then resemble
+    each other, so predictions continue a trend. The covariance is not Markovian, so every posterior
+    is computed by regression. An ordinary kernel over the column of time is the same model.
+
+    Args:
+        time_lengthscale: Lengthscale in units of time, positive; at this time difference, the
+            correlation is 0.48, 0.52 or 0.61 for ``nu`` 1.5, 2.5 or inf.
+        nu: Smoothness: 1.5 or 2.5, for an objective that is once or twice differentiable in time,
+            or inf, the default, for the squared exponential covariance.
+
+    Raises:
+        ValueError: If ``time_lengthscale`` is not positive, or if ``nu`` is another number.
+    """
+
+    time_lengthscale: float
+    nu: float = math.inf
+
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        # The rates of Markov with such correlations have about the density of RatePrior.
+        "time_lengthscale": Parameter(
+            lower=0.5, power=1, prior=LogNormalPrior(math.log(20.0), SPREAD), fast_start=5.0
+        )
+    }
+
+    def __post_init__(self) -> None:
+        settle_number(self, "time_lengthscale", "[1e-100, 1e100]", "give a length of time.")
+        good = isinstance(self.nu, float) and self.nu in (1.5, 2.5, math.inf)
+        fix = "use Markov for 0.5."
+        require(good, f"Smooth: nu is {shown(self.nu)}, but it must be 1.5, 2.5 or inf; {fix}")
+
+    def attenuation(self, elapsed: Tensor) -> Tensor:
+        if math.isinf(self.nu):
+            return torch.exp(-0.5 * (elapsed / self.time_lengthscale).square())
+        far = (math.sqrt(2 * self.nu) * elapsed / self.time_lengthscale).clamp_max(FARTHEST)
+        polynomial = 1 + far if self.nu == 1.5 else 1 + far + far.square() / 3
+        return polynomial * torch.exp(-far)
 
 
 class PerTrial(Decay):

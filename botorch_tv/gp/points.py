@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Size, Tensor
@@ -86,6 +87,8 @@ class PointPosterior(OfTrials, ABC):
     offset: Tensor | None
     information_gain: Tensor
     path: Tensor | tuple[Tensor, ...] | None
+    coarse: ClassVar[bool] = False
+    """Whether a search may disregard differences of 1e-5 units of its scores."""
 
     @property
     def compared(self) -> int:

@@ -185,7 +185,7 @@ class Descent:
         # A coordinate that is pushed against its bound is fixed.
         free = torch.where(self._gradient > 0, self._lower, self._upper) != self._at
         self._slope = self._gradient * free
-        self._uphill = (self._inverse @ self._slope.unsqueeze(-1)).squeeze(-1) * free
+        self._uphill = (self._inverse * self._slope.unsqueeze(-2)).sum(-1) * free
 
     def _take(self, trial: Tensor, value: Tensor, gradient: Tensor) -> None:
         """Accept or shorten the steps just evaluated."""
@@ -224,23 +224,21 @@ class Descent:
             y: Changes of the gradient; zero changes do not update H.
         """
         y = y * (s != 0)
-        both = torch.stack([s, y], -2)
-        products = both @ both.mT
-        product, lengths = products[..., 0, 1], products.diagonal(dim1=-2, dim2=-1).sqrt()
-        useless = product <= CURVATURE * lengths.prod(-1)
+        product, square = (s * y).sum(-1), y.square().sum(-1)
+        useless = product <= CURVATURE * (s.square().sum(-1) * square).sqrt_()
         first = self._fresh > useless
         inverse = self._inverse
         if s.device.type != "cpu" or bool(first.any()):
-            scale = product / products[..., 1, 1].clamp_min(torch.finfo(s.dtype).tiny)
+            scale = product / square.clamp_min(torch.finfo(s.dtype).tiny)
             rescaled = scale[..., None, None] * self._identity
             inverse = torch.where(first[..., None, None], rescaled, inverse)
             self._fresh = self._fresh & useless
         rho = product.reciprocal().masked_fill_(useless, 0.0).unsqueeze(-1)
         # With h = H y and u = h - ½ (1 + ρ yᵀh) s the update is H - ρ (s uᵀ + u sᵀ).
-        h = (inverse @ y.unsqueeze(-1)).squeeze(-1)
+        h = (inverse * y.unsqueeze(-2)).sum(-1)
         u = torch.addcmul(h, 1 + rho * (y * h).sum(-1, keepdim=True), s, value=-0.5)
         outer = (rho * s).unsqueeze(-1) * u.unsqueeze(-2)
-        self._inverse = inverse - outer - outer.mT
+        self._inverse = (inverse - outer).sub_(outer.mT)
 
 
 OF_PROBLEMS = (

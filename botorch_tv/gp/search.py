@@ -147,6 +147,8 @@ class SearchProblem(NamedTuple):
     """Whether the score must be evaluated for all trials at once."""
     climbed: Climbed | None = None
     """Score and gradient by explicit derivatives; None for automatic differentiation."""
+    coarse: bool = False
+    """Whether differences of 1e-5 units do not matter."""
 
 
 class Region(Protocol):
@@ -179,6 +181,9 @@ FUTILE = 100.0
 of the increase that the next step of the ascent promises. An ascent farther behind ends."""
 TOLERANCES = 1e-8, 1e-6
 """Tolerances of value and gradient at which an ascent ends."""
+USUAL, COARSE = (512, 60, TOLERANCES), (256, 30, (1e-5, 1e-3))
+"""Default numbers of raw samples and of evaluations, and tolerances; and the same for scores whose
+differences of 1e-5 units do not matter."""
 
 
 class Uniform(Protocol):
@@ -331,44 +336,49 @@ class MultiStart(Search):
     continues. The search uses no random numbers.
 
     Args:
-        raw_samples: Number of raw samples, at least 1.
+        raw_samples: Number of raw samples, at least 1; None for 512, or 256 for the adaptive
+            strategy.
         restarts: Number of ascents per trial, at least 1; None for 4 + 3 d.
-        evaluations: Largest number of steps per ascent, at least 1.
+        evaluations: Largest number of steps per ascent, at least 1; None for 60, or 30 for the
+            adaptive strategy.
 
     Raises:
         ValueError: If an argument is below 1 or not an integer.
     """
 
-    raw_samples: int = 512
+    raw_samples: int | None = None
     restarts: int | None = None
-    evaluations: int = 60
+    evaluations: int | None = None
 
     def __post_init__(self) -> None:
-        settle_integer(self, "raw_samples", 1, "use 512.")
-        if self.restarts is not None:
-            settle_integer(self, "restarts", 1, "use 4 + 3 d.")
-        settle_integer(self, "evaluations", 1, "use 60.")
+        usual = {"raw_samples": "512", "restarts": "4 + 3 d", "evaluations": "60"}
+        for name, value in usual.items():
+            if getattr(self, name) is not None:
+                settle_integer(self, name, 1, f"use {value}.")
 
     def check(self, box: Region) -> None:
         pass
 
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
-        start = self._starts(box, problem)
-        return box.from_unit(highest(_climb(box, problem), start, self.evaluations))
+        _, evaluations, tolerances = COARSE if problem.coarse else USUAL
+        start, evaluations = self._starts(box, problem), self.evaluations or evaluations
+        return box.from_unit(highest(_climb(box, problem), start, evaluations, tolerances))
 
     def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
-        points = self.raw_samples + sizes.starts
-        together = points if trials == 1 else max(self.raw_samples, sizes.starts)
+        raw_samples = self.raw_samples or USUAL[0]
+        points = raw_samples + sizes.starts
+        together = points if trials == 1 else max(raw_samples, sizes.starts)
         scores = _numbers_of_scores(together, sizes, trials)
         climbs = trials * starts * (CLIMBING * sizes.compared + 2 * sizes.besides)
-        distances = self.raw_samples**2
+        distances = raw_samples**2
         return max(scores, climbs, distances) + trials * points * (dim + 3)
 
     def _starts(self, box: Region, problem: SearchProblem) -> Tensor:
         """Starting points of the ascents in the unit cube, `trials x starts x d`."""
         observed = problem.observed
-        raw = raw_points(self.raw_samples, box.dim, problem.rounds, observed)
+        raw_samples = self.raw_samples or (COARSE if problem.coarse else USUAL)[0]
+        raw = raw_points(raw_samples, box.dim, problem.rounds, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         with torch.no_grad():
             if len(observed) == 1:  # points of a single trial are scored together
@@ -401,7 +411,12 @@ class MultiStart(Search):
         return box.from_unit(draws.uniform(box.dim))
 
 
-def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
+def highest(
+    climb: Objective,
+    start: Tensor,
+    evaluations: int,
+    tolerances: tuple[float, float] = TOLERANCES,
+) -> Tensor:
     """The end point of each trial's best ascent, `trials x d`.
 
     After a few evaluations, only the best third of the ascents of a trial continues.
@@ -411,9 +426,10 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
             at points of the unit cube.
         start: Starting points, `trials x starts x d`.
         evaluations: Largest number of steps per ascent.
+        tolerances: Tolerances of value and gradient at which an ascent ends.
     """
     starts = start.shape[1]
-    ascent = Descent(climb, start, 0.0, 1.0, *TOLERANCES, FUTILE)
+    ascent = Descent(climb, start, 0.0, 1.0, *tolerances, FUTILE)
     ascent.go(min(SCOUTING, evaluations), blindly=True)
     # Ascents that mirror each other tie up to rounding; then the ascent from the better raw sample
     # wins.

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from botorch_tv.loop.input import Points, as_number, as_place
 from botorch_tv.loop.log import Measurement, Point, like
-from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.named import Parameters
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import refuse_masked, require, shown
 

@@ -33,9 +33,10 @@ from botorch_tv.identity import (
 )
 from botorch_tv.loop.clock import LoopClock, Units
 from botorch_tv.loop.log import Measurement, MeasurementLog, Question, recounted
-from botorch_tv.strategies.box import Bounds, Box, Parameters
+from botorch_tv.strategies.box import Bounds, Box
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.named import Parameters
 from botorch_tv.strategies.state import FORMAT as STATE_FORMAT
 from botorch_tv.validation import require
 
@@ -47,7 +48,7 @@ SHORT = 12
 DIGESTS = "digests"
 NAMED = 8
 """Maximum number of changes that a warning lists."""
-PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted")
+PLANNED = ("number", "point", "arm", "planned_for", "known", "predicted", "keeps")
 ANSWERED = (*PLANNED, "y", "time", "noise", "arrival")
 ASKED = ("number", "points", "arms", "time", "known")
 ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -101,6 +102,9 @@ def write_loop(path: Path, content: dict[str, Any], units: Units) -> None:
     content = {"format": FORMAT, "version": VERSION, "made_with": libraries(), **content}
     for name, (_, fields) in ROWS.items():
         rows = [{field: getattr(row, field) for field in fields} for row in content[name]]
+        for row in rows:
+            if row.get("keeps", 0) is None:  # without limits on outcomes
+                del row["keeps"]
         content[name] = [units.written(row) for row in rows]
     content[DIGESTS] = _digests(content)
     lines = []
@@ -159,6 +163,7 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
 
 def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement | Question:
     """A row of the file, with every number checked."""
+    row = {"keeps": None, **row}
     own = {field: _checked(field, row[field], name == "replies") for field in fields}
     if name in ("consultations", "replies"):
         return Question(**own)
@@ -315,6 +320,8 @@ def domain_data(domain: Domain) -> dict[str, Description]:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
             ranges = {"parameters": domain.parameters.data()}
+            if domain.parameters.limits:
+                ranges["constraints"] = [limit.text for limit in domain.parameters.limits]
         own: Any = domain.search
         if type(own) is MixedSearch:
             search: Description = {TYPE: "Mixed"}
@@ -352,7 +359,12 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
         return Grid(_tensor(data["arms"], device))
     require(data[TYPE] == "Box", "the file only describes the domain; pass domain=")
     named = data.get("parameters")
-    bounds = _tensor(data["bounds"], device) if named is None else Parameters.from_data(named)
+    bounds: Bounds
+    if named is None:
+        bounds = _tensor(data["bounds"], device)
+    else:
+        space = Parameters.from_data(named)
+        bounds = {**space.by_name, **space.contexts}
     settings = dict(data["search"])
     kind = settings.pop(TYPE)
     search: Search | None = None
@@ -362,7 +374,9 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
         search = DiscreteSearch(_tensor(settings["X"], device))
     else:
         require(kind == "Mixed", "the file only describes the domain; pass domain=")
-    return Box(bounds, context_dim=data["context_dim"], search=search)
+    limits = data.get("constraints", ())
+    context_dim = 0 if named is not None and space.contexts else data["context_dim"]
+    return Box(bounds, constraints=limits, context_dim=context_dim, search=search)
 
 
 def _product(axes: list[Tensor]) -> Tensor:

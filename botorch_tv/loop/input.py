@@ -14,8 +14,9 @@ from torch import Tensor
 
 from botorch_tv.loop.log import like
 from botorch_tv.strategies.arguments import as_context
-from botorch_tv.strategies.box import Box, Parameters
+from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.named import Parameters
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import counted, plain, real, real_tensor, refuse_masked, shown
@@ -195,7 +196,7 @@ def as_place(value: object, state: State) -> Tensor:
     return X[0]
 
 
-def context_row(state: State, context: Numbers | None) -> Tensor | None:
+def context_row(state: State, context: Numbers | Mapping[str, Any] | None) -> Tensor | None:
     """The context of a round, `c`; None if the domain has none.
 
     Raises:
@@ -205,6 +206,9 @@ def context_row(state: State, context: Numbers | None) -> Tensor | None:
     c = state.domain.columns - state.domain.dim
     if context is None and c == 0:
         return None
+    parameters = parameters_of(state.domain)
+    if parameters is not None and (parameters.contexts or isinstance(context, Mapping)):
+        return as_context(state, parameters.context_row(context, like(state)))
     rows = None if context is None or c == 0 else as_points("context", context, c, state)
     if rows is None or len(rows) != 1:
         raise InputDataError(

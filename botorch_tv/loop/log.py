@@ -20,8 +20,9 @@ from torch import Tensor
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
-from botorch_tv.strategies.feasible import Success, corners_of
+from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.near import Within, near
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
@@ -74,6 +75,8 @@ class Measurement:
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
             answer.
         became: ``"amended"`` or ``"removed"`` if the measurement is superseded, else None.
+        keeps: The probability of keeping all limits on outcomes, according to the model that chose
+            the point; None without limits.
     """
 
     number: int
@@ -87,6 +90,7 @@ class Measurement:
     noise: float | None = None
     arrival: int = OPEN
     became: str | None = None
+    keeps: float | None = None
 
     def suggestion(self, state: State) -> Suggestion:
         """The suggestion as the strategy made it."""
@@ -447,6 +451,16 @@ class MeasurementLog(NamedTuple):
             state, now=now, context=context, caution=CAUTION, feasible=feasible
         )
 
+    def keeps(self, X: Tensor, now: float) -> float | None:
+        """The probability that a point, `d + c`, keeps all limits on outcomes; None without limits.
+
+        Args:
+            X: The point.
+            now: The time of its measurement.
+        """
+        kept = self.strategy.kept(self.state, now) if isinstance(self.strategy, Outcomes) else None
+        return None if kept is None else float(kept.probability(X.view(1, 1, -1)))
+
     def best(
         self,
         now: float | None,
@@ -500,6 +514,7 @@ class MeasurementLog(NamedTuple):
         *,
         retry: bool,
         context: Tensor | None = None,
+        around: tuple[Point, Any] | None = None,
         generator: torch.Generator | None = None,
     ) -> Suggestion:
         """The next point to measure, among points likely enough to succeed.
@@ -512,20 +527,29 @@ class MeasurementLog(NamedTuple):
             retry: Whether to restrict the search to a category that must be tried again, if any;
                 see :func:`~botorch_tv.strategies.pending.due_again`.
             context: The context, `c`.
+            around: A point, and the largest step from it; see
+                :func:`~botorch_tv.strategies.near.near`.
             generator: Source of random numbers.
         """
         chance, state = self.success(now, failed), self.as_if_answered(waiting, now)
+        feasible: Feasible | None = chance
+        if around is not None:
+            point, reach = like(state).new_tensor(around[0]), around[1]
+            if isinstance(state.domain, Box):
+                state = near(state, point, reach)
+            else:
+                feasible = all_of(chance, Within(state.domain, point, reach))
         state = holding(state, fixed)
         among = holding(state, due_again(state)) if retry else state
         choice = self.quiet.ask(
-            among, now=now, context=context, feasible=chance, generator=generator
+            among, now=now, context=context, feasible=feasible, generator=generator
         )
         assumed = state.history.choice.tensor()[self.state.rounds :]
         pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
         if not len(pending):
             return choice
         before = self.state._replace(domain=state.domain)
-        return apart(self.quiet, before, float(choice.time), choice, pending, chance)
+        return apart(self.quiet, before, float(choice.time), choice, pending, feasible)
 
 
 def replayed(

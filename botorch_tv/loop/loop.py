@@ -47,6 +47,7 @@ from botorch_tv.loop.input import (
     with_context,
 )
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, Values, like
+from botorch_tv.loop.monitor import Monitored
 from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
 from botorch_tv.loop.table import (
     FAILS_EVERYWHERE,
@@ -54,6 +55,7 @@ from botorch_tv.loop.table import (
     LastAnswer,
     NumberedConsultation,
     NumberedSuggestion,
+    ParetoSetting,
     SupersededMeasurement,
     Table,
     data_frame,
@@ -72,8 +74,12 @@ from botorch_tv.loop.words import (
     stated,
     strategy_from,
 )
-from botorch_tv.strategies.box import Bounds, Parameters, holding
+from botorch_tv.strategies.box import Bounds, holding
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.feasible import corners_of
+from botorch_tv.strategies.named import Parameters
+from botorch_tv.strategies.near import within
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
 from botorch_tv.validation import counted, real, require, require_integer, shown
@@ -120,7 +126,7 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 @hinted
-class Loop:
+class Loop(Monitored):
     """An optimisation in progress, which suggests where to measure and stores the results.
 
     A loop makes the same choices as ``strategy.ask`` and ``strategy.tell`` for one trial. In
@@ -180,6 +186,14 @@ class Loop:
             there is such a setting; see :class:`~botorch_tv.strategies.Outcomes`.
         confidence: Probability of keeping all limits on outcomes above which a setting may be
             suggested; 0.9 by default.
+        safe: Probability with which every measurement must keep the limits on outcomes, such as
+            0.99; it replaces ``confidence``. Needs ``start``, or measurements that kept them. If no
+            setting is safe enough, the likeliest is suggested, with a warning, and the
+            suggestion's ``safe`` is False.
+        start: The first setting to suggest, as for :meth:`enqueue`.
+        max_step: The largest difference between a suggestion and the newest setting, such as
+            ``{"temperature": 20}``, in the units of the parameters; without names, a number for
+            each coordinate. Points of :meth:`enqueue` are not restricted.
         lost_after: A suggestion is lost if it is still open when more than this number of answers
             have arrived since. A lost suggestion may still be answered, but no longer counts: not
             for ``pending``, and not in later choices. The default is twice the larger of
@@ -220,6 +234,9 @@ class Loop:
         objective: Texts = None,
         constraints: Texts = None,
         confidence: float | None = None,
+        safe: float | None = None,
+        start: Points = None,
+        max_step: Mapping[str, float] | Sequence[float] | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -235,6 +252,7 @@ class Loop:
             objective=objective,
             constraints=constraints,
             confidence=confidence,
+            safe=safe,
         )
         require(
             maximize in (None, strategy.maximize),
@@ -248,16 +266,20 @@ class Loop:
         )
         if lost_after is not None:
             lost_after = require_integer("Loop: lost_after", lost_after, 1, "give a whole number.")
-        start = strategy.init(domain, dtype=dtype, device=device)
+        begun = strategy.init(domain, dtype=dtype, device=device)
         names = outcomes_of(strategy)
         self._lock = LoopLock()
-        self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype, names)
+        self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names)
         self._strategy = strategy
-        self._record = Record(MeasurementLog.begin(strategy, start), 1, lost_after)
+        self._record = Record(MeasurementLog.begin(strategy, begun), 1, lost_after, max_step)
         self.pending = pending
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
+        if max_step is not None:  # raises for wrong names and steps
+            within(begun.domain, corners_of(begun.domain), corners_of(begun.domain)[0], max_step)
+        if start is not None:
+            self.enqueue(start)
 
     @classmethod
     @hinted
@@ -279,6 +301,9 @@ class Loop:
         objective: Texts = None,
         constraints: Texts = None,
         confidence: float | None = None,
+        safe: float | None = None,
+        start: Points = None,
+        max_step: Mapping[str, float] | Sequence[float] | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -308,6 +333,9 @@ class Loop:
             objective: As for :class:`Loop`.
             constraints: As for :class:`Loop`.
             confidence: As for :class:`Loop`.
+            safe: As for :class:`Loop`.
+            max_step: As for :class:`Loop`.
+            start: As for :class:`Loop`; usually None, because there are measurements.
             lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
             device: As for :class:`Loop`.
@@ -331,6 +359,9 @@ class Loop:
             objective=objective,
             constraints=constraints,
             confidence=confidence,
+            safe=safe,
+            start=start,
+            max_step=max_step,
             lost_after=lost_after,
             dtype=dtype,
             device=device,
@@ -405,6 +436,12 @@ class Loop:
             record = record.asking(present, row, fixed, self._units, self._generator)
         self._record = record._replace(pending=pending)
         made = self.open[-count:]
+        if getattr(self._strategy, "safe", False) and not all(each.safe for each in made):
+            warnings.warn(
+                "no setting is safe enough now, so the suggestion is the likeliest to keep the "
+                "limits; measure it, or return to a setting that is known to be safe.",
+                stacklevel=3,
+            )
         return made[0] if n is None else made
 
     @locked
@@ -678,8 +715,68 @@ class Loop:
         return self._units.point(best.X.tolist()[: self.domain.dim])
 
     @locked
+    def pareto(
+        self, *, now: Time | None = None, context: Numbers | None = None, points: int = 10
+    ) -> list[ParetoSetting]:
+        """Settings that trade several objectives off: none is predicted to be worse in all of them.
+
+        Args:
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+            points: Number of trade-offs; settings that others dominate are dropped.
+
+        Returns:
+            The settings, with the posterior mean and standard deviation of each objective.
+
+        Raises:
+            InputDataError: If the loop does not have several objectives.
+        """
+        strategy, state, present = self._strategy, self.state, self._present(now)
+        if not isinstance(strategy, Outcomes) or len(strategy.objectives) < 2:
+            raise InputDataError(
+                "pareto() needs several objectives, Loop(..., objective=['yield', '-energy']); "
+                "recommend() returns the best setting of one."
+            )
+        row, chance = context_row(state, context), self._record.log.success(present)
+        X = strategy.pareto(state, now=present, context=row, points=points, feasible=chance)
+        found = strategy.predictions(state, present)
+        texts = [objective.expression.text for objective in strategy.objectives]
+        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
+        means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
+        return [
+            ParetoSetting(self._units.point(x), dict(zip(texts, mean)), dict(zip(texts, sd)))
+            for x, mean, sd in zip(X[:, : self.domain.dim].tolist(), means, sds)
+        ]
+
+    @locked
+    def limit(self, name: str, bound: float) -> None:
+        """Move the bound of a limit on outcomes; all measurements stay in use.
+
+        Args:
+            name: The outcome or the formula that is limited, as in ``constraints``.
+            bound: The new bound.
+
+        Raises:
+            ValueError: If not exactly one limit has this name. The loop is not changed.
+        """
+        require(
+            isinstance(self._strategy, Outcomes),
+            "limit() moves a limit on outcomes, but this loop has none; give constraints=.",
+        )
+        assert isinstance(self._strategy, Outcomes)
+        self._strategy = made = self._strategy.with_bound(name, bound)
+        log = self._record.log._replace(strategy=made, quiet=made.undisturbed())
+        self._record = self._record._replace(log=log)
+        self.__dict__.pop("_description", None)
+
+    @locked
     def posterior(
-        self, X: Points, *, now: Time | None = None, context: Numbers | None = None
+        self,
+        X: Points,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+        outcome: str | None = None,
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
 
@@ -690,13 +787,22 @@ class Loop:
                 dicts, a DataFrame, or a tensor of points in the unit cube.
             now: As in :meth:`ask`.
             context: The context of all points, `c`.
+            outcome: With named outcomes, the objective or the limited formula to predict; by
+                default the first objective.
 
         Returns:
             A joint posterior over the q points.
         """
-        state = self.state
+        strategy, state = self._strategy, self.state
         points = with_context(as_places("X", X, state), context_row(state, context))
-        return self._strategy.posterior(state, points, now=self._present(now))
+        if outcome is not None:
+            require(
+                isinstance(strategy, Outcomes),
+                f"outcome is {outcome!r}, but this loop has one outcome without a name; omit it.",
+            )
+            assert isinstance(strategy, Outcomes)
+            strategy, state = strategy.member(state, outcome)
+        return strategy.posterior(state, points, now=self._present(now))
 
     predict = posterior
 
@@ -833,7 +939,10 @@ class Loop:
     @locked
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first, including those that are lost."""
-        return [numbered(row, self.state, self._units) for row in self._record.open.values()]
+        return [
+            numbered(row, self.state, self._units, self._strategy)
+            for row in self._record.open.values()
+        ]
 
     @property
     def pending(self) -> int:
@@ -911,6 +1020,7 @@ class Loop:
             "problem": problem_data(self._strategy),
             "pending": record.pending,
             "lost_after": record.lost_after,
+            "max_step": record.max_step,
             "queue": [self._units.point(point) for point in record.queue],
             "asked": record.asked,
             "consulted": record.consulted,
@@ -976,7 +1086,9 @@ class Loop:
         require_same(content["domain"], domain_data(made), "domain", path)
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
-            limits: dict[str, Any] = {key: content.get(key) for key in ("pending", "lost_after")}
+            limits: dict[str, Any] = {
+                key: content.get(key) for key in ("pending", "lost_after", "max_step")
+            }
             loop = cls(strategy, made, **limits, dtype=DTYPES[content["dtype"]], device=place)
             loop._units.clock = LoopClock.of(content["clock"])
             loop._record = loop._record.restored(content, stale, path if snapshot else None)

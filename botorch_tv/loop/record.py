@@ -13,6 +13,7 @@ from botorch_tv.loop.clock import Units
 from botorch_tv.loop.file import REBUILT, restored_log
 from botorch_tv.loop.input import with_context
 from botorch_tv.loop.log import (
+    OPEN,
     Measurement,
     MeasurementLog,
     Point,
@@ -48,6 +49,7 @@ class Record(NamedTuple):
         open: Suggestions without an answer, by number, oldest first.
         consultations: Consultations without an answer, by number, oldest first.
         superseded: Wrong readings, in the order in which they were amended or removed.
+        max_step: The largest step of a suggestion from the newest setting; None for no limit.
         queue: Points that the loop suggests next, with their context.
         asked: Number of suggestions so far, which is the number of the newest suggestion.
         consulted: Number of consultations so far.
@@ -56,6 +58,7 @@ class Record(NamedTuple):
     log: MeasurementLog
     pending: int
     lost_after: int | None
+    max_step: Any = None
     open: Mapping[int, Measurement] = {}
     consultations: Mapping[int, Question] = {}
     superseded: Sequence[Measurement] = ()
@@ -94,10 +97,23 @@ class Record(NamedTuple):
             generator: Source of random numbers.
         """
         log, strategy = self.log, self.log.strategy
-        model = strategy.model if isinstance(strategy, Outcomes) else strategy
-        retry = isinstance(model, Adaptive)
+        retry = isinstance(strategy, Adaptive)
+        if isinstance(strategy, Outcomes):
+            retry = isinstance(strategy.model, Adaptive) and not strategy.safe
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        return log.choice(now, waiting, fixed, retry=retry, context=context, generator=generator)
+        around = None
+        if self.max_step is not None and (last := self._last) is not None:
+            around = last, self.max_step
+        return log.choice(
+            now, waiting, fixed, retry=retry, context=context, around=around, generator=generator
+        )
+
+    @property
+    def _last(self) -> Point | None:
+        """The newest setting: that of the newest suggestion, or of the newest measurement."""
+        rows = [*self.log.answers, *self.open.values()]
+        order = [(row.known, row.arrival == OPEN, row.number) for row in rows]
+        return rows[order.index(max(order))].point if rows else None
 
     def asking(
         self,
@@ -141,6 +157,7 @@ class Record(NamedTuple):
             time=float(made.time),
             known=len(log.answers),
             predicted=prediction if bool(strategy.predicts(state)) else None,
+            keeps=log.keeps(made.X, float(made.time)),
         )
         opened = {**self.open, row.number: row}
         return self._replace(open=opened, asked=row.number, queue=tuple(queue))

@@ -19,6 +19,8 @@ from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Question, lik
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.words import objective_of
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import counted, require, span_text
 
@@ -45,6 +47,8 @@ class NumberedSuggestion:
         time: The time for which the point was chosen, a number or a datetime.
         mean: Posterior mean of the objective given all answers; NaN without a prediction.
         sd: Posterior standard deviation of the objective; NaN without a prediction.
+        keeps: The probability of keeping all limits on outcomes; None without limits.
+        safe: Whether this probability reaches what the loop requires; True without limits.
         point: The point as a list of numbers, or as a dict of named parameters in the parameters'
             units.
         row: The row of the suggestion in the log.
@@ -56,6 +60,8 @@ class NumberedSuggestion:
     time: Time
     mean: float
     sd: float
+    keeps: float | None = field(kw_only=True)
+    safe: bool = field(kw_only=True)
     point: Any = field(kw_only=True)
     row: Measurement = field(kw_only=True)
 
@@ -70,16 +76,31 @@ class NumberedSuggestion:
         prediction = f"posterior mean {self.mean:.4g} ± {2 * self.sd:.2g} (2 sd)"
         if self.row.predicted is None:
             prediction = "no prediction yet"
-        return f"Suggestion {self.number}: {at}; {prediction}"
+        kept = "" if self.keeps is None else f"; keeps the limits with probability {self.keeps:.3g}"
+        return f"Suggestion {self.number}: {at}; {prediction}{kept}"
 
 
-def numbered(row: Measurement, state: State, units: Units) -> NumberedSuggestion:
+def numbered(
+    row: Measurement, state: State, units: Units, strategy: Strategy
+) -> NumberedSuggestion:
     """The suggestion that a row of the log describes."""
     mean, sd, _ = row.prediction
     X, d = like(state).new_tensor(row.point), state.domain.dim
     context, time = X[d:] if len(X) > d else None, units.clock.shown(row.time)
     point = units.point(row.point[:d])
-    return NumberedSuggestion(row.number, X[:d], context, time, mean, sd, point=point, row=row)
+    least = strategy.confidence if isinstance(strategy, Outcomes) else 0.0
+    return NumberedSuggestion(
+        row.number,
+        X[:d],
+        context,
+        time,
+        mean,
+        sd,
+        keeps=row.keeps,
+        safe=row.keeps is None or row.keeps >= least,
+        point=point,
+        row=row,
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -172,6 +193,21 @@ class SupersededMeasurement(NamedTuple):
     y: float
     time: Time
     became: str
+
+
+class ParetoSetting(NamedTuple):
+    """A setting among several that no other is predicted to dominate.
+
+    Attributes:
+        point: The point as a list of numbers, or as a dict of named parameters in the parameters'
+            units.
+        mean: The posterior mean of each objective, by its formula without a leading minus.
+        sd: The posterior standard deviation of each objective.
+    """
+
+    point: Any
+    mean: dict[str, float]
+    sd: dict[str, float]
 
 
 class LastAnswer(NamedTuple):

@@ -11,6 +11,7 @@ from botorch.exceptions import InputDataError
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
 from botorch_tv.loop.log import Values
 from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import Limit, Objective, parse_limits, parse_objectives
 from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
@@ -30,6 +31,7 @@ def stated(
     objective: Texts,
     constraints: Texts,
     confidence: float | None,
+    safe: float | None,
 ) -> tuple[Strategy, Domain]:
     """The strategy and the domain for an objective and constraints.
 
@@ -40,12 +42,16 @@ def stated(
         objective: As for :class:`Loop`.
         constraints: As for :class:`Loop`.
         confidence: As for :class:`Loop`.
+        safe: As for :class:`Loop`.
 
     Raises:
         ValueError: If the words do not fit each other, the strategy or the domain.
     """
     if objective is None and constraints is None:
-        require(confidence is None, "Loop: confidence is given without constraints; omit it.")
+        require(
+            confidence is None and safe is None,
+            "Loop: confidence or safe is given without constraints; omit it.",
+        )
         return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
     require(
         objective is None or maximize is None,
@@ -72,9 +78,18 @@ def stated(
         "Loop: constraints on parameters need names, Loop({'temperature': (20, 80)}).",
     )
     if own:
-        domain = domain.limited([limit.text for limit in own])  # type: ignore[attr-defined]
+        assert isinstance(domain, Box)
+        assert named is not None
+        texts = [limit.text for limit in (*named.limits, *own)]
+        given = 0 if named.contexts else domain.context_dim
+        domain = Box({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
+    require(
+        safe is None or (confidence is None and bool(outer)),
+        "Loop: safe is the probability of keeping limits on outcomes; give such constraints, and "
+        "no confidence.",
+    )
     require(
         objective is not None,
         f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, but "
@@ -82,8 +97,8 @@ def stated(
     )
     assert objective is not None
     objectives = parse_objectives(objective)
-    texts: Sequence[Objective | Limit] = [*objectives, *outer]
-    names = tuple(dict.fromkeys(name for part in texts for name in part.expression.names or ()))
+    parts: Sequence[Objective | Limit] = [*objectives, *outer]
+    names = tuple(dict.fromkeys(name for part in parts for name in part.expression.names or ()))
     both = [name for name in names if name in parameters]
     require(not both, f"Loop: {', '.join(both)} is a parameter and an outcome; rename one.")
     made = Outcomes(
@@ -91,7 +106,8 @@ def stated(
         objectives=objectives,
         limits=tuple(outer),
         model=strategy or Adaptive(),
-        confidence=CONFIDENCE if confidence is None else confidence,
+        confidence=confidence or safe or CONFIDENCE,
+        safe=safe is not None,
         avoids_failures=False,  # the loop computes where measurements succeed
     )
     return made, domain
@@ -153,6 +169,7 @@ def problem_data(strategy: Strategy) -> dict[str, Any] | None:
         "objective": [objective.text for objective in strategy.objectives],
         "constraints": [limit.text for limit in strategy.limits],
         "confidence": strategy.confidence,
+        "safe": strategy.safe,
     }
 
 
@@ -168,5 +185,6 @@ def strategy_from(content: Mapping[str, Any]) -> Strategy:
         objectives=parse_objectives(problem["objective"], names),
         limits=parse_limits(constraints, names) if constraints else (),
         confidence=problem["confidence"],
+        safe=problem["safe"],
         avoids_failures=False,
     )

@@ -1,8 +1,8 @@
 """Experiments of [ET]: ET-GP-UCB resets when an observation contradicts the model.
 
 The noise variance is 0.02, as in the paper's appendix. The variance 0.05 of the paper's main text
-does not reproduce its Table 2; run `et-table2` with ``--noise 0.05`` to see the difference. Every
-cell of Table 2 is tested: our mean must lie within sampling error of the paper's mean.
+does not reproduce its Table 2. Every cell of Table 2 is tested: our mean must lie within sampling
+error of the paper's mean.
 
 Figures 3 (a) and 8, which show recorded temperatures, have no experiment; Figure 7 has formulas
 alone, which :func:`botorch_tv.theory.plots.plot_mismatch` draws.

@@ -13,6 +13,7 @@ from botorch_tv.strategies.domains import Grid as Grid
 from botorch_tv.strategies.gp_strategy import GPStrategy as GPStrategy
 from botorch_tv.strategies.outcomes import Outcomes as Outcomes
 from botorch_tv.strategies.parameters import Choice as Choice
+from botorch_tv.strategies.parameters import Context as Context
 from botorch_tv.strategies.parameters import Float as Float
 from botorch_tv.strategies.parameters import Integer as Integer
 from botorch_tv.strategies.presets import *

@@ -192,7 +192,9 @@ class Adaptive(ProcessStrategy):
             assert isinstance(domain, Box)
             lower, upper = domain.bounds.to(like)
             among = domain.search.among(CANDIDATES, domain.dim)
-            prior = prior_on_box(self.bank, lower, upper, domain.context_dim, among)
+            ranged = domain.parameters.context_columns if domain.parameters is not None else 0
+            unranged = domain.context_dim - ranged
+            prior = prior_on_box(self.bank, lower, upper, unranged, among, ranged)
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
@@ -311,10 +313,14 @@ class Adaptive(ProcessStrategy):
         Args:
             state: A state of one trial.
         """
-        return float(self._scale(state))
+        return float(self.scale(state))
 
-    def _scale(self, state: State) -> Tensor:
-        """The mean of s², in squared units of y, `batch_shape`."""
+    def scale(self, state: State) -> Tensor:
+        """The mean of s², in squared units of y, `batch_shape`.
+
+        Args:
+            state: The current state.
+        """
         running = running_mixture(state.data)
         scale = (running.now.weights * running.now.variances).sum((-2, -1))
         return (scale * running.units.spread.square()).view(state.time.shape)
@@ -338,7 +344,7 @@ class Adaptive(ProcessStrategy):
             state: The current state.
             variance: Variances of f in the units of y, `batch_shape` and any further dimensions.
         """
-        share = variance / leading(self._scale(state), variance.dim())
+        share = variance / leading(self.scale(state), variance.dim())
         return (1 + WIDER * share.clamp(0, 1)).sqrt()
 
     def _ask(

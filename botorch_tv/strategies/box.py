@@ -1,11 +1,10 @@
-"""Boxes, and named parameters, which are mapped to the coordinates of a unit cube."""
+"""Boxes: all points between two corners, or all values of named parameters."""
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,219 +23,15 @@ from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.mixed_search import MixedSearch
-from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer, Parameter, Space
+from botorch_tv.strategies.named import Parameters, checked_value
+from botorch_tv.strategies.parameters import Context, Parameter
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import largest, plain, real, require, require_integer, shown
+from botorch_tv.strategies.subspace import Subspace
+from botorch_tv.validation import largest, require, require_integer, shown
 
-
-class Parameters(Space, Mapping[str, Parameter]):
-    """Named parameters, mapped in the given order to the coordinates of a unit cube.
-
-    Args:
-        bounds: For each name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
-            ``(low, high)`` for a float.
-
-    Attributes:
-        mixed: Whether any parameter is a :class:`Choice` without an order.
-
-    Raises:
-        InputDataError: If there are no parameters, if a name is not a string, or if the bounds of a
-            parameter are of another type.
-    """
-
-    def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
-        if not bounds:
-            raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
-        super().__init__({name: _as_parameter(name, bound) for name, bound in bounds.items()})
-        numbers = [axis.number for axis in self.axes]
-        self._stepped = [n for n, number in enumerate(numbers) if number and number.step]
-        self.mixed = None in numbers
-
-    def __getitem__(self, name: str) -> Parameter:
-        return self.by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.by_name)
-
-    def __len__(self) -> int:
-        return len(self.by_name)
-
-    def __repr__(self) -> str:
-        return repr(self.by_name)
-
-    def named(self, place: Tensor) -> dict[str, Any]:
-        """The values of the parameters at a point of the cube, rounded to the stored digits.
-
-        Args:
-            place: Coordinates in the cube, `d`.
-        """
-        return {
-            name: axis.rounded(value, place.dtype) if isinstance(axis, BoxParameter) else value
-            for (name, value), axis in zip(self.params(place).items(), self.axes)
-        }
-
-    def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
-        """The coordinates of a point in the cube, `d`.
-
-        Args:
-            point: A value for each parameter.
-            like: A tensor of any shape with the dtype and the device of the result.
-            name: Name of the point in error messages.
-
-        Raises:
-            InputDataError: If parameters are missing or unknown, if a value lies outside its range,
-                or if the value of an integer is not whole.
-        """
-        if not isinstance(point, Mapping) or set(point) != set(self):
-            given = list(point) if isinstance(point, Mapping) else shown(point)
-            raise InputDataError(
-                f"{name} is {given}, but it must have a value for each of the parameters "
-                f"{', '.join(self)}, and no other; give "
-                f"{{{', '.join(f'{key!r}: ...' for key in self)}}}."
-            )
-        values = {key: _value(key, kind, point[key], like.dtype) for key, kind in self.items()}
-        return like.new_tensor(self.point(values))
-
-    def from_uniform(self, U: Tensor) -> Tensor:
-        """Map coordinates to the cube, `* x d`; integers and parameters with a step are rounded.
-
-        If a coordinate is uniformly distributed and the scale of its parameter is linear, all
-        values of an integer parameter, or of a parameter with a step, are equally probable.
-        Rounding has gradient 0, which would stop every ascent. Therefore the gradient for such a
-        parameter is defined as 1. Without rounding, it would be a constant above 1.
-
-        Args:
-            U: Coordinates, `* x d`, from 0 to 1. For a parameter with a step, coordinate 0 stands
-                for ``low`` minus half a step, and coordinate 1 for ``high`` plus half a step.
-        """
-        columns = list(U.unbind(-1))
-        for number in self._stepped:
-            axis, (low, high), ends = self._ends(number)
-            scaled = low + (high - low) * columns[number].detach()
-            start = axis.low % axis.step
-            steps = ((scaled.exp() if axis.log else scaled) - start) / axis.step
-            value = (steps.round() * axis.step + start).clamp(axis.low, axis.high)
-            place = ((value.log() if axis.log else value) - ends[0]) / (ends[1] - ends[0])
-            columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
-        return torch.stack(columns, -1)
-
-    def to_uniform(self, X: Tensor) -> Tensor:
-        """The coordinates, `* x d`, that :meth:`from_uniform` maps to given points of the cube.
-
-        The coordinate of an integer parameter, or of a parameter with a step, lies in the interval
-        that :meth:`from_uniform` rounds to its value.
-
-        Args:
-            X: Points of the cube, `* x d`.
-        """
-        columns = list(X.unbind(-1))
-        for number in self._stepped:
-            _, (low, high), ends = self._ends(number)
-            columns[number] = (ends[0] + (ends[1] - ends[0]) * columns[number] - low) / (high - low)
-        return torch.stack(columns, -1)
-
-    def data(self) -> dict[str, dict[str, Any]]:
-        """The parameters as JSON-compatible data."""
-        return {
-            name: {"type": type(axis).__name__}
-            | {
-                key: value
-                for key, value in asdict(axis).items()
-                if key not in ("step", "ordered") or value != getattr(type(axis), key)
-            }
-            for name, axis in self.items()
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
-        """Inverse of :meth:`data`.
-
-        Args:
-            data: The type and the fields of each parameter, indexed by the parameter's name.
-
-        Raises:
-            KeyError, TypeError, ValueError, InputDataError: If ``data`` does not describe valid
-                parameters.
-        """
-        kinds: dict[str, Callable[..., Parameter]]
-        kinds = {"Float": Float, "Integer": Integer}
-        kinds["Choice"] = lambda choices, ordered=False: Choice(*choices, ordered=ordered)
-        own = {name: dict(fields) for name, fields in data.items()}
-        return cls({name: kinds[fields.pop("type")](**fields) for name, fields in own.items()})
-
-    def _ends(self, number: int) -> tuple[Any, tuple[float, float], tuple[float, float]]:
-        """Three values for a parameter with a step: the parameter, an interval, and its range.
-
-        Rounding maps the interval to the values of the range. Interval and range are logarithms if
-        the scale of the parameter is logarithmic.
-        """
-        axis: Any = self.axes[number].number
-        wide = axis.scaled(axis.low - axis.step / 2), axis.scaled(axis.high + axis.step / 2)
-        return axis, wide, (axis.scaled(axis.low), axis.scaled(axis.high))
-
-
-def _value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any:
-    """A value of a parameter, converted to the form in which it is stored.
-
-    Raises:
-        InputDataError: If the parameter cannot have this value.
-    """
-    if isinstance(axis, Choice):
-        try:
-            return axis.choices[axis.index(plain(value))]
-        except (ValueError, TypeError, ArithmeticError) as error:
-            choices = ", ".join(map(repr, axis.choices))
-            raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
-    found = real(value)
-    number = math.nan if found is None else found
-    # Values computed elsewhere may lie outside the range by rounding errors.
-    inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
-    step, nearest = axis.step, number
-    if inside:
-        nearest = axis.rounded(min(max(number, axis.low), axis.high), dtype)
-        inside = step is None or math.isclose(number, nearest, rel_tol=1e-12, abs_tol=1e-9 * step)
-    if not inside:
-        fix = "change it, drop the point, or widen the bounds."
-        if axis.log and number <= 0:
-            fix = "a logarithmic scale has positive values only; drop the point, or give log=False."
-        elif step is not None and axis.low <= number <= axis.high:
-            fix = f"give {nearest:g}, or a Float without step, which takes every value."
-        steps, whole = f" in steps of {step:g}" if step not in (None, 1) else "", type(step) is int
-        raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a {'whole ' * whole}number from "
-            f"{axis.low:g} to {axis.high:g}{steps}; {fix}"
-        )
-    return nearest
-
-
-def _as_parameter(name: object, bounds: object) -> Parameter:
-    """A parameter of a box; its choices must be distinct and storable in a file."""
-    if not isinstance(name, str) or not name:
-        raise InputDataError(f"{name!r} is not a valid name of a parameter; give a string.")
-    if isinstance(bounds, Choice):
-        kinds, choices = (str, bool, int, float, type(None)), bounds.choices
-        plain = all(type(choice) in kinds and choice == choice for choice in choices)
-        if not plain or len({(type(one), one) for one in choices}) < max(2, len(choices)):
-            raise InputDataError(
-                f"{name} is {bounds!r}, but the choices must be two or more, all different, each a "
-                "string, number, True, False or None; give each as an argument, Choice('a', 'b')."
-            )
-    if isinstance(bounds, Parameter):
-        return bounds
-    try:
-        # Python's ranges and sets are refused: a range contains whole numbers, and a set has no
-        # order.
-        pair: Any = () if isinstance(bounds, (range, set)) else bounds
-        low, high = pair
-        return Float(low, high)
-    except (TypeError, ValueError) as error:
-        raise InputDataError(
-            f"{name} is {shown(bounds)} ({error}); give (low, high) with low below high, "
-            "Float(low, high, log=True), Integer(low, high) or Choice('a', 'b')."
-        ) from error
-
-
-Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple[float, float]]
+Bounds = (
+    Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | Context | tuple[float, float]]
+)
 """Bounds of a box: its corners `2 x d`, its ranges, or its named parameters."""
 
 ROUNDING = 1e-9
@@ -261,9 +56,14 @@ class Box(Domain):
             converts a point of the cube to named values, ``parameters.place`` converts back, and
             :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
             a time.
+        constraints: Limits on the values of named parameters, such as ``"a + 2 * b <= 1"`` or
+            ``["1 <= a + b <= 2", "a >= b"]``: formulas of names, numbers and + - * /. No other
+            points are suggested or recommended. A box with constraints supports one trial at a
+            time.
         context_dim: Number c of context coordinates, such as the weather, which are given before
             each round and not chosen. In the input of the kernel, the context coordinates follow
-            the d coordinates of the box. ``ask(context=...)`` requires the context.
+            the d coordinates of the box. ``ask(context=...)`` requires the context. Named boxes
+            have named contexts instead, ``{"outside": Context(-10, 40), ...}``.
         search: The method that maximises acquisition functions. The default is the gradient ascent
             :class:`~botorch_tv.strategies.MultiStart`.
             :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
@@ -284,15 +84,33 @@ class Box(Domain):
 
     @without_gradients
     def __init__(
-        self, bounds: Bounds, *, context_dim: int = 0, search: Search | None = None
+        self,
+        bounds: Bounds,
+        *,
+        constraints: str | Sequence[str] = (),
+        context_dim: int = 0,
+        search: Search | None = None,
     ) -> None:
-        self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
+        named = isinstance(bounds, Mapping)
+        require(
+            named or not constraints,
+            f"Box: constraints is {constraints!r}, but these parameters have no names; give "
+            "Box({'a': (0, 1), 'b': (0, 1)}, constraints=['a + b <= 1']).",
+        )
+        self.parameters = Parameters(bounds, constraints) if isinstance(bounds, Mapping) else None
         if self.parameters is not None:  # named parameters are modelled in the unit cube
             zeros = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
             bounds = zeros + torch.arange(2, device="cpu").unsqueeze(-1)
         self.bounds = corners("Box: bounds", bounds).detach().clone()
         _require_extent(self.bounds, self.bounds.dtype)
         self.context_dim = require_integer("Box: context_dim", context_dim, 0, "0 for none.")
+        if self.parameters is not None and self.parameters.contexts:
+            require(
+                not context_dim,
+                f"Box: context_dim is {context_dim}, but {', '.join(self.parameters.contexts)} are "
+                "the context; omit context_dim.",
+            )
+            self.context_dim = self.parameters.context_columns
         self.dim, self.device = self.bounds.shape[1], self.bounds.device
         self.columns = self.dim + self.context_dim
         if self.parameters is not None and self.parameters.mixed and search is None:
@@ -301,8 +119,8 @@ class Box(Domain):
             require(
                 search is None or (isinstance(search, MultiStart) and not self.parameters.mixed),
                 f"Box: search is {search!r}, but named parameters are searched by MultiStart or, "
-                "if a parameter is a Choice, by a built-in search; omit search, or give bounds as "
-                "a tensor 2 x d.",
+                "if a parameter is a Choice or there are constraints, by a built-in search; omit "
+                "search, or give bounds as a tensor 2 x d.",
             )
         self.search = MultiStart() if search is None else search
         self.search.check(self)
@@ -314,9 +132,13 @@ class Box(Domain):
 
     def __repr__(self) -> str:
         ranges = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
-        ranges = ranges if self.parameters is None else repr(self.parameters)
-        context = f", context_dim={self.context_dim}" if self.context_dim else ""
-        return f"Box({ranges}{context})"
+        named = self.parameters is not None and bool(self.parameters.contexts)
+        context = f", context_dim={self.context_dim}" if self.context_dim and not named else ""
+        limits = ""
+        if self.parameters is not None:
+            ranges, texts = repr(self.parameters), [limit.text for limit in self.parameters.limits]
+            limits = f", constraints={texts}" if texts else ""
+        return f"Box({ranges}{limits}{context})"
 
     def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> BoxPrior:
         _require_extent(self.bounds, like.dtype)
@@ -439,14 +261,9 @@ class Box(Domain):
         search = self.search
         if isinstance(search, DiscreteSearch):
             return search.X
-        space = search.space if isinstance(search, MixedSearch) else self.parameters
-        X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
-        for axis in [] if space is None else space.axes:
-            levels = axis.levels
-            if levels is None or len(X) * len(levels) > MOST_LISTED:
-                return None
-            X = torch.cat([X.repeat_interleave(len(levels), 0), levels.repeat(len(X), 1)], -1)
-        return search.held(X) if X.numel() else None
+        if isinstance(search, MixedSearch):
+            return search.inner.listed(MOST_LISTED)
+        return None if self.parameters is None else Subspace(self.parameters).listed(MOST_LISTED)
 
     @cached_property
     def _corners(self) -> DeviceCopies:
@@ -493,16 +310,21 @@ def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
             "Box({'rate': (0, 1), ...})."
         )
     dtype = state.basis.variance.dtype
-    values = {name: _value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
-    before = search.fixed if isinstance(search, MixedSearch) else {}
-    return searched(state, MixedSearch(space, {**before, **values}))
+    values = {name: checked_value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
+    before = search if isinstance(search, MixedSearch) else MixedSearch(space)
+    return searched(state, replace(before, fixed={**before.fixed, **values}))
 
 
 def searched(state: State, search: Search) -> State:
-    """A state on a box, with another search."""
+    """A state on a box, with another search.
+
+    Raises:
+        InputDataError: If the search finds no point of the box.
+    """
     domain = copy.copy(state.domain)
     assert isinstance(domain, Box)
     domain.search = search
+    search.check(domain)
     members = tuple(member._replace(domain=domain) for member in state.members)
     return state._replace(domain=domain, members=members)
 

@@ -31,7 +31,13 @@ from botorch_tv.gp.mixture.posterior import PointMixture
 from botorch_tv.gp.points import PointInference, PointPosterior, Pull, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
-from botorch_tv.gp.search import SEARCH_NUMBERS, DiscreteSearch, Search, SearchProblem
+from botorch_tv.gp.search import (
+    SEARCH_NUMBERS,
+    DiscreteSearch,
+    Search,
+    SearchProblem,
+    raw_points,
+)
 from botorch_tv.gp.tensors import Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
@@ -43,6 +49,9 @@ from botorch_tv.validation import require_number, require_trials
 Score = Callable[[Candidates], Tensor]
 POINTS = 1024
 """Number of points among which an allowed point is found for the initial design."""
+NEAR, REACH = 8, 0.1
+"""Number of newest measured points near which an allowed point may lie, and the length of the box
+around each, as a share of the ranges."""
 WATCHED = 2
 """Number of first rounds in which parts are checked for writing into shared tensors."""
 
@@ -116,12 +125,17 @@ class Decision:
         else:
             assert isinstance(domain, Box)
             points = domain.search.filling(domain, POINTS, self.state.rounds, own)
-        first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
-        every = torch.cat([first, points.expand(trials, -1, -1)], 1)
-        every_row = torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
-        _, risk = self.feasible.judge(every_row)
         seen = domain.points(self.state.history.choice.tensor(), own)
         seen = seen.reshape(trials, -1, domain.columns)[..., :d]
+        first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
+        every = torch.cat([first, points.expand(trials, -1, -1)], 1)
+        if isinstance(domain, Box) and seen.shape[1]:  # points near the measured points, too
+            U = domain.to_unit(seen[:, -NEAR:]).unsqueeze(-2)
+            shift = raw_points(POINTS // NEAR, d, self.state.rounds, own) - 0.5
+            near = domain.from_unit((U + REACH * shift).clamp(0, 1))
+            every = torch.cat([every, domain.search.held(near.flatten(1, 2))], 1)
+        every_row = torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
+        _, risk = self.feasible.judge(every_row)
         lower, upper = corners_of(domain).to(own)
         away = torch.ones_like(risk)
         if seen.shape[1]:
@@ -664,9 +678,15 @@ class BoxCandidates(RoundCandidates):
 
         measured, live = posterior.starting_points(self.sign, self.context)
         unit = self.scale if unit is None else unit
-        by_hand = None if bound_width(score, 0.0) is None else climbed
         problem = SearchProblem(
-            value, measured[..., : box.dim], live, self.round - 1, unit, not alone, by_hand
+            value,
+            measured[..., : box.dim],
+            live,
+            self.round - 1,
+            unit,
+            whole=not alone,
+            climbed=None if bound_width(score, 0.0) is None else climbed,
+            coarse=posterior.coarse,
         )
         if self.feasible is not None:
             problem = self._promising(problem, search)

@@ -320,6 +320,37 @@ class PriorElimination(Committee):
         return state.memory[-1].rejected
 
 
+def uniform_share(options: int, choices: int) -> float:
+    """The probability γ = min(1, sqrt(K ln K / ((e - 1) n))) of a uniform choice by EXP3.
+
+    Args:
+        options: Number K of options.
+        choices: Number n of choices among them.
+    """
+    return min(1.0, math.sqrt(options * math.log(options) / ((math.e - 1) * choices)))
+
+
+def exp3_chances(log_weights: Tensor, gamma: float) -> Tensor:
+    """The probabilities (1 - γ) w / Σ w + γ / K with which EXP3 draws options, `batch_shape x K`.
+
+    Args:
+        log_weights: Logarithms ln w of the weights, `batch_shape x K`.
+        gamma: Probability γ of a uniform choice.
+    """
+    return (1 - gamma) * torch.softmax(log_weights, -1) + gamma / log_weights.shape[-1]
+
+
+def drawn_option(chances: Tensor, uniform: Tensor) -> Tensor:
+    """The option that a random number in [0, 1) selects, `batch_shape`, int64.
+
+    Args:
+        chances: Probabilities of the options, `batch_shape x K`.
+        uniform: The random numbers, `batch_shape`.
+    """
+    below = chances.cumsum(-1) <= uniform.unsqueeze(-1)
+    return below.sum(-1).clamp_max(chances.shape[-1] - 1)
+
+
 class Block(NamedTuple):
     """State of EXP3 within a block."""
 
@@ -382,19 +413,9 @@ class BanditOverBandits(Committee):
     @property
     def gamma(self) -> float:
         """γ, the fraction of blocks whose member is drawn uniformly."""
-        number, blocks = len(self.members), math.ceil(self.horizon / self.block)
-        return min(1.0, math.sqrt(number * math.log(number) / ((math.e - 1) * blocks)))
+        return uniform_share(len(self.members), math.ceil(self.horizon / self.block))
 
     draws = True  # the member of each block is drawn at random
-
-    def chances(self, log_weights: Tensor) -> Tensor:
-        """Probabilities u with which the members are drawn, `batch_shape x P`.
-
-        Args:
-            log_weights: Logarithms ln s of the members' weights, `batch_shape x P`.
-        """
-        share = torch.softmax(log_weights, -1)
-        return (1 - self.gamma) * share + self.gamma / len(self.members)
 
     def start(self, batch_shape: Size) -> Block:
         return Block(
@@ -407,8 +428,7 @@ class BanditOverBandits(Committee):
         block: Block = state.memory[-1]
         # A random number is drawn in every round, although only the first round of a block uses it.
         # Thus the later random numbers of the members do not depend on the length of a block.
-        below = self.chances(block.log_weights).cumsum(-1) <= draws.uniform().unsqueeze(-1)
-        drawn = below.sum(-1).clamp_max(len(self.members) - 1)
+        drawn = drawn_option(exp3_chances(block.log_weights, self.gamma), draws.uniform())
         return torch.where(block.member < 0, drawn, block.member)
 
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Block:
@@ -436,7 +456,7 @@ class BanditOverBandits(Committee):
         spread = math.sqrt(H * math.log(T / math.sqrt(H)))
         share = 0.5 + reward / (2 * H * self.bound + 4 * self.R * spread)
         index = member.unsqueeze(-1)
-        chance = self.chances(log_weights).gather(-1, index)
+        chance = exp3_chances(log_weights, self.gamma).gather(-1, index)
         step = self.gamma / (len(self.members) * chance) * share.unsqueeze(-1)
         return log_weights.scatter_add(-1, index, step)
 

@@ -21,6 +21,7 @@ from botorch_tv.gp.process import basis_of
 from botorch_tv.gp.regression import Observations, regress_on_arms
 from botorch_tv.strategies.arguments import Measured
 from botorch_tv.strategies.candidates import as_width
+from botorch_tv.strategies.committee import drawn_option, exp3_chances, uniform_share
 from botorch_tv.strategies.domains import Domain, require_grid
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import Info, State
@@ -229,24 +230,18 @@ class Exp3(Exploration):
         Args:
             arms: Number of arms K.
         """
-        if self.gamma is not None:
-            return self.gamma
-        return min(1.0, math.sqrt(arms * math.log(arms) / ((math.e - 1) * self.period)))
+        return uniform_share(arms, self.period) if self.gamma is None else self.gamma
 
     def chances(self, log_weights: Tensor) -> Tensor:
-        """The probabilities (1 - γ) w / Σ w + γ / K, `batch_shape x K`.
+        """The probability of each arm, `batch_shape x K`.
 
         Args:
             log_weights: Logarithms ln w of the weights, `batch_shape x K`.
         """
-        arms = log_weights.shape[-1]
-        gamma = self.share(arms)
-        return (1 - gamma) * torch.softmax(log_weights, -1) + gamma / arms
+        return exp3_chances(log_weights, self.share(log_weights.shape[-1]))
 
     def choose(self, candidates: Candidates) -> Tensor:
-        chances = self.chances(candidates.memory)
-        below = chances.cumsum(-1) <= candidates.uniform().unsqueeze(-1)
-        return below.sum(-1).clamp_max(chances.shape[-1] - 1)
+        return drawn_option(self.chances(candidates.memory), candidates.uniform())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -111,7 +111,7 @@ class Feasible(ABC):
 class AllOf(Feasible):
     """Several conditions, all of which must hold.
 
-    Their probabilities are multiplied. The risk is (Σ risk⁸)^(1/8), a smooth form of the largest.
+    Their probabilities are multiplied. The risk is (Σ risk¹⁶)^(1/16), a smooth form of the largest.
 
     Args:
         parts: The conditions, at least one.
@@ -148,18 +148,18 @@ def all_of(*parts: Feasible | None) -> Feasible | None:
     return AllOf(given) if len(given) > 1 else given[0] if given else None
 
 
-STEEP = 8
+STEEP = 16
 """Power of the risk in :func:`promise`."""
 
 
 def promise(score: Tensor, lowest: Tensor, p: Tensor, risk: Tensor, unit: float) -> Tensor:
     """The score of each candidate, given its feasibility; the largest is chosen.
 
-        p (score - lowest) / (1 + risk⁸) - unit max(0, 1 - 1 / risk)
+        p (score - lowest) / (1 + risk¹⁶) - unit max(0, 1 - 1 / risk)
 
     The lowest score of the domain is subtracted, so that a higher score and a higher probability
     both increase the first term. It is smooth, and nearly 0 where the risk exceeds the allowed risk
-    by half. Where no point is allowed, the second term leads to the smallest risk.
+    by a quarter. Where no point is allowed, the second term leads to the smallest risk.
 
     Args:
         score: Scores, `... x q`.

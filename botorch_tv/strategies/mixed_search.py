@@ -1,17 +1,19 @@
-"""The search over mixed parameters: numbers, and values that are listed."""
+"""The search over mixed parameters: numbers, listed values, and limits on the values."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.even_points import even_points
 from botorch_tv.gp.process import SearchSizes
 from botorch_tv.gp.quasi_newton import Objective, minimize
 from botorch_tv.gp.search import (
@@ -25,6 +27,7 @@ from botorch_tv.gp.search import (
     slopes_of,
 )
 from botorch_tv.strategies.parameters import Space
+from botorch_tv.strategies.subspace import Subspace
 
 RAW = 256
 """Number of new points that are scored before the first ascent."""
@@ -40,6 +43,12 @@ EDGES = 1.3
 BLOCK = 2**20
 """Largest product of the number of points that are scored together and the number of observations.
 """
+DRAWN = 64
+"""Number of random points among which the first that keeps all limits is chosen."""
+FEW = 8
+"""Number of steps that move continuous parameters after a change of another parameter."""
+CHANGES = 16
+"""Largest number of changes of listed values, one after another, if there are limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +57,24 @@ class MixedSearch(Search):
 
     The search considers only listed values, because rounding after the search may give a poor
     point. A numeric parameter with more than 64 values is not listed: it is searched as continuous,
-    and rounded after the search. The search serves a single trial.
+    and rounded after the search. If there are limits on the values of parameters, the ascents are
+    SLSQP of SciPy, and only points that keep the limits after rounding are chosen. The search
+    serves a single trial.
 
     Args:
-        space: The parameters.
+        space: The parameters, and the limits on their values.
         fixed: Values of the parameters that are held and not searched, indexed by name.
+        ranges: Ranges of parameters to which the search is restricted; see :class:`Subspace`.
     """
 
     space: Space
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @cached_property
+    def inner(self) -> Subspace:
+        """The points that the search may choose."""
+        return Subspace(self.space, self.fixed, self.ranges)
 
     @property
     def fills(self) -> int:
@@ -64,10 +82,27 @@ class MixedSearch(Search):
         return FILLS if any(axis.number is None for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:
-        """Accept every box; no check is needed, because the box is always a unit cube."""
+        """Raise an error if no point of the box, which is always a unit cube, can be chosen.
+
+        Args:
+            box: The box.
+
+        Raises:
+            InputDataError: If no point is found that keeps all limits, or if a held value lies
+                outside the range of the search.
+        """
+        for name in self.fixed.keys() & self.ranges.keys():
+            (low, high), value = self.ranges[name], self.fixed[name]
+            if not low <= self.space.by_name[name].position(value) <= high:
+                raise InputDataError(
+                    f"{name} is held at {value!r}, but a limited step allows only values from "
+                    f"{low:g} to {high:g}; hold another value, or allow a larger step."
+                )
+        if self.space.limits:
+            self._some  # noqa: B018
 
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
-        observed = problem.observed
+        observed, inner = problem.observed, self.inner
         if len(observed) != 1:
             raise InputDataError(
                 f"there are {len(observed)} trials, but a search over categories takes a single "
@@ -81,9 +116,13 @@ class MixedSearch(Search):
                 return torch.cat([problem.score(part.unsqueeze(0), None)[0] for part in parts])
 
         raw = self.filling(box, RAW, problem.rounds, observed)
-        points = torch.cat([raw, self.held(seen.clamp(0, 1))])
+        measured = inner.held(seen.clamp(0, 1))
+        if inner.limited:
+            measured = inner.snapped(measured)
+            measured = measured[inner.allowed(measured)]
+        points = torch.cat([raw, measured])
         values = value(points)
-        best = min(len(seen), STARTS // 3)
+        best = min(len(measured), STARTS // 3)
         fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
         X = points[torch.cat([fresh, values[len(raw) :].topk(best).indices + len(raw)])]
         slopes = slopes_of(problem)
@@ -92,7 +131,10 @@ class MixedSearch(Search):
             values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / problem.unit)
             return values.view(x.shape[:-1]), by.view_as(x)
 
-        if not self.fixed and all(axis.levels is None for axis in self.space.axes):
+        if inner.limited:
+            return self._best_within_limits(X, value, climb)
+        free = not self.fixed and not self.ranges
+        if free and all(axis.levels is None for axis in self.space.axes):
             X = highest(climb, X.unsqueeze(0), sum(evaluations for evaluations, _ in SWEEPS))
         else:
             for evaluations, remaining in SWEEPS:
@@ -107,63 +149,195 @@ class MixedSearch(Search):
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
         like = torch.empty((), dtype=torch.float64, device="cpu")
         even = raw_points(number, len(self.space.axes), 0, like)
-        reaching = (EDGES * (even - 0.5) + 0.5).clamp(0, 1)
-        return self.space.spread(even), self.space.spread(reaching)
+        reaching = self.inner.spread((EDGES * (even - 0.5) + 0.5).clamp(0, 1))
+        if not self.inner.limited:
+            return self.inner.spread(even), reaching
+        found = self.inner.inside(number, 0, like)
+        moved, good = self.inner.repaired(reaching)
+        return found, torch.cat([found, moved[good]])
 
     def held(self, X: Tensor) -> Tensor:
-        values = self._values.to(X)
-        return torch.where(values.isnan(), X, values)
-
-    @cached_property
-    def _values(self) -> Tensor:
-        """The coordinates of the held parameters, NaN for the others, `D`."""
-        row = torch.full((self.space.columns,), math.nan, dtype=torch.float64, device="cpu")
-        for (name, axis), at in zip(self.space.by_name.items(), self.space.places):
-            if name in self.fixed:
-                row[at] = row.new_tensor(axis.unit(self.fixed[name]))
-        return row
+        X = self.inner.held(X)
+        if not self.inner.limited:
+            return X
+        rows = X.reshape(-1, X.shape[-1])
+        near = [x if self.inner.allowed(x) else self._nearest(x) for x in rows]
+        return torch.stack(near).view_as(X)
 
     def unused(self, number: int, seed: int, pending: Collection[Any]) -> Tensor:
-        """The first point of :meth:`Space.filling` from ``number`` on that is not pending, `D`.
+        """The first of some evenly spread points, from ``number`` on, that is not pending, `D`.
 
         If the next ``AHEAD`` points are pending, the result is the first of them.
+
+        Args:
+            number: Index of the point in a sequence that fills the space, counted from 0.
+            seed: Seed of the sequence.
+            pending: Points that are pending, as tuples.
         """
-        every = range(number, number + AHEAD)
-        even = [self.held(self.space.filling(each, seed)) for each in every]
+        U = even_points(AHEAD, len(self.space.axes), seed=seed, first=number)
+        even = [self.held(self.inner.spread(row)[0]) for row in torch.split(U, 1)]
         return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
-        raw = raw_points(number, len(self.space.axes), rounds, like)
-        return self.held(self.space.spread(raw))
+        return self.inner.inside(number, rounds, like)
 
     def first(self, box: Region, like: Tensor) -> Tensor:
-        return self.held(self.space.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
+        return self.held(self.inner.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        uniform = draws.uniform(len(self.space.axes))
-        points = self.space.spread(uniform.reshape(-1, uniform.shape[-1]))
-        return self.held(self.space.rounded(points).view(*uniform.shape[:-1], -1))
+        drawn = (DRAWN,) if self.inner.limited else ()
+        uniform = draws.uniform(*drawn, len(self.space.axes))
+        points = self.inner.spread(uniform.reshape(-1, uniform.shape[-1]))
+        if drawn:
+            X = self.inner.snapped(points).view(*uniform.shape[:-1], -1)
+            first = self.inner.roomy(X).to(X).argmax(-1)
+            points = X.take_along_dim(first[..., None, None], -2).flatten(0, -2)
+        shape = uniform.shape[: -1 - len(drawn)]
+        return self.held(self.space.rounded(points).view(*shape, -1))
+
+    @cached_property
+    def _some(self) -> Tensor:
+        """Points that keep all limits, and among which the nearest to a point is found, `q x D`."""
+        like = torch.empty((), dtype=torch.float64, device="cpu")
+        return self.inner.inside(RAW, 0, like)
+
+    def _nearest(self, X: Tensor) -> Tensor:
+        """An allowed point near a point, `D`."""
+        moved, good = self.inner.repaired(X.unsqueeze(0))
+        near = torch.cat([moved[good], self._some.to(X)])
+        return near[(near - X).square().sum(-1).argmin()]
+
+    # ---------------------------------------------------------------- without limits
 
     def _climbed(self, X: Tensor, climb: Objective, evaluations: int) -> Tensor:
         """The end points of ascents from ``X`` in the continuous columns, `q x D`."""
-        fixed = ~self._values.to(X).isnan()
-        for axis, at in zip(self.space.axes, self.space.places):
-            fixed[at] |= axis.levels is not None
-        if bool(fixed.all()):
+        free = self.inner.free.to(X.device)
+        if not bool(free.any()):
             return X
-        lower, upper = (torch.where(fixed, X, end) for end in (0.0, 1.0))
+        lower, upper = (torch.where(free, end.to(X), X) for end in self.inner.ends)
         return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
 
     def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """Points after the best change of at most one listed value, `q x D`; their scores, `q`."""
-        options = [X.unsqueeze(1)]
-        for (name, axis), at in zip(self.space.by_name.items(), self.space.places):
-            if axis.levels is not None and name not in self.fixed:
-                others = X.unsqueeze(1).repeat(1, len(axis.levels), 1)
-                others[..., at] = axis.levels.to(X)
-                options.append(others)
-        every = torch.cat(options, 1)
+        every = self._options(X)
         values = value(every.flatten(0, 1)).view(every.shape[:2])
         best = values.argmax(-1)
         rows = torch.arange(len(X), device=X.device)
         return every[rows, best], values[rows, best]
+
+    def _options(self, X: Tensor) -> Tensor:
+        """Each point, followed by the points with another listed value, `q x M x D`."""
+        options = [X.unsqueeze(1)]
+        for at, rows in zip(self.space.places, self.inner.rows):
+            if rows is not None and len(rows) > 1:
+                others = X.unsqueeze(1).repeat(1, len(rows), 1)
+                others[..., at] = rows.to(X)
+                options.append(others)
+        return torch.cat(options, 1)
+
+    # ---------------------------------------------------------------- with limits
+
+    def _best_within_limits(
+        self, X: Tensor, value: Callable[[Tensor], Tensor], climb: Objective
+    ) -> Tensor:
+        """The best point that keeps all limits, `1 x D`.
+
+        Args:
+            X: Allowed points, `q x D`.
+            value: A function that computes scores.
+            climb: A function that computes negated scores and their gradients.
+        """
+        free, stepped = self.inner.free, self.inner.stepped
+        for evaluations, remaining in SWEEPS:
+            X = self._moved(self._ascended(X, value, climb, evaluations, free), value)
+            X = X[value(X).topk(min(remaining, len(X))).indices]
+        return self._ascended(X, value, climb, SWEEPS[-1][0], free & ~stepped)
+
+    def _ascended(
+        self,
+        X: Tensor,
+        value: Callable[[Tensor], Tensor],
+        climb: Objective,
+        evaluations: int,
+        free: Tensor,
+    ) -> Tensor:
+        """Allowed points after ascents from allowed points in some columns, `q x D`."""
+        ends = self._ascents(X, climb, evaluations, free) if bool(free.any()) else X
+        ends = self.inner.rounded(self.inner.snapped(ends), X)
+        return torch.where((value(ends) >= value(X)).unsqueeze(-1), ends, X)
+
+    def _ascents(self, X: Tensor, climb: Objective, evaluations: int, free: Tensor) -> Tensor:
+        """The end points of ascents by SLSQP, `q x D`, as one problem with a sum as its score."""
+        from scipy.optimize import minimize as slsqp  # type: ignore[import-untyped]
+
+        columns = free.nonzero().squeeze(-1).to(X.device)
+        (q, k), m = (len(X), len(columns)), len(self.space.limits)
+
+        def at(u: np.ndarray) -> Tensor:
+            return X.index_copy(-1, columns, X.new_tensor(u).view(q, k))
+
+        def score(u: np.ndarray) -> tuple[float, np.ndarray]:
+            heights, by = climb(at(u).unsqueeze(0), columns)
+            return float(heights.sum()), by[0][:, columns].flatten().double().cpu().numpy()
+
+        def room(u: np.ndarray) -> np.ndarray:
+            return -self.inner.excess(at(u)).flatten().double().cpu().numpy()
+
+        def by_room(u: np.ndarray) -> np.ndarray:
+            whole = np.zeros((q, m, q, k))
+            with torch.enable_grad():
+                x = at(u).requires_grad_()
+                for limit, excess in enumerate(self.inner.excess(x).unbind(-1)):
+                    (by,) = torch.autograd.grad(excess.sum() + 0 * x.sum(), x, retain_graph=True)
+                    whole[range(q), limit, range(q)] = -by[:, columns].double().cpu().numpy()
+            return whole.reshape(q * m, q * k)
+
+        lower, upper = (end[free].repeat(q).numpy() for end in self.inner.ends)
+        found = slsqp(
+            score,
+            X[:, columns].flatten().double().cpu().numpy(),
+            jac=True,
+            method="SLSQP",
+            bounds=np.stack([lower, upper], -1),
+            constraints={"type": "ineq", "fun": room, "jac": by_room},
+            options={"maxiter": evaluations, "ftol": 1e-9},
+        )
+        ends = at(np.clip(found.x, lower, upper))
+        return torch.where(ends.isfinite().all(-1, keepdim=True), ends, X)
+
+    def _moved(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor:
+        """Allowed points after the best changes of values with steps, `q x D`.
+
+        A change gives a parameter another listed value, or moves two parameters by a step each.
+        Continuous parameters follow if a limit requires it.
+        """
+        for _ in range(CHANGES):
+            every = torch.cat([self._options(X), *self._neighbours(X)], 1)
+            if every.shape[1] == 1:
+                break
+            flat, good = self.inner.repaired(every.flatten(0, 1), FEW)
+            values = value(flat).masked_fill(~good, -torch.inf).view(every.shape[:2])
+            best = values.argmax(-1)
+            changed = flat.view_as(every)[torch.arange(len(X), device=X.device), best]
+            if not bool((values.amax(-1) > values[:, 0]).any()):
+                break
+            X = changed
+        return X
+
+    def _neighbours(self, X: Tensor) -> list[Tensor]:
+        """Points with one or two parameters a step away, `q x M x D` each."""
+        columns = list(self.inner.neighbours(X).items())
+        single = [[(at, side)] for at, sides in columns for side in sides]
+        double = [
+            [(at, side), (other, away)]
+            for (at, sides), (other, rest) in combinations(columns, 2)
+            for side in sides
+            for away in rest
+        ]
+        found = []
+        for moves in single + double:
+            moved = X.clone()
+            for at, column in moves:
+                moved[:, at] = column
+            found.append(moved.unsqueeze(1))
+        return found

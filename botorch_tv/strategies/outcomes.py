@@ -17,6 +17,7 @@ from botorch_tv.even_points import even_points
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.arguments import Measured, require_suggestion, require_tensors
 from botorch_tv.strategies.candidates import Predictions, RoundCandidates
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
@@ -39,6 +40,8 @@ class Bound(NamedTuple):
     """Whether there are predictions, `trials x 1`, bool."""
     bound: float
     upper: bool
+    wider: Tensor | float = 1.0
+    """Factor on the standard deviation, `trials x 1` or a number."""
 
 
 class Kept(Feasible):
@@ -54,31 +57,61 @@ class Kept(Feasible):
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         p = X.new_ones(X.shape[:-1])
-        for predictions, ready, bound, upper in self.bounds:
+        for predictions, ready, bound, upper, wider in self.bounds:
             mean, sd = predictions.at(X)
-            z = (bound - mean if upper else mean - bound) / sd
+            z = (bound - mean if upper else mean - bound) / (wider * sd)
             p = p * torch.where(ready, torch.special.ndtr(z), 1.0)
         return p, (1 - p) / (1 - self.least)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
-        for predictions, ready, bound, upper in self.bounds:
+        for predictions, ready, bound, upper, wider in self.bounds:
             mean, sd, pull = predictions.slopes(X)
             sign = 1.0 if upper else -1.0
-            z = sign * (bound - mean) / sd
+            z = sign * (bound - mean) / (wider * sd)
             q = torch.where(ready, torch.special.ndtr(z), 1.0)
             density = torch.where(ready, torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi), 0.0)
-            own = pull(-sign * density / sd, -density * z / sd)
+            own = pull(-sign * density / (wider * sd), -density * z / sd)
             by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
             p = p * q
         return p, (1 - p) / (1 - self.least), by, -by / (1 - self.least)
 
     def select(self, trials: Tensor) -> Kept:
         bounds = [
-            own._replace(predictions=own.predictions.select(trials), ready=own.ready[trials])
+            own._replace(
+                predictions=own.predictions.select(trials),
+                ready=own.ready[trials],
+                wider=own.wider[trials] if isinstance(own.wider, Tensor) else own.wider,
+            )
             for own in self.bounds
         ]
         return Kept(bounds, self.least)
+
+
+AROUND = 0.05
+"""A point is near a setting if no coordinate differs by more than this share of its range."""
+
+
+class Around(Feasible):
+    """Points near given settings are allowed, and no others.
+
+    Args:
+        X: The settings, `trials x n x d`.
+        use: Which of the settings count, `trials x n`, bool.
+        ranges: The lengths of the ranges, `d`.
+    """
+
+    def __init__(self, X: Tensor, use: Tensor, ranges: Tensor) -> None:
+        self.X, self.use, self.ranges = X, use, ranges
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        X = X[..., : len(self.ranges)]
+        away = ((X.unsqueeze(-2) - self.X.unsqueeze(-3)) / self.ranges).abs().amax(-1)
+        away = torch.where(self.use.unsqueeze(-2), away, math.inf).amin(-1)
+        return torch.ones_like(away), away / (AROUND * (1 + 1e-9))
+
+    def select(self, trials: Tensor) -> Around:
+        return Around(self.X[trials], self.use[trials], self.ranges)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +130,14 @@ class Outcomes(Composed):
     objective among the measured points that no other measured point dominates, less a tenth of the
     range of these means.
 
+    A ``safe`` strategy leaves the neighbourhood of measured settings only where the predictions
+    show that the limits are kept. What time makes uncertain is no longer safe (as in TVSafeOpt,
+    arXiv 2409.18000). The first measurement must be at a setting that is known to be safe. Until
+    there are predictions, only points near measured settings that kept the limits are allowed.
+    ``adaptive_gp_ucb`` learns the scale of an outcome from few measurements close to each other, so
+    this scale is assumed to be at least the distance from the bound: far from all measurements,
+    either side of the bound is possible. No method keeps limits which jump.
+
     ``tell`` takes the outcomes as `batch_shape x m` in the order of ``names``, NaN where an outcome
     is missing. The suggestion's mean and sd, :meth:`posterior` and :meth:`recommend` refer to the
     first objective; :meth:`predictions` to every expression.
@@ -106,7 +147,10 @@ class Outcomes(Composed):
         objectives: What to maximise or minimise; at least one.
         limits: Limits on outcomes.
         model: The strategy that predicts an expression; its ``maximize`` is replaced.
-        confidence: Probability of keeping all limits above which a point may be chosen.
+        confidence: Probability of keeping all limits above which a point may be chosen: the
+            probability that the outcomes without noise keep all limits at the time of the choice,
+            according to the models.
+        safe: Whether every measurement must be safe, the first ones too.
         avoids_failures: Whether the strategy learns where measurements fail, and avoids these
             points. If False, or if ``ask(feasible=)`` is given, the caller says where to choose.
 
@@ -119,6 +163,7 @@ class Outcomes(Composed):
     limits: tuple[Limit, ...] = ()
     model: ProcessStrategy = field(default_factory=adaptive_gp_ucb)
     confidence: float = CONFIDENCE
+    safe: bool = False
     avoids_failures: bool = True
 
     def __post_init__(self) -> None:
@@ -212,6 +257,42 @@ class Outcomes(Composed):
         made = self.members[0]._suggestion_at(state.members[0], choice, now)
         return made._replace(made_by=self._fingerprint)
 
+    def with_bound(self, name: str, bound: float) -> Outcomes:
+        """The strategy with another bound in a limit; its states stay valid.
+
+        Args:
+            name: The outcome or the formula that is limited.
+            bound: The new bound.
+
+        Raises:
+            ValueError: If not exactly one limit has this name.
+        """
+        text = Expression(name, self.names).text
+        found = [limit for limit in self.limits if limit.expression.text == text]
+        require(
+            len(found) == 1,
+            f"{name!r} is in {len(found)} limits of {[limit.text for limit in self.limits]}; name "
+            "the formula of one limit.",
+        )
+        moved = (limit.with_bound(bound) if limit in found else limit for limit in self.limits)
+        return replace(self, limits=tuple(moved))
+
+    def member(self, state: State, name: str) -> tuple[ProcessStrategy, State]:
+        """The member that predicts a formula, and its state.
+
+        Args:
+            state: The current state.
+            name: An objective, or the left-hand side of a limit.
+
+        Raises:
+            ValueError: If no member predicts it.
+        """
+        texts = [own.text for own in self.expressions]
+        text = Expression(name, self.names).text
+        require(text in texts, f"{name!r} is not predicted; choose from {', '.join(texts)}.")
+        number = texts.index(text)
+        return self.members[number], state.members[number]
+
     # ---------------------------------------------------------------- where to choose
 
     def success(self, state: State, now: Now) -> Success | None:
@@ -241,11 +322,42 @@ class Outcomes(Composed):
         """
         if not self.limits:
             return None
-        found = self.predictions(state, now)
-        bounds = [
-            Bound(*found[limit.expression.text], limit.bound, limit.upper) for limit in self.limits
-        ]
+        found, bounds = self.predictions(state, now), []
+        for limit in self.limits:
+            predictions, ready = found[limit.expression.text]
+            wider: Tensor | float = 1.0
+            if self.safe and isinstance(self.model, Adaptive):
+                member, own = self.member(state, limit.expression.text)
+                assert isinstance(member, Adaptive)
+                margin = (limit.bound - predictions.center).abs()
+                sd = member.scale(own).clamp_min(torch.finfo(margin.dtype).tiny).sqrt()
+                wider = (margin / sd.reshape(-1, 1)).clamp_min(1)
+            bounds.append(Bound(predictions, ready, limit.bound, limit.upper, wider))
         return Kept(bounds, self.confidence)
+
+    def _around(self, state: State) -> Around | None:
+        """Where a safe strategy may choose before it has predictions; None once it has."""
+        if not self.safe or not self.limits:
+            return None
+        every = [self.member(state, limit.expression.text) for limit in self.limits]
+        ready = torch.stack([member.predicts(own) for member, own in every]).all(0)
+        if bool(ready.all()):
+            return None
+        if not state.rounds:
+            raise InputDataError(
+                "a safe strategy needs a first measurement at a setting that is known to be safe; "
+                "give start= to a Loop, or tell the strategy's suggestion_at() of this setting."
+            )
+        trials, domain = state.time.numel(), state.domain
+        use = torch.ones(trials, state.rounds, dtype=torch.bool, device=state.time.device)
+        for limit, (_, own) in zip(self.limits, every):
+            y, noise = (part.tensor().reshape(trials, -1) for part in own.history[1:3])
+            use &= limit.keeps(y) & noise.isfinite()
+        use[:, 0] |= ~use.any(-1)  # the setting that is said to be safe
+        X = domain.points(state.history.choice.tensor(), state.basis.variance)
+        X = X.reshape(trials, state.rounds, -1)[..., : domain.dim]
+        lower, upper = corners_of(domain).to(X)
+        return Around(X, use | ready.reshape(-1, 1), upper - lower)
 
     def predictions(self, state: State, now: Now = None) -> dict[str, tuple[Predictions, Tensor]]:
         """For the text of each expression: its predictions, and which trials have any.
@@ -262,7 +374,7 @@ class Outcomes(Composed):
         return found
 
     def _feasible(self, state: State, now: Now, given: Feasible | None) -> Feasible | None:
-        return all_of(given or self.success(state, now), self.kept(state, now))
+        return all_of(given or self.success(state, now), self.kept(state, now), self._around(state))
 
     # ---------------------------------------------------------------- the rounds
 

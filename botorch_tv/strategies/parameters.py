@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from botorch_tv.even_points import even_points
 from botorch_tv.hints import hinted
+from botorch_tv.strategies.expressions import parse_limits
 from botorch_tv.validation import require, settle_integer, settle_number
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
@@ -69,6 +69,10 @@ class BoxParameter:
         """The parameter itself; an ordered :class:`Choice` has a number for its position."""
         return self
 
+    def position(self, value: float) -> float:
+        """The value itself; an ordered :class:`Choice` counts its values from 0."""
+        return value
+
     @property
     def single(self) -> bool:
         """Whether the parameter has a single value."""
@@ -117,19 +121,59 @@ class BoxParameter:
             return self._value_of(round(along / self.step))
         return min(max(self.low + along, self.low), self.high)
 
-    def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value, rounded to a step or to the stored digits, and clipped to the range.
+    def along(self, columns: Tensor) -> Tensor:
+        """The values at coordinates, neither rounded nor clipped, `*`.
+
+        Args:
+            columns: Coordinates, `* x columns`.
+        """
+        if self.single:
+            return columns.new_full(columns.shape[:-1], self.low)
+        low, high = self.scaled(self.low), self.scaled(self.high)
+        scaled = low + (high - low) * columns.squeeze(-1)
+        return scaled.exp() if self.log else scaled
+
+    def rounded(self, value: float, dtype: torch.dtype, *, clipped: bool = True) -> float:
+        """A value, rounded to a step or to the stored digits.
 
         Args:
             value: The value.
             dtype: Dtype of the domain, float64 or float32.
+            clipped: Whether the value is also clipped to the range.
         """
         if self.step is not None:
             return self._value_of(round((value - self.low) / self.step))
         size = self.scaled(self.high) - self.scaled(self.low)
         digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
         value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
-        return min(max(value, self.low), self.high)
+        return min(max(value, self.low), self.high) if clipped else value
+
+    def between(self, low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
+        """The smallest and the largest value of this parameter in an interval.
+
+        Args:
+            low: Lower end of the interval.
+            high: Upper end of the interval.
+            dtype: Dtype of the domain, float64 or float32.
+
+        Returns:
+            Two values; the first exceeds the second if there are none.
+        """
+        rounding = 1e-12 * max(abs(low), abs(high))
+        low, high = max(low, self.low), min(high, self.high)
+        if self.step is not None:
+            first = math.ceil((low - self.low - rounding) / self.step)
+            last = math.floor((high - self.low + rounding) / self.step)
+            return self._value_of(first), self._value_of(last)
+        digits = 10.0 ** -DIGITS[dtype]
+        ends = []
+        for end, sign in ((low, 1), (high, -1)):
+            value = self.rounded(end, dtype)
+            if sign * value < sign * end - rounding:
+                quantum = 10 * digits * (abs(end) if self.log else self.high - self.low)
+                value = self.rounded(end + sign * quantum, dtype)
+            ends.append(value)
+        return ends[0], ends[1]
 
     def scaled(self, value: float) -> float:
         """A value, or its logarithm if the scale is logarithmic; integers of any size stay exact.
@@ -276,6 +320,9 @@ class Choice:
         ordered: Whether the values are given in order, such as "low", "medium", "high". They are
             then equally spaced in a single column, like the values of an :class:`Integer`.
 
+    Raises:
+        ValueError: If ``ordered`` is not a bool.
+
     Example:
         >>> kind = Choice("sand", "salt", "soap")
     """
@@ -313,6 +360,21 @@ class Choice:
     def _corners(self) -> list[list[float]]:
         return simplex(len(self.choices)).tolist()
 
+    @property
+    def numeric(self) -> bool:
+        """Whether all values are numbers."""
+        return all(type(choice) in (int, float) for choice in self.choices)
+
+    def along(self, columns: Tensor) -> Tensor:
+        """The number among the choices that is nearest to each point `* x columns`, `*`.
+
+        Args:
+            columns: Coordinates, `* x columns`.
+        """
+        corners = columns.new_tensor([self.unit(choice) for choice in self.choices])
+        index = torch.cdist(columns.reshape(-1, columns.shape[-1]), corners).argmin(-1)
+        return columns.new_tensor(self.choices)[index].view(columns.shape[:-1])
+
     def index(self, value: Any) -> int:
         """Position of a value among the choices; True and 1 are distinct, as their types differ.
 
@@ -328,6 +390,8 @@ class Choice:
             if choice is value or same:
                 return number
         return self.choices.index(value)
+
+    position = index
 
     def unit(self, value: Any) -> list[float]:
         """The coordinates in the unit cube that represent a value of this parameter.
@@ -356,20 +420,97 @@ class Choice:
 Parameter = BoxParameter | Choice
 
 
+@hinted
+@dataclass(frozen=True, init=False)
+class Context:
+    """A condition that is given before each round and not chosen, such as the weather.
+
+    Args:
+        values: Two numbers, the range in which the condition usually lies; values outside it are
+            allowed. Or the values of a category, such as ``"mon", "tue", "wed"``.
+        log: Whether the scale of a range is logarithmic.
+
+    Attributes:
+        axis: The condition as a parameter.
+
+    Raises:
+        ValueError: If the range is empty, or if there are fewer than two values.
+
+    Example:
+        >>> outside = Context(-10, 40)
+    """
+
+    axis: Float | Choice
+
+    def __init__(self, *values: Any, log: bool = False) -> None:
+        require(
+            len(values) > 1,
+            f"Context: the values are {values!r}, but there must be two or more; give the ends of "
+            "a range, Context(-10, 40), or values, Context('mon', 'tue').",
+        )
+        numeric = len(values) == 2 and all(type(value) in (int, float) for value in values)
+        require(numeric or not log, "Context: log is True, but only a range has a scale.")
+        axis = Float(values[0], values[1], log=log) if numeric else Choice(*values)
+        object.__setattr__(self, "axis", axis)
+
+    def __repr__(self) -> str:
+        return repr(self.axis).replace(type(self.axis).__name__, "Context", 1)
+
+    def unit(self, value: Any) -> list[float]:
+        """The coordinates of a value, beyond [0, 1] for a number outside the range.
+
+        Args:
+            value: The value.
+
+        Raises:
+            ValueError: If the value is not among the values of a category.
+        """
+        return self.axis.unit(value)
+
+    def value(self, columns: list[float], dtype: torch.dtype) -> Any:
+        """The value at coordinates, rounded to the stored digits.
+
+        Args:
+            columns: The coordinates.
+            dtype: Dtype of the domain, float64 or float32.
+        """
+        if isinstance(self.axis, Choice):
+            return self.axis.value(columns)
+        row = torch.tensor(columns, dtype=torch.float64, device="cpu")
+        return self.axis.rounded(float(self.axis.along(row)), dtype, clipped=False)
+
+
 class Space:
     """Several named parameters, each with columns of its own in a unit cube.
 
     Args:
         parameters: The parameters by name.
+        limits: Limits on the values of parameters, such as ``"a + 2 * b <= 1"``.
 
     Attributes:
         by_name: The parameters by name.
         axes: The parameters.
+        limits: The limits.
+
+    Raises:
+        ValueError: If a limit is no comparison of formulas, or if it names anything else than
+            parameters whose values are numbers.
     """
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Parameter], limits: str | Sequence[str] = ()
+    ) -> None:
         self.by_name = dict(parameters)
         self.axes = list(self.by_name.values())
+        self.limits = parse_limits(limits, list(self.by_name)) if limits else ()
+        for limit in self.limits:
+            for name in limit.names:
+                axis = self.by_name[name]
+                require(
+                    isinstance(axis, BoxParameter) or axis.numeric,
+                    f"{limit.text!r} limits {name}, which is {axis!r}, but only numbers can be "
+                    "limited; name other parameters.",
+                )
 
     @cached_property
     def places(self) -> list[slice]:
@@ -392,34 +533,21 @@ class Space:
         every = zip(self.by_name.items(), self.places)
         return {name: axis.value(row[at]) for (name, axis), at in every}
 
+    def numbers_at(self, X: Tensor) -> dict[str, Tensor]:
+        """The values of all numeric parameters at points `* x D`, `*` each.
+
+        Values are neither rounded nor clipped, and are differentiable in the coordinates of ranges.
+        """
+        return {
+            name: axis.along(X[..., at])
+            for (name, axis), at in zip(self.by_name.items(), self.places)
+            if isinstance(axis, BoxParameter) or axis.numeric
+        }
+
     def rounded(self, X: Tensor) -> Tensor:
         """Round points, `* x D`: every parameter gets the allowed value nearest to the point."""
         rows = [self.point(self.params(point)) for point in X.reshape(-1, X.shape[-1])]
         return X.new_tensor(rows).view_as(X)
-
-    def filling(self, number: int, seed: int) -> Tensor:
-        """A point of a sequence that fills the space, `D`.
-
-        Args:
-            number: Index of the point in the sequence, counted from 0.
-            seed: Seed of the sequence.
-        """
-        return self.spread(even_points(1, len(self.axes), seed=seed, first=number))[0]
-
-    def spread(self, U: Tensor) -> Tensor:
-        """Map points of a unit cube with one coordinate per parameter to this space, `q x D`.
-
-        If the values of a parameter are listed, each value gets an interval of equal length.
-        """
-        parts = []
-        for axis, u in zip(self.axes, U.unbind(-1)):
-            levels = axis.levels
-            if levels is None:
-                parts.append(u.unsqueeze(-1))
-            else:
-                row = (u * len(levels)).long().clamp_max(len(levels) - 1)
-                parts.append(levels.to(U)[row])
-        return torch.cat(parts, -1)
 
 
 def simplex(corners: int) -> Tensor:

@@ -138,20 +138,16 @@ class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
 
     Args:
         dim: Number of coordinates d.
-        noise_std: Standard deviation of the observation noise; None for no noise.
-        negate: Whether to reverse the sign of the function.
     """
 
     _optimal_value = 0.0
 
-    def __init__(
-        self, dim: int = 2, *, noise_std: float | None = None, negate: bool = False
-    ) -> None:
+    def __init__(self, dim: int = 2) -> None:
         self.dim = dim
         self.continuous_inds = list(range(dim))
         self._bounds = [(-500.0, 500.0)] * dim
         self._optimizers = [(_SCHWEFEL,) * dim]
-        super().__init__(noise_std=noise_std, negate=negate)
+        super().__init__()
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         constant = _SCHWEFEL * math.sin(math.sqrt(_SCHWEFEL))

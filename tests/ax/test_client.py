@@ -203,6 +203,7 @@ def test_a_user_defined_model_config():
 RECORDS = [
     f.Markov(0.03),
     f.PeriodicMarkov(0.01, 24.0, 1.0),
+    f.Smooth(24.0),
     f.Wiener(0.1),
     f.ExponentialWeights(0.9),
     f.UncertaintyInjection(1.5, kappa=0.1),

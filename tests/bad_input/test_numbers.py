@@ -18,6 +18,7 @@ from botorch_tv.forgetting import (
     Markov,
     PeriodicReset,
     SlidingWindow,
+    Smooth,
     UncertaintyInjection,
     Wiener,
 )
@@ -55,6 +56,8 @@ NORM = {"B": 1.0, "R": 0.1, "delta": 0.1}
 PARTS = {
     "Markov epsilon": (Markov, RATE, UNIT, "0 keeps the obj"),
     "Wiener sigma_w2": (Wiener, SIZE, UP_TO, "0 keeps the obj"),
+    "Smooth time_lengthscale": (Smooth, POSITIVE, FROM, "length of time"),
+    "Smooth nu": (partial(Smooth, 7.0), (0.5, 2, NAN), "1.5, 2.5 or inf", "Markov"),
     "ExponentialWeights gamma": (ExponentialWeights, (0.0, -0.5, 1.01, NAN), "(0, 1]", "1 forget"),
     "UncertaintyInjection alpha": (UncertaintyInjection, (-0.5, NAN, INF), NOT_NEGATIVE, "usual"),
     "kappa": (partial(UncertaintyInjection, 1.0), (-0.5, NAN, INF), NOT_NEGATIVE, "1 is usual"),
@@ -97,8 +100,6 @@ PARTS = {
     "Greedy horizon": (lambda v: widths.Greedy.of(EYE, 0.1, v), WHOLE, ONE, "rounds"),
     "Windows alpha": (Windows, (0, -1.0, NAN, INF), FINITE),
     "Refresh c_Q": (lambda v: Refresh(c_Q=v), (0, -1.0, NAN, INF), FINITE, "1 is usual"),
-    "raw_samples": (MultiStart, WHOLE, ONE, "512"),
-    "evaluations": (lambda v: MultiStart(evaluations=v), WHOLE, ONE, "60"),
     "Refit every": (lambda v: Refit(every=v), WHOLE, ONE, "fits"),
     "Refit least": (lambda v: Refit(least=v), WHOLE, ONE, "number of observa"),
     "Orbit period": (Orbit, (0, -1.0, NAN, INF), FINITE, "100 is usual"),
@@ -184,7 +185,9 @@ WORLDS = {
     "features": (function("features"), WHOLE, ONE, "512"),
     "Ackley": (lambda v: DriftingAckley(horizon=v), (0, NAN, INF), FINITE, "1000 is usual"),
 }
-NONE_TOO = {  # None leaves the choice to the study
+NONE_TOO = {  # None leaves the choice to the callee
+    "raw_samples": (MultiStart, WHOLE, ONE, "512"),
+    "evaluations": (lambda v: MultiStart(evaluations=v), WHOLE, ONE, "60"),
     "workers": (study("workers"), WHOLE, ONE, "number of blocks"),
     "chunk": (study("chunk"), WHOLE, ONE, "size of a block"),
 }

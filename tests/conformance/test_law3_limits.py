@@ -18,6 +18,7 @@ from botorch_tv.forgetting import (
     PeriodicMarkov,
     PeriodicReset,
     SlidingWindow,
+    Smooth,
     UncertaintyInjection,
     Wiener,
 )
@@ -71,6 +72,7 @@ LIMITS: dict[str, Strategy] = {
     "W > T": sw_gp_ucb(window=10**9, **COMMON),
     "delta -> 0": et_gp_ucb(delta=1e-300, **COMMON),
     "GLR": replace(PLAIN, retention=GLRTrigger(1e-300), exploration=Forced(0.0)),
+    "endless smoothness": replace(PLAIN, decay=Smooth(1e100, 2.5)),
     "a cycle every round": replace(PLAIN, decay=PeriodicMarkov(0.0, 1.0, 0.5)),
     "no expert": SparQ(refresh=Refresh(Never()), **COMMON),
     "N > T by time": replace(PLAIN, retention=PeriodicReset(1e9, by="time")),

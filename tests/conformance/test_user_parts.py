@@ -21,6 +21,7 @@ from botorch_tv.forgetting import (
     Retained,
     Retention,
     SlidingWindow,
+    Smooth,
     Static,
 )
 from botorch_tv.gp.arms import ArmRecursion
@@ -36,6 +37,9 @@ DECAYS = {
     "by covariance": (own.DriftByCovariance(), DAMPED),
     "unclaimed": (own.UnclaimedDrift(), DAMPED),
     "periodic": (PeriodicMarkov(0.03, 7.5, 0.8), ("periodic", 0.03, 7.5, 0.8)),
+    "squared exponential": (Smooth(3.5), ("smooth", 3.5, math.inf)),
+    "Matérn 3/2": (Smooth(3.5, 1.5), ("smooth", 3.5, 1.5)),
+    "Matérn 5/2": (Smooth(6.5, 2.5), ("smooth", 6.5, 2.5)),
 }
 RETENTIONS = {
     "all": (KeepAll(), ("all",)),

@@ -8,7 +8,7 @@ import torch
 from conformance.user_parts import DampedDrift, DriftByCovariance, QuasiPeriodic
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.forgetting import Decay, Markov, PeriodicMarkov, Static, Wiener
+from botorch_tv.forgetting import Decay, Markov, PeriodicMarkov, Smooth, Static, Wiener
 from botorch_tv.strategies import GPStrategy, Strategy
 
 
@@ -17,6 +17,11 @@ def test_markov_at_long_times() -> None:
     half = torch.tensor(2.0 * math.log(2.0) / -math.log1p(-0.01), dtype=torch.float64)
     assert float(Markov(0.01).attenuation(half)) == pytest.approx(0.5, rel=1e-12)
     assert float(Markov(0.01).attenuation(torch.tensor(1e300).double())) == 0.0
+
+
+def test_matern_at_long_times() -> None:
+    far = torch.tensor(1e300, dtype=torch.float64)
+    assert [float(Smooth(1.0, nu).attenuation(far)) for nu in (1.5, 2.5, math.inf)] == [0.0] * 3
 
 
 def strategy(decay: Decay) -> Strategy:
@@ -41,6 +46,7 @@ SOUND = [
     *(Markov(epsilon) for epsilon in (0.0, 1e-15, 0.03, 1 - 1e-12, 1.0)),
     *(Wiener(sigma_w2) for sigma_w2 in (0.0, 1e-15, 0.03, 1e100)),
     PeriodicMarkov(0.03, 7.0, 0.5),
+    *(Smooth(length, nu) for length in (1e-100, 7.0, 1e100) for nu in (1.5, 2.5, math.inf)),
     *(QuasiPeriodic(), DampedDrift(), DriftByCovariance(), unstable()),
 ]
 

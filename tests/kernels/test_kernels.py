@@ -10,7 +10,7 @@ import pytest
 import torch
 from conformance.user_parts import DampedDrift, Seasonal, Settling
 from gpytorch.constraints import Interval
-from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 from helpers.compiled_strategies import smooth
@@ -18,7 +18,14 @@ from numpy.testing import assert_allclose
 from oracles.dense import decay_between, regression, squared_exponential
 from torch.testing import assert_close
 
-from botorch_tv.forgetting import Decay, ExponentialWeights, Markov, UncertaintyInjection, Wiener
+from botorch_tv.forgetting import (
+    Decay,
+    ExponentialWeights,
+    Markov,
+    Smooth,
+    UncertaintyInjection,
+    Wiener,
+)
 from botorch_tv.kernels import (
     AgeWeight,
     DecayKernel,
@@ -65,6 +72,14 @@ def test_long_times_keep_their_digits():
     x = torch.tensor([[start], [start + 30.0]], dtype=torch.float64)
     entry = markov(0.01)(x).to_dense()[0, 1].item()
     assert entry == pytest.approx(0.99**15, rel=1e-13)
+
+
+@pytest.mark.parametrize("nu", [1.5, 2.5, math.inf])
+def test_smooth_is_an_ordinary_kernel_over_time(nu):
+    ordinary = (RBFKernel() if nu == math.inf else MaternKernel(nu=nu)).double()
+    ordinary.lengthscale = 3.5
+    ours, times = DecayKernel(Smooth(3.5, nu)).double(), TIMES.unsqueeze(-1)
+    assert_close(ours(times).to_dense(), ordinary(times).to_dense(), rtol=0, atol=1e-9)
 
 
 def test_wiener_is_its_formula_per_batch():

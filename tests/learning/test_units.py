@@ -20,6 +20,7 @@ from botorch_tv.forgetting import (
     Markov,
     Parameter,
     PeriodicMarkov,
+    Smooth,
     UncertaintyInjection,
     Wiener,
 )
@@ -64,6 +65,7 @@ def test_a_model_learns_the_same_rate(start):
     ("per_hour", "per_second"),
     [
         (Wiener(0.03), Wiener(0.03 / 3600)),
+        (Smooth(30.0, 2.5), Smooth(30.0 * 3600, 2.5)),
         (ExponentialWeights(0.97), ExponentialWeights(0.97 ** (1 / 3600))),
         (UncertaintyInjection(1.0, 0.1), UncertaintyInjection(1.0, 0.1 / 3600)),
     ],
@@ -74,7 +76,7 @@ def test_other_rates_are_the_same_too(per_hour, per_second):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03)], ids=repr)
+@pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03), Smooth(30.0, 2.5)], ids=repr)
 def test_loops_learn_the_same_rate(decay):
     """Two loops with different gaps in a batch; starts and warm starts per unit of time."""
     sets = [DATA, recovery_of_rate.data_set(3)]
@@ -91,12 +93,13 @@ def test_loops_learn_the_same_rate(decay):
     for unit in UNITS.values():
         other = found(unit)
         torch.testing.assert_close(other.log_posterior, hours.log_posterior, rtol=0, atol=1e-4)
-        [name] = decay.parameters
-        rate, wanted = (
-            decay.parameters[name].natural_counted(made.values[name], 1 / made.unit, made.values)
+        [(name, parameter)] = decay.parameters.items()
+        natural, wanted = (
+            parameter.natural_counted(made.values[name], 1 / made.unit, made.values)
             for made in (other.decay, hours.decay)
         )
-        torch.testing.assert_close(unit * rate, wanted, rtol=1e-2, atol=1e-9)
+        found_per_hour = natural * unit**-parameter.power
+        torch.testing.assert_close(found_per_hour, wanted, rtol=1e-2, atol=1e-9)
         again = found(unit, start=other.vector)
         assert bool((again.log_posterior >= other.log_posterior - 1e-6).all())
 
@@ -173,6 +176,7 @@ def test_priors_by_default_are_per_unit_of_the_search_and_custom_priors_per_unit
     "part",
     [
         *(Markov(0.1), Wiener(0.1), PeriodicMarkov(0.1, 7.0, 1.0), DECAY),
+        *(Smooth(7.0), Smooth(7.0, 1.5), Smooth(7.0, 2.5)),
         *(ExponentialWeights(0.9), UncertaintyInjection(0.5, 0.3)),
     ],
     ids=repr,

@@ -17,6 +17,7 @@ from botorch_tv.optuna.trials import StudySpace, axis, modelled
 from botorch_tv.strategies import Box
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.parameters import MOST_LEVELS, simplex
+from botorch_tv.strategies.subspace import Subspace
 
 CASES = [
     (FloatDistribution(-2.0, 6.0), 0.0, 0.25),
@@ -124,7 +125,7 @@ def test_listed_values_share_the_cube_equally():
     space = StudySpace({"c": CategoricalDistribution("abc"), "n": IntDistribution(1, 8, log=True)})
     axis = (torch.arange(240).double() + 0.5) / 240
     U = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1).view(-1, 2)
-    X = space.spread(U)
+    X = Subspace(space).spread(U)
     _, counts = torch.unique(X, dim=0, return_counts=True)
     assert counts.tolist() == [240**2 // 24] * 24
 

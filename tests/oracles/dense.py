@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from oracles.rules import Row, Rules, Seen
-from scipy.special import erfcx
+from scipy.special import erfcx, gamma, kv
 
 if TYPE_CHECKING:
     from oracles.expert import Consultant
@@ -61,6 +61,7 @@ def decay_between(decay: Part, first: Array, second: Array, origin: float) -> Ar
     Quasi-periodic: exp(-a |t_i - t_j|) cos(w (t_i - t_j)). Damped: dz = -a z dt + sqrt(2a) dW from
     a variance v0 at the origin, exp(-a |t_i - t_j|) + (v0 - 1) exp(-a (t_i + t_j - 2 origin)).
     Periodic: that of Markov times exp(-2 sin²(π |t_i - t_j| / cycle) / lengthscale²).
+    Smooth: Matérn by Bessel's function, Rasmussen and Williams (4.14), or exp(-|t_i - t_j|² / 2l²).
     """
     if decay[0] == "static":
         return np.ones((len(first), len(second)))
@@ -75,6 +76,14 @@ def decay_between(decay: Part, first: Array, second: Array, origin: float) -> Ar
         apart = np.abs(np.subtract.outer(first, second))
         phase = np.sin(np.pi * apart / decay[2]) / decay[3]
         return (1.0 - decay[1]) ** (apart / 2.0) * np.exp(-2.0 * phase**2)
+    if decay[0] == "smooth":
+        lengthscale, nu = decay[1], decay[2]
+        apart = np.abs(np.subtract.outer(first, second)) / lengthscale
+        if np.isinf(nu):
+            return np.exp(-0.5 * apart**2)
+        root = np.sqrt(2.0 * nu) * np.where(apart > 0, apart, 1.0)
+        matern = 2.0 ** (1.0 - nu) / gamma(nu) * root**nu * kv(nu, root)
+        return np.where(apart > 0, matern, 1.0)
     if decay[0] == "damped":
         apart = np.abs(np.subtract.outer(first, second))
         since = np.add.outer(first - origin, second - origin)

@@ -30,7 +30,7 @@ from botorch_tv.strategies import (
     random_search,
     tv_gp_ucb,
 )
-from botorch_tv.strategies.box import Parameters
+from botorch_tv.strategies.named import Parameters
 from botorch_tv.strategies.parameters import Number
 
 CPU = torch.device("cpu")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting.base import median_gap
@@ -233,6 +234,7 @@ def prior_on_box(
     upper: Tensor,
     context_dim: int,
     among: tuple[Tensor, Tensor] | None = None,
+    ranged: int = 0,
 ) -> BankPrior:
     """The prior of the candidate processes on the box between two corners.
 
@@ -243,6 +245,7 @@ def prior_on_box(
         context_dim: Number c of context coordinates, which have no bounds and come last.
         among: Points of the unit cube that fill the feasible set, and points that reach its
             boundary, each `n x d`, see ``Search.among``; None if the whole cube is feasible.
+        ranged: Number of context coordinates with given ranges, which are [0, 1].
     """
     if among is None:
         cloud = even_points(CANDIDATES, len(lower))
@@ -250,7 +253,9 @@ def prior_on_box(
         starts = cloud[filling(cloud)]
     else:
         starts = among[0][:STARTS]
-    return BankPrior(bank, lower, upper, starts.to(lower), lower.new_ones(()), context_dim)
+    starts = starts.to(lower)
+    lower, upper = (pad(end, (0, ranged), value=by) for end, by in ((lower, 0.0), (upper, 1.0)))
+    return BankPrior(bank, lower, upper, starts, lower.new_ones(()), context_dim)
 
 
 def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:

@@ -175,8 +175,17 @@ def _absorbed(
         q: Number of measurements of the next block, for which slots must be free.
         consume: Whether the memory of the matrices may be reused.
     """
-    block, looks = running.block, running.jumped.device.type == "cpu"
-    before, M = running.now, running.matrices
+    looks, most = running.jumped.device.type == "cpu", prior.bank.points
+    count = running.used + running.block.y.shape[-1]
+    if looks:
+        used = running.now.span.used
+        if where is not None:
+            used = chosen(where, used, running.before.span.used)
+        count = int(used.sum(-1).max())
+    missing = min(count, most) + q - running.matrices.shape[-1] + 1
+    if missing > 0:
+        running, consume = enlarged(running, max(missing, GROWTH)), True
+    block, before, M = running.block, running.now, running.matrices
     W, replaces = block.weights, block.replaces
     if where is not None:
         before = chosen(where, before, running.before)
@@ -189,7 +198,7 @@ def _absorbed(
         M[..., 1:] *= by
         M[..., 1:, :] *= by
         factor = torch.where(small, 1.0, factor)
-    u, size = block.steps.clone(), M.shape[-1]
+    u = block.steps.clone()
     u[..., 1:, :] /= factor[..., None, None]
     M = _plus(M, u @ W, u, in_place=consume)
     if replaces.shape[-1] and not (looks and not bool(replaces.any())):
@@ -204,16 +213,9 @@ def _absorbed(
         factor = factor.scatter(-1, block.place, own)
     rows = running.rows if consume else running.rows.clone()
     running = running._replace(before=before._replace(factor=factor), matrices=M, rows=rows)
-    most, count = prior.bank.points, running.used + block.y.shape[-1]
-    if looks:
-        count = int(before.span.used.sum(-1).max())
     for _ in range(count - most):
         running = _without_a_point(prior, running)
-    count = min(count, most)
-    missing = count + q - size + 1
-    if missing > 0:
-        running = enlarged(running, max(missing, GROWTH))
-    return running._replace(used=count)
+    return running._replace(used=min(count, most))
 
 
 def _plus(M: Tensor, left: Tensor, right: Tensor, *, in_place: bool) -> Tensor:
@@ -305,6 +307,7 @@ def _with_block(
         good: Which measurements a trial has and learns from, `T x q`, bool.
     """
     before, M, q = running.before, running.matrices, y.shape[-1]
+    share = before.weights
     gap = (time - before.time) / running.units.clock
     started = (before.shape > SHAPE) & good.any(-1)
     attenuation, log_stays = passages(prior, torch.where(started, gap.clamp_min(0), 0.0))
@@ -339,7 +342,7 @@ def _with_block(
 
     S = _masked(S + _diagonal(noise), mask)
     V = S.diagonal(dim1=-2, dim2=-1)
-    log_wrong = _log_wrong(prior, running, y)[:, None, None]
+    log_wrong = _log_wrong(prior, running, share, y)[:, None, None]
     one = e.new_ones(()), A.unsqueeze(-1), B.unsqueeze(-1)
     logs = log_student(e.square() / V, V.log(), *one)
     either = torch.logaddexp(logs, log_wrong)
@@ -370,7 +373,7 @@ def _with_block(
         since=before.since,
         shape=shape[:, 0, 0],
         time=time,
-        information_gain=before.information_gain + (before.weights * nats).sum((-2, -1)),
+        information_gain=before.information_gain + (share * nats).sum((-2, -1)),
     )
     # The coordinates of the constant, and those of the points without the constant.
     coordinates = torch.nn.functional.pad(phi * mask, (1, 0, 1, 0))
@@ -522,7 +525,7 @@ def log_student(
     return normaliser - 0.5 * logdet - (A + half) * torch.log1p(square / (2 * B))
 
 
-def _log_wrong(prior: BankPrior, running: RunningMixture, y: Tensor) -> Tensor:
+def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
     """Logarithm of the odds of an outlier times the density of y as an outlier, `T x q`.
 
     The density is Student's t with 4 degrees of freedom, centred at the mean of m. The density is
@@ -531,12 +534,13 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, y: Tensor) -> Tensor:
     Args:
         prior: The prior of the candidate processes.
         running: The posterior, whose block does not matter.
+        share: Weights of the histories before the block, `T x L x K`.
         y: Measurements in standardised units, `T x q`.
     """
     outliers, before = prior.bank.outliers, running.before
     if not outliers:
         return torch.full_like(y, -math.inf)
-    share, flat = before.weights, 2 - running.matrices[..., 0, 0] + prior.noise
+    flat = 2 - running.matrices[..., 0, 0] + prior.noise
     level = (share * before.mean[..., 0]).sum((-2, -1)).unsqueeze(-1)
     variance = WIDER * (share * before.variances * flat).sum((-2, -1)).unsqueeze(-1)
     shape = torch.full_like(y, SHAPE)

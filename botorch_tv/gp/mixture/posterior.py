@@ -8,17 +8,15 @@ a point with the constant, which come first, and with the measured points. Then
     mean = Σ w_l mean_l,   mean_l = a_lᵀ c_l,
     variance = Σ w_l (2 s_l² - c_lᵀ M_l c_l + (mean_l - mean)²).
 
-The derivatives with respect to c_l are w_l a_l for the mean and 2 w_l (-M_l c_l + (mean_l - mean)
-a_l) for the variance. The derivative of the standard deviation is the derivative of the variance
-divided by twice the standard deviation. Derivatives are explicit because a search of a box
-evaluates few points many times, and automatic differentiation would dominate the time.
+On a box, a search evaluates few points many times. There, c_l is replaced by the covariances with
+the points themselves, so that a point takes a single product, and derivatives are explicit, because
+automatic differentiation would dominate the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -114,59 +112,69 @@ def moved_means(z: Tensor, a: Tensor, stays: Tensor, share: Tensor) -> tuple[Ten
     return mean, torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
 
 
-class Climb:
-    """Moments and their derivatives at points, for T trials and L lengthscales.
+class Columns(NamedTuple):
+    """Means and variances of T trials as functions of the covariances with the measured points.
 
-    Args:
-        parts: The moments.
-        span: The measured points.
-        lengthscales: The lengthscales, `L x 1 x 1`.
+    With the covariances k_l of a point with the constant, which come first, and with the measured
+    points, the mean of lengthscale l is b_lᵀ k_l, and the variance of the mixture is
+    Σ k_lᵀ Q_l k_l + w_l (mean_l - mean)².
     """
 
-    def __init__(self, parts: Moments, span: Span, lengthscales: Tensor) -> None:
-        self._precision, self._root = lengthscales**-2, span.root.mT.contiguous()
-        self._weighed = span.points * self._precision
-        self._square = (self._weighed * span.points).sum(-1).unsqueeze(-2)
-        share = parts.weight[..., None, None]
-        M = share * parts.reduction
-        # -w_l M_l among the coordinates, and between them and the constant.
-        self._block, self._edge = -M[..., 1:, 1:], -M[..., :1, 1:]
-        self._weight, own = parts.weight.unsqueeze(-1), parts.mean[..., 1:]
-        prior = 2 * (parts.weight * parts.worth).sum(-1)
-        self._corner = (prior - M[..., 0, 0].sum(-1)).unsqueeze(-1)
-        # Columns of `T x L x n x 2`: coordinates of the mean, and of the linear part of the
-        # variance.
-        self._line = torch.stack([own, self._edge.squeeze(-2)], -1)
-        self._level, self._own = parts.mean[..., :1], own.unsqueeze(-2)
+    weight: Tensor
+    """Total weight w_l of the members of each lengthscale, `T x L x 1`."""
+    points: Tensor
+    """Rows whose inner products with (u, |u|², 1) are the logarithms of the covariances of u,
+    `T x L x (n + 1) x (d + 2)`."""
+    sums: Tensor
+    """Q_l, which contains the factor w_l, followed by the column b_l,
+    `T x L x (n + 1) x (n + 2)`."""
+
+    @classmethod
+    def of(cls, parts: Moments, span: Span, lengthscales: Tensor) -> Columns:
+        """The functions from moments in orthonormal coordinates.
+
+        Args:
+            parts: The moments.
+            span: The measured points.
+            lengthscales: The lengthscales, `L x 1 x 1`.
+        """
+        pad, precision = torch.nn.functional.pad, lengthscales**-2
+        weighed = span.points * precision
+        square = (weighed * span.points).sum(-1, keepdim=True)
+        rows = torch.cat([weighed, (-0.5 * precision).expand_as(square), -0.5 * square], -1)
+        root = pad(span.root, (1, 0, 1, 0))
+        root[..., 0, 0] = 1
+        Q = root.mT @ (parts.weight[..., None, None] * parts.reduction) @ root
+        Q = Q.neg_()
+        Q[..., 0, 0] += 2 * parts.weight * parts.worth
+        means = root.mT @ parts.mean.unsqueeze(-1)
+        return cls(parts.weight.unsqueeze(-1), pad(rows, (0, 0, 1, 0)), torch.cat([Q, means], -1))
+
+    def at(self, U: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean and the standard deviation, `T x q`, at points, `T x q x d`."""
+        return self.slopes(U)[:2]
 
     def slopes(self, U: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        """Three results: the mean, the standard deviation, and a ``Pull`` for their derivatives.
-
-        The points ``U`` are `T x q x d`; the mean and the standard deviation are `T x q`.
-        """
-        each = U.unsqueeze(1)
-        square = each.square().sum(-1, keepdim=True) * self._precision + self._square
-        k = square.sub_(each @ self._weighed.mT, alpha=2).clamp_min_(0).mul_(-0.5).exp_()
-        phi = k @ self._root
-        slope = (phi @ self._block).add_(self._edge)
-        linear = phi @ self._line
-        means = linear[..., 0] + self._level
-        mean = (self._weight * means).sum(1)
+        """The results of :meth:`at`, and a ``Pull`` for their derivatives."""
+        each = torch.cat([U, U.square().sum(-1, keepdim=True), torch.ones_like(U[..., :1])], -1)
+        k = (each.unsqueeze(1) @ self.points.mT).clamp_max_(0).exp_()
+        sums = k @ self.sums
+        slope, means = sums[..., :-1], sums[..., -1]
+        mean = (self.weight * means).sum(1)
         apart = means - mean.unsqueeze(1)
-        tilt = self._weight * apart
-        own = (slope * phi).sum(-1) + torch.addcmul(linear[..., 1], tilt, apart)
-        variance = own.sum(1) + self._corner
-        sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
+        tilt = self.weight * apart
+        variance = torch.addcmul((slope * k).sum(-1), tilt, apart).sum(1)
+        sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
         def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
             half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(1)
-            # With respect to φ: by_mean w_l a_l + half (slope_l + w_l (mean_l - mean) a_l).
+            # With respect to k: by_mean w_l b_l + half (Q_l k + w_l (mean_l - mean) b_l).
             straight = by_mean.unsqueeze(1) if isinstance(by_mean, Tensor) else by_mean
-            along = straight * self._weight + half * tilt
-            by = torch.addcmul(slope * half.unsqueeze(-1), along.unsqueeze(-1), self._own)
-            by = (by @ self._root.mT).mul_(k)
-            back = (by.sum(-1, keepdim=True) * self._precision) * each
-            return ((by @ self._weighed) - back).sum(1)
+            along = straight * self.weight + half * tilt
+            own = self.sums[..., -1].unsqueeze(-2)
+            by = torch.addcmul(slope * half.unsqueeze(-1), along.unsqueeze(-1), own).mul_(k)
+            back = (by @ self.points[..., :-1]).sum(1)
+            return torch.addcmul(back[..., :-1], back[..., -1:], U, value=2)
 
         return mean, sd, pull
 
@@ -258,7 +266,7 @@ class MixturePosterior(PointPosterior):
 
     Attributes:
         prior: The prior.
-        parts: Moments from which choices are computed.
+        parts: Functions from which choices are computed.
         expected: Moments from which predictions are computed.
         span: The measured points in the unit cube.
         X: The newest points measured, `T x n x (d + c)`.
@@ -270,9 +278,10 @@ class MixturePosterior(PointPosterior):
     """
 
     shared = ("prior",)
+    coarse = True
 
     prior: BankPrior
-    parts: Moments
+    parts: Columns
     expected: Moments
     span: Span
     X: Tensor
@@ -283,33 +292,26 @@ class MixturePosterior(PointPosterior):
     path: SampledPath | None = None
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        return self._at(X, self.parts)
+        return self.parts.at(self.prior.at(X, self.units))
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         # Derivatives are with respect to the chosen coordinates only. The context comes last and is
         # not chosen.
         dim = len(self.prior.lower)
-        mean, sd, pull = self._climb.slopes(self.prior.at(X, self.units))
+        mean, sd, pull = self.parts.slopes(self.prior.at(X, self.units))
         return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        return self._at(X, self.expected)
+        phi = self.span.at(self.prior.at(X, self.units).unsqueeze(1), self.prior.lengthscales)
+        mean, variance = self.expected.at(phi.mT)
+        return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
     def mean_at(self, X: Tensor) -> Tensor:
-        return self._at(X, self.parts)[0]
+        return self.at(X)[0]
 
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
         return self.path.at(self.prior.at(X, self.units)) - self.mean_at(X)
-
-    def _at(self, X: Tensor, parts: Moments) -> tuple[Tensor, Tensor]:
-        U = self.prior.at(X, self.units)
-        mean, variance = parts.at(self.span.at(U.unsqueeze(1), self.prior.lengthscales).mT)
-        return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
-
-    @cached_property
-    def _climb(self) -> Climb:
-        return Climb(self.parts, self.span, self.prior.lengthscales)
 
 
 class MixtureInference(Inference):
@@ -494,7 +496,7 @@ class PointMixture(MixtureInference):
         parts, expected = moments(running, ways)
         return MixturePosterior(
             prior=prior,
-            parts=parts,
+            parts=Columns.of(parts, running.now.span, prior.lengthscales),
             expected=expected,
             span=running.now.span,
             X=X.reshape(trials, rows, X.shape[-1]),

@@ -41,7 +41,7 @@ LEVEL = 0.9  # nominal level of the bands whose calibration is plotted over time
 BLOCKS = 25  # approximate number of points of a curve over time; a point averages several rounds
 
 
-def plot_calibration(result: StudyRecord, path: Where = None, level: float = LEVEL) -> Figure:
+def plot_calibration(result: StudyRecord, path: Where = None) -> Figure:
     """Reliability diagrams of objective and observation, and calibration over time.
 
     The curve of an overconfident strategy lies below the diagonal.
@@ -49,13 +49,12 @@ def plot_calibration(result: StudyRecord, path: Where = None, level: float = LEV
     Args:
         result: A diagnosed study.
         path: Where to write the figure; its extension selects the format.
-        level: Nominal level, in (0, 1), of the bands whose calibration is plotted over time.
 
     Raises:
-        ValueError: If the study was not diagnosed, or if the level lies outside (0, 1).
+        ValueError: If the study was not diagnosed.
     """
     block = max(1, round(result.data.sizes["round"] / BLOCKS))
-    shares, by_round = result.calibration(), result.calibration_by_round(level, block)
+    shares, by_round = result.calibration(), result.calibration_by_round(LEVEL, block)
     styles = line_styles(result.strategies)
     figure = canvas(13.5, 4.7)
     left, middle, right = figure.subplots(1, 3)
@@ -63,10 +62,10 @@ def plot_calibration(result: StudyRecord, path: Where = None, level: float = LEV
     _draw_reliability(middle, shares, "observation", styles)
     curves = _curves_with_predictions(by_round, "objective")
     draw_curves(right, by_round["round"].values, curves, styles)
-    right.axhline(level, color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
+    right.axhline(LEVEL, color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
     right.set(ylim=(0, 1), xlabel="round", ylabel="share of trials inside")
     name_curves(right, curves, styles)
-    right.set_title(f"Objective in its {level:.0%} band, through time", loc="left", fontsize=10.5)
+    right.set_title(f"Objective in its {LEVEL:.0%} band, through time", loc="left", fontsize=10.5)
     trials = result.data.sizes["trial"]
     over = f"{trials:,} trials; bands: ± 1 standard error" if trials > 1 else "One trial"
     together = f", {block} rounds averaged together" if block > 1 else ""

@@ -1,0 +1,496 @@
+"""When to measure, whether the process has changed, when to stop, and what a move gains.
+
+:class:`Monitored` has the methods of a loop; the functions below take a strategy and its state.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.gp.mixture.posterior import running_mixture
+from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.loop.backtest import backtest
+from botorch_tv.loop.clock import Time, Units
+from botorch_tv.loop.input import Numbers, Points, as_place, context_row, with_context
+from botorch_tv.loop.log import MeasurementLog, like
+from botorch_tv.loop.record import Record
+from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.members import Composed
+from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import require_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FALSE_ALARMS = 1 / 1000
+"""Default rate of false detections of a change, per measurement."""
+SHIFTS = (0.5, 1.0, 2.0, 4.0)
+"""Tested changes of the mean of standardised residuals, each with both signs."""
+MEASURED = 4.0
+"""A residual counts if the posterior variance of the objective was at most this multiple of the
+noise variance. A model errs most at settings where it has no measurements, static or not."""
+AT_LEAST = 8
+"""Number of first measurements that are always worth their cost, and whose residuals do not count:
+predictions from fewer are not reliable."""
+RECENT, EVEN = 7, 16
+"""Numbers of recently measured and of evenly spread settings that may become the best."""
+NODES = 64
+"""Number of values of a reading over which an expected gain is averaged."""
+LONGEST = 1000.0
+"""Longest wait before a measurement, in steps between measurements."""
+STATIC = 0.9
+"""Probability that the objective is static, below which a loop is not advised to stop."""
+
+
+class Gain(NamedTuple):
+    """What a move from one setting to another gains, in the units of y; positive is better."""
+
+    gain: float
+    """Expected gain."""
+    sd: float
+    """Its posterior standard deviation."""
+    probability: float
+    """Probability that the gain is positive."""
+
+
+class Worth(NamedTuple):
+    """Whether a measurement is worth its cost; as a condition, it has the value of ``worth``."""
+
+    worth: bool
+    """Whether the expected gain exceeds the cost."""
+    gain: float
+    """Expected gain, in units of y times the unit of time."""
+    wait: float
+    """Time after which a measurement is worth its cost: 0 if it is now, infinite if never."""
+
+    def __bool__(self) -> bool:
+        return self.worth
+
+
+class Drift(NamedTuple):
+    """Whether the process changed; as a condition, it has the value of ``drifted``."""
+
+    drifted: bool
+    """Whether the evidence reaches its limit, the inverse of the rate of false detections."""
+    time: Time | None
+    """Time of the first measurement after the newest jump; None for no change or steady drift."""
+    evidence: float
+    """How much better a changing process explains the measurements than a static process."""
+
+    def __bool__(self) -> bool:
+        return self.drifted
+
+
+class Stop(NamedTuple):
+    """Whether to stop measuring; as a condition, it has the value of ``stop``."""
+
+    stop: bool
+    improvement: float
+    """Expected improvement of the best setting by one more measurement, in the units of y."""
+    noise: float
+    """Standard deviation of the noise of a measurement."""
+    reason: str
+
+    def __bool__(self) -> bool:
+        return self.stop
+
+
+# ------------------------------------------------------------------------------ gains
+
+
+@without_gradients
+def gain(strategy: Strategy, state: State, best: Tensor, at: Tensor, now: float | None) -> Gain:
+    """What a move gains, from the joint posterior of two settings.
+
+    Args:
+        strategy: The strategy.
+        state: Its state, of one trial.
+        best: The setting to move to, `d + c`.
+        at: The present setting, `d + c`.
+        now: The present time; one step after the newest measurement by default.
+    """
+    posterior = strategy.posterior(state, torch.stack([best, at]), now=now)
+    sign = 1 if strategy.maximize else -1
+    better, present = posterior.mean.flatten().tolist()
+    covariance = posterior.distribution.covariance_matrix
+    weights = covariance.new_tensor([1.0, -1.0])
+    sd = math.sqrt(max(float(weights @ covariance @ weights), 0.0))
+    more = sign * (better - present)
+    if sd <= 1e-9 * float(covariance.diagonal().max().sqrt()):  # the same setting
+        return Gain(more, sd, float(more > 0))
+    return Gain(more, sd, NormalDist().cdf(more / sd))
+
+
+@functools.cache
+def _nodes() -> tuple[float, ...]:
+    """Equally probable values of a standard normal variable."""
+    return tuple(NormalDist().inv_cdf((n + 0.5) / NODES) for n in range(NODES))
+
+
+@without_gradients
+def value_of_measuring(
+    strategy: Strategy, state: State, X: Tensor, now: float | Tensor | None
+) -> Tensor:
+    """Expected gain of the best of several settings from one measurement, `batch_shape`.
+
+    A measurement at setting j moves the posterior mean at setting i by K_ij / sqrt(K_jj + σ²) times
+    a standard normal variable (the knowledge gradient of Frazier, Powell and Dayanik, 2009). The
+    result is for the setting j whose measurement gains most.
+
+    Args:
+        strategy: The strategy.
+        state: Its state.
+        X: Settings that may be measured and may become the best, `batch_shape x q x (d + c)`.
+        now: Time of the measurement, a scalar or `batch_shape`.
+    """
+    posterior = strategy.posterior(state, X, now=now)
+    mean = posterior.mean.squeeze(-1)
+    mean = mean if strategy.maximize else -mean
+    K = posterior.distribution.covariance_matrix
+    noise = strategy.model_noise(state).to(K)[..., None, None]
+    moves = K / (K.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) + noise).sqrt()
+    after = mean[..., None, None] + moves.unsqueeze(-1) * moves.new_tensor(_nodes())
+    gained = after.amax(-3).mean(-1) - mean.amax(-1, keepdim=True)
+    return gained.amax(-1).clamp_min(0)
+
+
+def contenders(state: State, *chosen: Tensor) -> Tensor:
+    """Settings among which the best is likely to be found, `batch_shape x q x (d + c)`.
+
+    Args:
+        state: The state, of trials with at least one measurement.
+        chosen: Settings of the strategy, each `batch_shape x (d + c)`; the first has the context.
+    """
+    domain, own = state.domain, chosen[0]
+    past = domain.points(state.history.choice.tensor(), own)[..., -RECENT:, : domain.dim]
+    listed = domain.listed
+    if isinstance(domain, Box) and listed is None:
+        spread = domain.search.filling(domain, EVEN, 0, own)
+    else:
+        assert listed is not None
+        spread = listed[:: max(1, len(listed) // EVEN), : domain.dim].to(own)
+    X = torch.cat([past, spread.expand(*own.shape[:-1], *spread.shape)], -2)
+    context = own[..., None, domain.dim :].expand(*X.shape[:-1], -1)
+    return torch.cat([torch.stack(chosen, -2), torch.cat([X, context], -1)], -2)
+
+
+# ------------------------------------------------------------------------------ changes
+
+
+def residuals(log: MeasurementLog) -> list[tuple[float, float]]:
+    """Time and standardised one-step-ahead residual of each measurement that counts.
+
+    A measurement counts if it has a value and a prediction made before it, and its setting had been
+    measured; see ``MEASURED``.
+
+    Args:
+        log: The log.
+    """
+    strategy, state, found = log.strategy, log.state, []
+    if not log.answers or not bool(strategy.predicts(state)):
+        return []
+    usual = float(strategy.model_noise(state))
+    for answer in log.answers[AT_LEAST:]:
+        mean, sd, _ = answer.prediction
+        noise = usual if answer.noise is None else answer.noise
+        if isinstance(answer.y, float) and sd**2 <= MEASURED * noise:  # False for a NaN
+            found.append((answer.time, (answer.y - mean) / math.sqrt(sd**2 + noise)))
+    return found
+
+
+def changes(rows: Iterable[tuple[float, float]], limit: float) -> tuple[float, list[float]]:
+    """Detect changes of the mean of standard normal residuals.
+
+    For each shift m, M ← (1 + M) exp(m e - m² / 2) after the residual e (Shiryaev and Roberts). If
+    residuals before a change are standard normal, so is the mean of the M over shifts minus its
+    number of residuals a martingale, an e-detector (Shin, Ramdas and Rinaldo, 2022): the expected
+    number of residuals before M reaches ``limit`` is at least ``limit``, whatever the shifts. After
+    a detection M restarts at 0.
+
+    Args:
+        rows: Times and residuals, in order of time.
+        limit: The value of M at which a change is detected.
+
+    Returns:
+        The largest M, and the estimated times of changes: for each, the time from which on the most
+        likely shift explains the residuals best.
+    """
+    shifts = [sign * shift for shift in SHIFTS for sign in (1, -1)]
+    largest, found = 0.0, list[float]()
+    M = total = [0.0] * len(shifts)
+    begun = [-math.inf] * len(shifts)
+    for time, e in rows:
+        logs = [m * e - m * m / 2 for m in shifts]
+        M = [(1 + old) * math.exp(min(own, 300)) for old, own in zip(M, logs)]
+        begun = [since if old > 0 else time for since, old in zip(begun, total)]
+        total = [max(old, 0.0) + own for old, own in zip(total, logs)]
+        evidence = sum(M) / len(M)
+        largest = max(largest, evidence)
+        if evidence >= limit:
+            found.append(begun[max(range(len(shifts)), key=total.__getitem__)])
+            M = total = [0.0] * len(shifts)
+    return largest, found
+
+
+def against_static(strategy: Strategy, state: State) -> float | None:
+    """How much better the drifting and jumping members of a bank predicted than the static members.
+
+    The ratio of both marginal likelihoods (a Bayes factor). If the objective is static, the
+    probability that the ratio ever reaches a limit is at most one over the limit (Ville, 1939).
+
+    Args:
+        strategy: The strategy.
+        state: Its state, of one trial.
+
+    Returns:
+        The ratio; None if the strategy has no such members, or no static members.
+    """
+    if not isinstance(strategy, Adaptive):
+        return None
+    rates, hazards = (getattr(strategy.bank, name) for name in ("rates", "hazards"))
+    prior = (rates.count(0.0) * hazards.count(0.0)) / (len(rates) * len(hazards))
+    if prior in (0, 1) or not bool(strategy.predicts(state)):
+        return None
+    weights = strategy.weights(state)
+    still = torch.tensor([[not rate and not h for h in hazards] for rate in rates])
+    by_part = weights.sum((-4, -1)).reshape(still.shape).double().cpu()
+    static, other = float(by_part[still].sum()), float(by_part[~still].sum())
+    return math.inf if not static else other / static * prior / (1 - prior)
+
+
+def drift(log: MeasurementLog, units: Units, false_alarms: float = FALSE_ALARMS) -> Drift:
+    """Whether the process changed; see :meth:`Monitored.drifted`.
+
+    Args:
+        log: The log.
+        units: The units of the times.
+        false_alarms: Rate of false detections per measurement.
+    """
+    given = [(own, against_static(part, own)) for part, own in _parts(log.strategy, log.state)]
+    ratios = [(own, ratio) for own, ratio in given if ratio is not None]
+    # All tests together have the given rate.
+    tests = len(ratios) + 1
+    limit = 1 / false_alarms
+    largest, times = changes(residuals(log), tests * limit)
+    evidence = max([largest, *(ratio for _, ratio in ratios)]) / tests
+    found = [own for own, ratio in ratios if ratio >= tests * limit]
+    times += [float(running_mixture(own.data).jumped) for own in found]
+    newest = max((time for time in times if not math.isnan(time)), default=None)
+    when = None if newest is None else units.clock.shown(newest)
+    return Drift(evidence >= limit, when, evidence)
+
+
+def _parts(strategy: Strategy, state: State) -> list[tuple[Strategy, State]]:
+    """The strategies that predict, with their states: the members of a composed strategy."""
+    return list(strategy.pairs(state)) if isinstance(strategy, Composed) else [(strategy, state)]
+
+
+def static_chance(strategy: Strategy, state: State) -> float:
+    """Probability that the objective is static, without drift; 0 or 1 if the strategy assumes it.
+
+    Args:
+        strategy: The strategy.
+        state: Its state, of one trial.
+    """
+    chance = 1.0
+    for part, own in _parts(strategy, state):
+        if isinstance(part, Adaptive):
+            share = part.marginals(own)["rate"].flatten()
+            rates = share.new_tensor(part.bank.rates)
+            chance *= float(share[rates == 0].sum())
+        else:
+            process = part.process
+            static = process.decay.is_static and process.inflation.is_static
+            chance *= float(static and not process.retention)
+    return chance
+
+
+# ------------------------------------------------------------------------------ the loop
+
+
+class Monitored:
+    """Methods of a loop that tell when to measure, what changed, and when to stop."""
+
+    _record: Record
+    _units: Units
+
+    if TYPE_CHECKING:
+
+        def _present(self, now: Time | None) -> float | None: ...
+
+    def gain(
+        self,
+        at: Points = None,
+        *,
+        now: Time | None = None,
+        context: Numbers | None = None,
+    ) -> Gain:
+        """What a move from the present setting to the recommended setting gains.
+
+        Args:
+            at: The present setting, as in :meth:`Loop.observe`; by default the setting that was
+                measured last.
+            now: As in :meth:`Loop.ask`.
+            context: As in :meth:`Loop.ask`.
+
+        Returns:
+            The expected gain, its standard deviation, and the probability that it is positive.
+
+        Raises:
+            InputDataError: If there are too few measurements for predictions.
+        """
+        present, row, best, _ = self._contenders(now, context)
+        log, d = self._record.log, self._record.log.state.domain.dim
+        place = like(log.state).new_tensor(log.answers[-1].point[:d])
+        place = place if at is None else as_place(at, log.state)
+        return gain(log.strategy, log.state, best, with_context(place, row), present)
+
+    def worth_measuring(
+        self, cost: float, *, now: Time | None = None, context: Numbers | None = None
+    ) -> Worth:
+        """Whether to measure now, or to hold the recommended setting and measure later.
+
+        The gain of a measurement is the expected increase of the best posterior mean, times the
+        time for which the new setting will be held. The next measurement is expected after as much
+        time as has passed since the newest measurement. As the objective drifts, or may have
+        jumped, the gain grows until a measurement is worth its cost.
+
+        Args:
+            cost: What a measurement costs, in units of y times the unit of time: a measurement that
+                costs 3 is worth a gain of 1 for three hours.
+            now: As in :meth:`Loop.ask`.
+            context: As in :meth:`Loop.ask`.
+
+        Returns:
+            Whether the gain exceeds the cost, the gain, and the time until it does. The first eight
+            measurements are worth any cost.
+
+        Raises:
+            ValueError: If the cost is negative or not finite.
+        """
+        cost = require_number("worth_measuring: cost", cost, "[0, inf)", "give units of y.")
+        log = self._record.log
+        if len(log.answers) < AT_LEAST or not bool(log.strategy.predicts(log.state)):
+            return Worth(True, math.inf, 0.0)
+        present, _, _, X = self._contenders(now, context)
+        newest, step = float(log.state.time), float(log.strategy.step(log.state))
+        present = newest + step if present is None else present
+
+        def value(time: float) -> float:
+            return (time - newest) * float(value_of_measuring(log.strategy, log.state, X, time))
+
+        first, lag = value(present), step
+        if first > cost:
+            return Worth(True, first, 0.0)
+        while lag <= LONGEST * step and value(present + lag) <= cost:
+            lag *= math.sqrt(2)
+        return Worth(False, first, lag if lag <= LONGEST * step else math.inf)
+
+    def drifted(self, *, false_alarms: float = FALSE_ALARMS) -> Drift:
+        """Whether the process changed since the first measurement.
+
+        Two tests compare a process that changes with a static process. The first adds up the
+        one-step-ahead residuals of measurements at measured settings, against shifts of the level.
+        The second, with the adaptive strategy, compares how well its drifting and jumping models
+        and its static models predicted. Both rates of false detections hold at any number of
+        measurements, if the strategy's model describes the objective.
+
+        Args:
+            false_alarms: Rate of false detections per measurement, in (0, 1).
+
+        Returns:
+            Whether the process changed, the time of the newest jump, and the evidence.
+
+        Raises:
+            ValueError: If the rate is out of range.
+        """
+        rate = require_number("drifted: false_alarms", false_alarms, "(0, 1)", "0.001 is usual.")
+        return drift(self._record.log, self._units, rate)
+
+    drift_alarm = drifted
+
+    def should_stop(self, *, now: Time | None = None, context: Numbers | None = None) -> Stop:
+        """Whether further measurements are expected to improve the best setting by less than noise.
+
+        The expected improvement is the largest expected excess of a setting over the recommended
+        setting. If the process drifts or has jumped, the answer is always no.
+
+        Args:
+            now: As in :meth:`Loop.ask`.
+            context: As in :meth:`Loop.ask`.
+
+        Returns:
+            Whether to stop, the expected improvement, the noise, and the reason.
+        """
+        log = self._record.log
+        if not log.answers or not bool(log.strategy.predicts(log.state)):
+            return Stop(False, math.inf, math.nan, "there are too few measurements.")
+        present, _, best, X = self._contenders(now, context)
+        noise = float(log.strategy.model_noise(log.state).sqrt())
+        most = max(_excess(gain(log.strategy, log.state, x, best, present)) for x in X[1:])
+        static, stop = static_chance(log.strategy, log.state), False
+        if static < 1 - STATIC or drift(log, self._units):
+            reason = "never: the process changes; hold the best setting, see worth_measuring()."
+        elif static < STATIC:
+            reason = f"the process may drift, with probability {1 - static:.2f}."
+        else:
+            stop = most < noise
+            reason = (
+                f"the expected improvement {most:.3g} is {'below' if stop else 'not below'} the "
+                f"noise sd {noise:.3g}."
+            )
+        return Stop(stop, most, noise, reason)
+
+    def backtest(self, strategies: Mapping[str, Strategy] | None = None) -> pd.DataFrame:
+        """How well strategies predict each measurement of this loop from the earlier measurements.
+
+        Every strategy processes the measurements in order of time, which takes as long as to load
+        the loop. All strategies are judged on the same measurements: those that all of them
+        predicted. ``Loop.from_table(ranges, table).backtest()`` compares strategies on a table.
+
+        Args:
+            strategies: Strategies by name. By default: the adaptive strategy, its parts that assume
+                drift alone, jumps alone, or a static process, and the loop's own strategy.
+
+        Returns:
+            A DataFrame with a row for each strategy, best first. The columns are ``measurements``,
+            the number of judged measurements; ``rmse``, the root of the mean squared error;
+            ``log_score``, the mean log density of the observations, higher is better; and
+            ``coverage``, the share of observations in their 95 % bands.
+
+        Raises:
+            InputDataError: If no measurement was predicted by all strategies.
+            ImportError: If pandas is not installed.
+        """
+        return backtest(self._record.log, strategies)
+
+    def _contenders(
+        self, now: Time | None, context: Numbers | None
+    ) -> tuple[float | None, Tensor | None, Tensor, Tensor]:
+        """The present time, the context, the best setting, and all settings that may be better."""
+        record, log = self._record, self._record.log
+        row, present = context_row(log.state, context), self._present(now)
+        if not log.answers or not bool(log.strategy.predicts(log.state)):
+            raise InputDataError("there are too few measurements for predictions; measure first.")
+        best = log.best(present, row).X
+        generator = torch.Generator().manual_seed(0)  # the loop's own numbers are for its choices
+        chosen = record.choice(present, row, None, generator).X
+        return present, row, best, contenders(log.state, best, chosen)
+
+
+def _excess(move: Gain) -> float:
+    """The expectation of the positive part of a gain."""
+    if not move.sd:
+        return max(move.gain, 0.0)
+    z = move.gain / move.sd
+    return move.gain * NormalDist().cdf(z) + move.sd * NormalDist().pdf(z)

@@ -1,0 +1,230 @@
+"""Searches near a setting: the points that differ from it by a limited step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.gp.process import SearchSizes
+from botorch_tv.gp.search import DiscreteSearch, Region, Search, SearchProblem, Uniform
+from botorch_tv.strategies.box import Box, searched
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.parameters import Space
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import real_tensor, require_number, shown
+
+Setting = Mapping[str, Any] | Tensor | Sequence[float]
+"""Type of a setting or of a step: values by name, or coordinates `d`."""
+FAR = 100.0
+"""Risk of a point that is not near a setting, as a multiple of the allowed risk."""
+ROUNDING = 1e-12
+"""Rounding error of a step, relative to the coordinates."""
+
+
+def near(state: State, at: Setting, reach: Setting) -> State:
+    """A state whose choices and recommendations are near a setting: |x - at| ≤ reach.
+
+    Several such states may be nested, and parameters may be held; see
+    :func:`~botorch_tv.strategies.box.holding`.
+
+    Args:
+        state: A state on a box; of one trial if parameters are named.
+        at: The setting: values by name in their units, or a point of the domain, `d`.
+        reach: The largest step of each parameter, by name in its units; other parameters are not
+            restricted. Positions count for ordered choices. Without names, `d` numbers in the units
+            of the box, infinite for no restriction.
+
+    Raises:
+        InputDataError: If a name is unknown, if a parameter is a choice without an order, or if no
+            point is near the setting.
+        ValueError: If a step is negative or not a number.
+    """
+    box = state.domain
+    assert isinstance(box, Box)
+    if isinstance(box.search, DiscreteSearch):
+        X = box.search.X[within(box, box.search.X, at, reach)]
+        if not len(X):
+            raise InputDataError(f"no candidate of {box!r} lies within {reach} of {at}.")
+        return searched(state, DiscreteSearch(X))
+    space = _space_of(box)
+    if space is None:
+        own = state.basis.variance
+        center, most = _row(at, box.dim, own), _row(reach, box.dim, own)
+        lower, upper = (end.to(own) for end in box.bounds)
+        lower, upper = torch.maximum(lower, center - most), torch.minimum(upper, center + most)
+        if bool((lower > upper).any()):
+            raise InputDataError(f"no point of {box!r} lies within {shown(reach)} of {shown(at)}.")
+        return searched(state, NearSearch(box.search, lower, upper))
+    before = box.search if isinstance(box.search, MixedSearch) else MixedSearch(space)
+    ranges, dtype = dict(before.ranges), state.basis.variance.dtype
+    for name, (value, step) in _steps(space, at, reach).items():
+        number = space.by_name[name].number
+        assert number is not None
+        before_low, before_high = ranges.get(name, (number.low, number.high))
+        low, high = max(before_low, value - step), min(before_high, value + step)
+        low, high = number.between(low, high, dtype)
+        if low > high:
+            raise InputDataError(
+                f"no value of {name} lies within {step:g} of {value:g} and in its range; allow a "
+                "larger step."
+            )
+        ranges[name] = (low, high)
+    return searched(state, replace(before, ranges=ranges))
+
+
+def within(domain: Domain, X: Tensor, at: Setting, reach: Setting) -> Tensor:
+    """Whether points are near a setting, `*`, bool; see :func:`near`.
+
+    Args:
+        domain: A box or a grid.
+        X: Points of the domain, `* x d`; a context may follow.
+        at: The setting.
+        reach: The largest steps.
+
+    Raises:
+        InputDataError, ValueError: As for :func:`near`.
+    """
+    space = _space_of(domain)
+    X = X[..., : domain.dim]
+    if space is None:
+        center, most = _row(at, domain.dim, X), _row(reach, domain.dim, X)
+        return ((X - center).abs() <= most + ROUNDING * (center.abs() + most)).all(-1)
+    good = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
+    for name, (value, step) in _steps(space, at, reach).items():
+        axis, place = space.by_name[name], space.places[list(space.by_name).index(name)]
+        assert axis.number is not None
+        apart = (axis.number.along(X[..., place]) - value).abs()
+        good &= apart <= step + ROUNDING * (abs(value) + step)
+    return good
+
+
+class Within(Feasible):
+    """Points near a setting are allowed, and no others; for grids, whose points are listed.
+
+    Args:
+        domain: The domain.
+        at: The setting.
+        reach: The largest steps, as for :func:`near`.
+    """
+
+    def __init__(self, domain: Domain, at: Setting, reach: Setting) -> None:
+        self.domain, self.at, self.reach = domain, at, reach
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        inside = within(self.domain, X, self.at, self.reach)
+        return torch.ones_like(X[..., 0]), torch.where(inside, 0.0, FAR).to(X)
+
+
+def _space_of(domain: Domain) -> Space | None:
+    """The named parameters of a domain."""
+    if not isinstance(domain, Box):
+        return None
+    return domain.search.space if isinstance(domain.search, MixedSearch) else domain.parameters
+
+
+def _row(values: Setting, dim: int, own: Tensor) -> Tensor:
+    """Coordinates `d` in the dtype and on the device of ``own``; a context may follow."""
+    row = None if isinstance(values, Mapping) else real_tensor(values, own)
+    if row is None or row.dim() != 1 or len(row) < dim or bool(row.isnan().any()):
+        raise InputDataError(f"{shown(values)} must be {dim} numbers, one per coordinate.")
+    return row[:dim]
+
+
+def _steps(space: Space, at: Setting, reach: Setting) -> dict[str, tuple[float, float]]:
+    """The value and the largest step of each restricted parameter."""
+    found: dict[str, tuple[float, float]] = {}
+    names = {name for name, axis in space.by_name.items() if axis.number is not None}
+    if not isinstance(reach, Mapping) or not set(reach) <= names:
+        raise InputDataError(
+            f"the largest steps are {shown(reach)}, but they must be given by name, for some of "
+            f"the parameters {', '.join(sorted(names))}."
+        )
+    values: Mapping[str, Any]
+    if isinstance(at, Mapping):
+        values = at
+    else:
+        values = space.params(torch.as_tensor(at, dtype=torch.float64, device="cpu"))
+    for name, step in reach.items():
+        value = space.by_name[name].position(values[name])
+        found[name] = (value, require_number(f"step of {name}", step, "[0, inf]", "give a number."))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class NearSearch(Search):
+    """A search of the part of a box between two corners, by another search.
+
+    Args:
+        search: The other search.
+        lower: Lower corner, `d`.
+        upper: Upper corner, `d`; a coordinate may equal the lower coordinate.
+    """
+
+    search: Search
+    lower: Tensor
+    upper: Tensor
+
+    @property
+    def fills(self) -> int:
+        return self.search.fills
+
+    def check(self, box: Region) -> None:
+        self.search.check(box)
+
+    def best(self, box: Region, problem: SearchProblem) -> Tensor:
+        near = problem._replace(observed=self.held(problem.observed))
+        return self.search.best(_Part(box, self), near)
+
+    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
+        return self.search.numbers(dim, sizes, trials)
+
+    def held(self, X: Tensor) -> Tensor:
+        return self.search.held(X).clamp(self.lower.to(X), self.upper.to(X))
+
+    def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
+        return self.search.filling(_Part(box, self), number, rounds, like)
+
+    def first(self, box: Region, like: Tensor) -> Tensor:
+        return self.search.first(_Part(box, self), like)
+
+    def anywhere(self, box: Region, draws: Uniform) -> Tensor:
+        return self.search.anywhere(_Part(box, self), draws)
+
+
+class _Part:
+    """A part of a box, as a region that a search can use.
+
+    Args:
+        box: The box.
+        near: The corners of the part.
+    """
+
+    def __init__(self, box: Region, near: NearSearch) -> None:
+        self._box, self._lower, self._upper = box, near.lower, near.upper
+
+    @property
+    def dim(self) -> int:
+        return self._box.dim
+
+    def from_unit(self, U: Tensor) -> Tensor:
+        return torch.lerp(self._lower.to(U), self._upper.to(U), U)
+
+    def to_unit(self, X: Tensor) -> Tensor:
+        lower, upper = self._lower.to(X), self._upper.to(X)
+        return torch.where(upper > lower, (X - lower) / (upper - lower), 0.0)
+
+    def by_unit(self, by: Tensor) -> Tensor:
+        return by * (self._upper - self._lower).to(by)
+
+    def center(self, like: Tensor) -> Tensor:
+        return self.from_unit(like.new_full((self.dim,), 0.5))
+
+    def require_inside(self, X: Tensor, name: str = "X") -> None:
+        self._box.require_inside(X, name)
