@@ -7,7 +7,6 @@ import types
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -395,6 +394,12 @@ class Xopt(Player):
         self.generator.add_data(pd.DataFrame([row]))
 
 
+class XoptSmallMoves(Xopt):
+    """Xopt with a largest move."""
+
+    travel = 0.1
+
+
 class Optuna(Player):
     """A study of Optuna with constraints; it ignores time and context."""
 
@@ -545,11 +550,11 @@ class SafeOpt(Column):
 
 
 class Ours(Player):
-    """``Outcomes`` with its defaults, from the first round on.
+    """``Loop`` with its defaults, from the first round on.
 
     Attributes:
         sees: Whether it is given the context.
-        options: Arguments of ``Outcomes``.
+        options: Further arguments of ``Loop``.
     """
 
     sees = True
@@ -557,61 +562,97 @@ class Ours(Player):
 
     def __init__(self, world: World, seed: int) -> None:
         super().__init__(world, seed)
-        from botorch_tv.strategies import Box, Choice, Float
-        from botorch_tv.strategies.expressions import Expression, Limit, Objective
-        from botorch_tv.strategies.outcomes import Outcomes
+        from botorch_tv import Choice, Context, Float, Loop
 
-        objectives = [f"y{number}" for number in range(world.objectives)]
-        limited = [f"c{number}" for number in range(len(world.limits))]
-        self.strategy = Outcomes(
-            names=(*objectives, *limited),
-            objectives=tuple(Objective(Expression(name), True) for name in objectives),
-            limits=tuple(
-                Limit(Expression(name), bound, True) for name, bound in zip(limited, world.limits)
-            ),
-            **self.options,
-        )
-        parts = {
+        self.objectives = [f"y{number}" for number in range(world.objectives)]
+        self.limited = [f"c{number}" for number in range(len(world.limits))]
+        space: dict[str, Any] = {
             f"x{n}": Choice(*range(world.choices[n])) if n in world.choices else Float(0.0, 1.0)
             for n in range(world.dim)
         }
-        self.box = Box(parts, context_dim=len(self.context(1.0)))
-        self.state = self.strategy.init(self.box, dtype=torch.float64)
-        self.generator = torch.Generator().manual_seed(seed)
-        self.asked: Any = None
+        if self.sees and world.context is not None:
+            of_days = isinstance(world.context(1.0), str)
+            space["context"] = Context(*DAYS) if of_days else Context(0.0, 1.0)
+        given: dict[str, Any] = {"max_step": self.moves()} if self.step else {}
+        self.loop = Loop(
+            space,
+            objective=self.objectives if self.several else self.objectives[0],
+            constraints=self.constraints() or None,
+            seed=seed,
+            **given,
+            **self.arguments(),
+        )
 
-    def context(self, now: float) -> list[float]:
-        return [value / 2**0.5 for value in super().context(now)] if self.sees else []
+    step: float | None = None
+    """The largest move of each coordinate, as a share of its range."""
 
-    def given(self, now: float) -> dict[str, Any]:
+    def moves(self) -> dict[str, float]:
+        """The largest move of each parameter."""
+        assert self.step is not None
+        numbers = [n for n in range(self.world.dim) if n not in self.world.choices]
+        return {f"x{n}": self.step for n in numbers}
+
+    def arguments(self) -> dict[str, Any]:
+        """Further arguments of ``Loop``."""
+        return dict(self.options)
+
+    def constraints(self) -> list[str]:
+        """The limits that it is given."""
+        return [f"{name} <= {bound}" for name, bound in zip(self.limited, self.world.limits)]
+
+    def conditions(self, now: float) -> dict[str, Any]:
         """Arguments of a choice."""
-        context = self.context(now)
-        return {"now": now, **({"context": torch.tensor(context)} if context else {})}
+        if not self.sees or self.world.context is None:
+            return {"now": now}
+        return {"now": now, "context": {"context": self.world.context(now)}}
 
     def ask(self, now: float) -> np.ndarray:
-        given = self.given(now)
-        if self.strategy.draws:
-            given["generator"] = self.generator
-        self.asked = self.strategy.ask(self.state, **given)
-        return self.setting(self.asked.X)
+        return self.setting(self.loop.ask(**self.conditions(now)).point)
 
     choice = ask
 
-    def setting(self, X: Tensor) -> np.ndarray:
-        """A point of the domain as a setting of the world."""
-        assert self.box.parameters is not None
-        named = self.box.parameters.named(X[: self.box.dim])
+    def setting(self, point: Mapping[str, Any]) -> np.ndarray:
+        """A setting of the loop as one of the world."""
         choices = self.world.choices
         return np.array(
-            [named[f"x{n}"] / max(choices.get(n, 2) - 1, 1) for n in range(self.world.dim)]
+            [point[f"x{n}"] / max(choices.get(n, 2) - 1, 1) for n in range(self.world.dim)]
         )
 
+    def point(self, x: np.ndarray) -> dict[str, Any]:
+        """A setting of the world as one of the loop."""
+        choices = self.world.choices
+        return {
+            f"x{n}": round(value * (choices[n] - 1)) if n in choices else float(value)
+            for n, value in enumerate(x)
+        }
+
     def told(self, x: np.ndarray, now: float, y: np.ndarray) -> None:
-        self.state, _ = self.strategy.tell(self.state, self.asked, torch.tensor(y), consume=True)
+        self.loop.tell(dict(zip([*self.objectives, *self.limited], y.tolist())))
 
     def recommended(self, now: float) -> np.ndarray:
-        found = self.strategy.pareto(self.state, points=SET, **self.given(now))
-        return np.stack([self.setting(X) for X in found])
+        found = self.loop.pareto(points=SET, **self.conditions(now))
+        return np.stack([self.setting(each.point) for each in found])
+
+
+class Safe(Ours):
+    """Our strategy, every measurement of which must keep the limits with this probability."""
+
+    safe = 0.95
+
+    def arguments(self) -> dict[str, Any]:
+        return {"safe": self.safe, "start": self.point(self.world.start)}
+
+
+class Safer(Safe):
+    """As ``Safe``, at 0.99."""
+
+    safe = 0.99
+
+
+class SmallMoves(Ours):
+    """Our strategy with a largest move."""
+
+    step = 0.1
 
 
 class Reference(Ours):
@@ -619,31 +660,47 @@ class Reference(Ours):
 
     def __init__(self, world: World, seed: int) -> None:
         super().__init__(world, seed)
-        self.strategy = replace(self.strategy, limits=())
-        self.state = self.strategy.init(self.box, dtype=torch.float64)
+        self.strategy, self.state = self.loop.strategy, self.loop.state
+        self.generator = torch.Generator().manual_seed(seed)
+        self.asked: Any = None
 
-    def given(self, now: float) -> dict[str, Any]:
+    def constraints(self) -> list[str]:
+        return []
+
+    def ask(self, now: float) -> np.ndarray:
+        from botorch_tv.loop.input import context_row
         from botorch_tv.strategies.feasible import Feasible
 
-        player = self
+        world = self.world
 
         class Exact(Feasible):
             """Whether the world's limits are kept; the slopes of the excess by differences."""
 
             def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-                world = player.world
                 rows = world.whole(X.detach().reshape(-1, X.shape[-1])[:, : world.dim].numpy())
                 over = torch.tensor(world.excess(world.outcomes(rows, now))).view(X.shape[:-1])
                 return (over <= 0).to(X), 1 + over.clamp_min(-1)
 
             def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
                 (p, risk), step = self.judge(X), 1e-5
-                d = player.world.dim
-                steps = step * torch.eye(X.shape[-1])[:d]
+                steps = step * torch.eye(X.shape[-1])[: world.dim]
                 each = [(self.judge(X + row)[1] - self.judge(X - row)[1]) for row in steps]
-                return p, risk, torch.zeros_like(X[..., :d]), torch.stack(each, -1) / (2 * step)
+                by_risk = torch.stack(each, -1) / (2 * step)
+                return p, risk, torch.zeros_like(by_risk), by_risk
 
-        return super().given(now) | {"feasible": Exact()}
+        given = self.conditions(now)
+        row = context_row(self.state, given.pop("context", None))
+        self.asked = self.strategy.ask(
+            self.state, now=now, context=row, feasible=Exact(), generator=self.generator
+        )
+        assert self.loop.parameters is not None
+        return self.setting(self.loop.parameters.named(self.asked.X[: self.loop.domain.dim]))
+
+    choice = ask
+
+    def told(self, x: np.ndarray, now: float, y: np.ndarray) -> None:
+        values = torch.tensor(y[: self.world.objectives])
+        self.state, _ = self.strategy.tell(self.state, self.asked, values, consume=True)
 
 
 class WithoutContext(Ours):
@@ -664,4 +721,8 @@ PLAYERS: dict[str, type[Player]] = {
     "ours": Ours,
     "reference": Reference,
     "no context": WithoutContext,
+    "safe 0.95": Safe,
+    "safe 0.99": Safer,
+    "max step": SmallMoves,
+    "xopt max travel": XoptSmallMoves,
 }

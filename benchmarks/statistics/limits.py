@@ -39,9 +39,18 @@ from benchmarks.statistics.limit_worlds import LIMITED, ROUNDS, SEVERAL, WORLDS,
 from benchmarks.statistics.paired import mean_and_error
 from benchmarks.statistics.regret_against_commit import commit_of
 
-OURS = ("ours", "safe 0.95", "safe 0.99", "reference", "no context")
+OURS = ("ours", "safe 0.95", "safe 0.99", "reference", "no context", "max step")
 """Players of this library."""
-PEERS = ("optuna-tpe", "botorch-time", "optuna-gp", "safeopt", "ax-time", "xopt", "dbo-rule")
+PEERS = (
+    "optuna-tpe",
+    "botorch-time",
+    "optuna-gp",
+    "safeopt",
+    "ax-time",
+    "xopt",
+    "dbo-rule",
+    "xopt max travel",
+)
 PLAYERS = ("random", *OURS, *PEERS)
 AFTER = 30
 """Rounds that do not count."""
@@ -59,7 +68,9 @@ def plays(player: str, world: str) -> bool:
         return several
     if player == "no context":
         return WORLDS[world](0).context is not None
-    return not (several and player in ("xopt", "random", "reference", "safe 0.95", "safe 0.99"))
+    if player in ("safe 0.95", "safe 0.99", "max step", "xopt max travel"):
+        return not several and not WORLDS[world](0).jumps
+    return not (several and player in ("xopt", "random", "reference"))
 
 
 def play(player: str, name: str, seed: int, rounds: int = ROUNDS) -> Run:
