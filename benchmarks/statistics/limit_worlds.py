@@ -32,7 +32,7 @@ from functools import cache
 import numpy as np
 from botorch.utils.multi_objective.hypervolume import Hypervolume
 from botorch.utils.multi_objective.pareto import is_non_dominated
-from scipy.stats import qmc  # type: ignore[import-untyped]
+from scipy.stats import norm, qmc  # type: ignore[import-untyped]
 from torch import Tensor, from_numpy
 
 Outcomes = Callable[[np.ndarray, float], np.ndarray]
@@ -113,17 +113,27 @@ class World:
 
     def front(self, now: float) -> np.ndarray:
         """Outcomes of the best compromises within the limits, `n x objectives`, densely."""
-        random, found = np.random.default_rng(int(now)), np.empty((0, self.objectives))
-        for weights in random.dirichlet(np.ones(self.objectives), 24 * self.objectives):
+        k = self.objectives
+        normals = np.abs(norm.ppf(0.5 + 0.5 * qmc.Sobol(k, seed=0).random(64)))
+        extent = (self.outcomes(even(self.dim), now)[:, :k] - self.reference).max(0)
+        every = []
+        for weights in normals * extent + 1e-9:
 
             def score(Y: np.ndarray, weights: np.ndarray = weights) -> np.ndarray:
-                above = (Y[:, : self.objectives] - self.reference) / weights
-                return np.where(self.excess(Y) <= 0, above.min(-1), -1e6 - self.excess(Y))
+                above = ((Y[:, :k] - self.reference) / weights).min(-1)
+                return np.where(self.excess(Y) <= 0, above, -1e6 - self.excess(Y))
 
-            Y = self.outcomes(self.searched(now, np.empty((0, self.dim)), score), now)
-            Y = self._within(Y[np.argsort(-score(Y))[:8]])
-            found = non_dominated(np.concatenate([found, Y]))
-        return found
+            X = self.searched(now, np.empty((0, self.dim)), score)
+            every.append(X[np.argsort(-score(self.outcomes(X, now)))[:4]])
+        X, random = np.concatenate(every), np.random.default_rng(0)
+        for width in 0.1 * 0.7 ** np.arange(12):  # fills the gaps
+            X = X[random.permutation(len(X))[:400]]
+            moved = random.choice(X, 600)
+            X = np.concatenate([X, self.whole(moved + width * random.standard_normal(moved.shape))])
+            Y = self.outcomes(X, now)
+            X, Y = X[self.excess(Y) <= 0], self._within(Y)
+            X = X[undominated(Y)]
+        return self.outcomes(X, now)[:, :k]
 
     def _within(self, Y: np.ndarray) -> np.ndarray:
         return np.asarray(Y[self.excess(Y) <= 0][:, : self.objectives])
