@@ -90,6 +90,7 @@ class Column(Player):
 
     One objective: ``qLogNoisyExpectedImprovement`` with constraints; several:
     ``qLogNoisyExpectedHypervolumeImprovement``. The baseline is what was measured, at the present.
+    A fit starts from the last one.
     """
 
     def __init__(self, world: World, seed: int) -> None:
@@ -97,31 +98,47 @@ class Column(Player):
         torch.manual_seed(seed)
         self.rows: list[list[float]] = []
         self.values: list[np.ndarray] = []
+        self.last: dict[int, Any] = {}
 
     def told(self, x: np.ndarray, now: float, y: np.ndarray) -> None:
         self.rows.append([*x, *self.context(now), now])
         self.values.append(y)
 
     def single(self, X: Tensor, y: Tensor) -> Any:
-        """A model of an outcome, fitted."""
-        from botorch.fit import fit_gpytorch_mll
+        """A model of an outcome before it is fitted."""
         from botorch.models import SingleTaskGP
         from botorch.models.transforms import Normalize, Standardize
-        from gpytorch.mlls import ExactMarginalLogLikelihood
 
         bounds = torch.zeros(2, X.shape[-1])
         bounds[1], bounds[1, -1] = 1.0, X[:, -1].max()
         normal = Normalize(X.shape[-1], bounds=bounds)
-        model = SingleTaskGP(X, y, input_transform=normal, outcome_transform=Standardize(m=1))
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        return model
+        return SingleTaskGP(X, y, input_transform=normal, outcome_transform=Standardize(m=1))
 
     def model(self) -> Any:
-        """Models of all outcomes."""
+        """Fitted models of all outcomes."""
+        from botorch.exceptions import ModelFittingError
+        from botorch.fit import fit_gpytorch_mll
         from botorch.models import ModelListGP
+        from gpytorch.mlls import ExactMarginalLogLikelihood
 
         X, Y = torch.tensor(self.rows), torch.tensor(np.array(self.values))
-        return ModelListGP(*(self.single(X, Y[:, [k]]) for k in range(Y.shape[-1])))
+        models = []
+        for k in range(Y.shape[-1]):
+            model = self.single(X, Y[:, [k]])
+            if k in self.last:
+                for part in ("covar_module", "mean_module", "likelihood"):
+                    getattr(model, part).load_state_dict(getattr(self.last[k], part).state_dict())
+            likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
+            options = {"options": {"maxiter": 30}} if k in self.last else {}
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    fit_gpytorch_mll(likelihood, optimizer_kwargs=options)
+            except ModelFittingError:
+                model.eval()
+            self.last[k] = model
+            models.append(model)
+        return ModelListGP(*models)
 
     def now(self, X: np.ndarray, now: float) -> Tensor:
         """Rows of settings at the present."""
@@ -153,7 +170,7 @@ class Column(Player):
         model, dim, k = self.model(), self.world.dim, self.world.objectives
         given: dict[str, Any] = {
             "X_baseline": self.now(self.settings(), now),
-            "sampler": SobolQMCNormalSampler(torch.Size([128])),
+            "sampler": SobolQMCNormalSampler(torch.Size([64])),
             "constraints": self.constraints(),
             "prune_baseline": True,
         }
@@ -179,8 +196,8 @@ class Column(Player):
         bounds[1] = 1.0
         bounds[1, -1] = now
         found, _ = optimize_acqf_mixed(
-            function, bounds, q=1, num_restarts=4, raw_samples=128, fixed_features_list=fixed,
-            options={"maxiter": 60},
+            function, bounds, q=1, num_restarts=2, raw_samples=64, fixed_features_list=fixed,
+            options={"maxiter": 40},
         )  # fmt: skip
         return np.asarray(found[0, :dim])
 
@@ -218,14 +235,11 @@ class Decay(Column):
     """BoTorch with a rate of change per outcome, exp(-|Δt| / τ): the model of dbo-torch."""
 
     def single(self, X: Tensor, y: Tensor) -> Any:
-        from botorch.exceptions import ModelFittingError
-        from botorch.fit import fit_gpytorch_mll
         from botorch.models import SingleTaskGP
         from botorch.models.transforms import Standardize
         from gpytorch.constraints import GreaterThan, Positive
         from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
         from gpytorch.likelihoods import GaussianLikelihood
-        from gpytorch.mlls import ExactMarginalLogLikelihood
 
         last = X.shape[-1] - 1
         decay = MaternKernel(
@@ -242,10 +256,6 @@ class Decay(Column):
             covar_module=ScaleKernel(space) * decay,
             outcome_transform=Standardize(m=1),
         )
-        try:
-            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        except ModelFittingError:
-            model.eval()
         return model
 
 
