@@ -114,6 +114,17 @@ def drifting(seed: int, dim: int) -> World:
     return World(dim, 120, 0.5, values, best)
 
 
+def among(seed: int, world: Callable[[int], World], dim: int) -> World:
+    """A world in some of ``dim`` coordinates, at random; the others do not matter."""
+    inner = world(seed)
+    columns = np.sort(np.random.default_rng([9, dim, seed]).permutation(dim)[: inner.dim])
+
+    def values(X: np.ndarray, now: float) -> np.ndarray:
+        return inner.values(X[:, columns], now)
+
+    return World(dim, inner.rounds, inner.noise, values, inner.best)
+
+
 def gmpb(seed: int, rounds: int = 100, **settings: Any) -> World:
     """The Generalized Moving Peaks Benchmark of the package ``gmpb``, noiseless as it is.
 
@@ -192,5 +203,9 @@ WORLDS: dict[str, Callable[[int], World]] = {
         for name, settings in GMPB_SETTINGS.items()
     },
     **{f"slice-{name}": partial(sliced, name=name) for name in SLICES},
-    **{f"drifting-{dim}": partial(drifting, dim=dim) for dim in (4, 6, 8, 10)},
+    **{f"drifting-{dim}": partial(drifting, dim=dim) for dim in (2, 4, 6, 8, 10)},
+}
+WORLDS |= {
+    f"{name}-of-6": partial(among, world=WORLDS[name], dim=6)
+    for name in ("turning", "jumping", "drifting-2")
 }

@@ -13,7 +13,7 @@ from benchmarks.speed.least_work import Count, round_count
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.gp.basis import Basis
 from botorch_tv.gp.process import basis_of
-from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.strategies import GPStrategy, Grid, Strategy
 
 LOOKED_AT = 64  # trials in which distinct arms are counted
 
@@ -64,7 +64,8 @@ def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[
     seconds = min(passes) / trial_rounds
     live = played.live.double().mean(-1).tolist()
     some = played.indices[:, :LOOKED_AT].cpu(), played.live[:, :LOOKED_AT].cpu()
-    different = distinct(*some) if strategy.process.decay.is_static else None
+    assert isinstance(strategy, GPStrategy)
+    different = distinct(*some) if strategy.decay.is_static else None
     count = mean_count(basis, live, different)
     bytes_counted = count.numbers * basis.variance.element_size()
     bytes_moved, flops_done = traffic.bytes / trial_rounds, traffic.flops / trial_rounds

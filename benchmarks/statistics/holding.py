@@ -1,9 +1,9 @@
 """Measurements saved by holding a setting, and false detections and delays of ``drifted``.
 
 ``hold``: a loop holds its recommended setting between measurements. It measures the first eight
-rounds, then every k-th round, or when :meth:`Loop.worth_measuring` says so at some cost. The regret
-is that of the setting held, the mean over all rounds. At equal regret, the number of measurements
-of a fixed interval is interpolated between the intervals.
+rounds, then every k-th round, or when :meth:`Loop.worth_measuring` says so at some cost. Two
+regrets are means over all rounds: of the recommended setting, as if measurements were made
+elsewhere, and of the process, which runs at the measured setting while it is measured.
 
 ``detect``: loops measure every round of static worlds, and of worlds that change after half of the
 rounds. ``drifted`` is compared with a generalised likelihood ratio of the loop's residuals
@@ -32,7 +32,7 @@ from botorch_tv.loop.monitor import AT_LEAST
 ROUNDS, FEATURES, NOISE = 120, 400, 0.1
 """Rounds, random features of a draw, and noise sd as a share of the objective's sd."""
 INTERVALS = (1, 2, 3, 5, 8, 12)
-COSTS = (2.0, 4.0, 8.0)
+COSTS = (1.0, 2.0, 4.0)
 PHASE = 20
 """Rounds between the changes of rate of the world ``varied``."""
 LENGTH, SD, LEVEL = 0.25, 5.0, 50.0
@@ -87,22 +87,26 @@ class World:
         return Loop([(0.0, 1.0)] * self.dim)
 
 
-def hold(world: World, interval: int | None, cost: float) -> tuple[int, float]:
-    """Number of measurements, and mean regret of the setting held."""
-    loop, due, total = world.loop(), 1.0, 0.0
+def hold(world: World, interval: int | None, cost: float) -> tuple[int, float, float]:
+    """Number of measurements, and mean regret of the recommended setting and of the process."""
+    loop, due, total, process = world.loop(), 1.0, 0.0, 0.0
     every = even_points(2048, world.dim).double()
     for t in range(1, ROUNDS + 1):
+        tried = None
         if t >= due:
             suggestion = loop.ask(now=float(t))
-            loop.tell(float(world.value(suggestion.X, t) + world.noise[t]))
+            tried = world.value(suggestion.X, t)
+            loop.tell(float(tried + world.noise[t]))
             held, due = torch.tensor(loop.recommend(now=float(t))).double(), t + 1.0
             if len(loop.history.y) >= AT_LEAST and interval is not None:
                 due = t + interval
             elif len(loop.history.y) >= AT_LEAST:
                 due = t + 1 + math.ceil(loop.worth_measuring(cost, now=t + 1.0).wait - 1e-9)
-        best = torch.cat([world.value(every, t), world.value(held, t).reshape(1)]).max()
-        total += float(best - world.value(held, t))
-    return len(loop.history.y), total / ROUNDS
+        value = world.value(held, t)
+        best = torch.cat([world.value(every, t), value.reshape(1)]).max()
+        total += float(best - value)
+        process += float(best - (value if tried is None else tried))
+    return len(loop.history.y), total / ROUNDS, process / ROUNDS
 
 
 def detect(world: World) -> list[tuple[float, float]]:
@@ -123,10 +127,11 @@ def detect(world: World) -> list[tuple[float, float]]:
 
 def main() -> None:
     """``holding FILE hold|detect WORLD FIRST LAST``."""
-    path, task, name, first, last = Path(sys.argv[1]), *sys.argv[2:4], *map(int, sys.argv[4:6])
+    place, task, name, first, last = sys.argv[1:6]
+    path = Path(place)
     torch.set_num_threads(1)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    for seed in range(first, last):
+    for seed in range(int(first), int(last)):
         if any((row["task"], row["world"], row["seed"]) == (task, name, seed) for row in done):
             continue
         world = World(name, seed)

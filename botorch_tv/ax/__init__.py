@@ -12,7 +12,12 @@ except ImportError as error:
     ) from error
 
 from botorch_tv.ax.adaptive import AdaptiveNode, adaptive_generation_strategy
-from botorch_tv.ax.best import best_parameterization_now, complete_trial_at, predict_now
+from botorch_tv.ax.best import (
+    best_parameterization_now,
+    complete_trial_at,
+    pareto_frontier_now,
+    predict_now,
+)
 from botorch_tv.ax.strategy import register, time_varying_generation_strategy
 from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_model_config
 
@@ -25,6 +30,7 @@ __all__ = [
     "adaptive_generation_strategy",
     "best_parameterization_now",
     "complete_trial_at",
+    "pareto_frontier_now",
     "predict_now",
     "time_varying_generation_strategy",
     "time_varying_model_config",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from statistics import median
 from typing import Any
@@ -15,6 +16,7 @@ from ax.core.experiment import Experiment
 from ax.core.experiment_status import ExperimentStatus
 from ax.core.generator_run import GeneratorRun
 from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import (
     ChoiceParameter,
     FixedParameter,
@@ -22,9 +24,10 @@ from ax.core.parameter import (
     ParameterType,
     RangeParameter,
 )
+from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
-from ax.core.types import TParameterization
+from ax.core.types import ComparisonOp, TParameterization
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
@@ -39,12 +42,19 @@ from botorch_tv.loop.log import (
     Censored,
     Measurement,
     MeasurementLog,
-    Place,
     Point,
+    Problem,
+    strategy_for,
     trial_answer,
     trial_log,
 )
+from botorch_tv.strategies.expressions import (
+    Expression,
+    parse_limits,
+    parse_objectives,
+)
 from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.validation import require_duration, require_integer
@@ -63,16 +73,11 @@ class TrialSpace(Space):
         time_parameter: Name of the time parameter.
 
     Raises:
-        UnsupportedError: If there are constraints among parameters, or if a parameter is of an
-            unsupported kind.
+        UnsupportedError: If a constraint among parameters involves the time or is an equality, or
+            if a parameter is of an unsupported kind.
     """
 
     def __init__(self, search_space: SearchSpace, time_parameter: str) -> None:
-        if search_space.parameter_constraints:
-            raise UnsupportedError(
-                f"The search space has the constraints {search_space.parameter_constraints}, but "
-                f"the adaptive strategy supports no parameter constraints; {INSTEAD}"
-            )
         parameters = search_space.parameters.items()
         chosen = {name: parameter for name, parameter in parameters if name != time_parameter}
         # Copies, because Ax modifies ranges in place.
@@ -86,7 +91,23 @@ class TrialSpace(Space):
         self.parameters = {
             name: parameter for name, parameter in chosen.items() if name not in self.fixed
         }
-        super().__init__({name: _axis(parameter) for name, parameter in self.parameters.items()})
+        limits = [
+            self._limit(constraint, time_parameter)
+            for constraint in search_space.parameter_constraints
+            if not constraint.constraint_dict.keys() <= self.fixed.keys()
+        ]
+        super().__init__({name: _axis(own) for name, own in self.parameters.items()}, limits)
+
+    def _limit(self, constraint: ParameterConstraint, time_parameter: str) -> str:
+        """A constraint on parameters as text; values of fixed parameters are inserted."""
+        weights, bound = {**constraint.constraint_dict}, constraint.bound
+        if time_parameter in weights or getattr(constraint, "is_equality", False):
+            raise UnsupportedError(
+                f"{constraint} involves the time {time_parameter!r} or is an equality, but the "
+                f"adaptive strategy supports inequalities among other parameters; {INSTEAD}"
+            )
+        bound -= sum(weights.pop(name) * self.fixed[name] for name in {*self.fixed} & {*weights})
+        return comparison(weights.items(), "<=", bound)
 
     def inner(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Values of parameters in the model; fixed and unknown parameters are omitted."""
@@ -124,6 +145,45 @@ def _axis(parameter: Parameter) -> BoxParameter | Choice:
         f"The parameter {parameter.name!r} is {parameter}, but the adaptive strategy supports "
         f"ranges on a linear or logarithmic scale, choices and fixed values; {INSTEAD}"
     )
+
+
+def comparison(weights: Iterable[tuple[str, float]], sign: str, bound: float) -> str:
+    """A linear inequality as text."""
+    terms = (f"`{name}`" if weight == 1 else f"{weight!r} * `{name}`" for name, weight in weights)
+    return f"{' + '.join(terms)} {sign} {bound!r}"
+
+
+def problem_of(config: OptimizationConfig | None) -> Problem:
+    """The objectives, and the limits on outcomes, among them the thresholds of objectives.
+
+    Raises:
+        UserInputError: If there is no objective.
+        UnsupportedError: If a limit is relative to a baseline.
+    """
+    if config is None:
+        raise UserInputError("There is no objective; call client.configure_optimization first.")
+    limits, texts = (*config.outcome_constraints, *getattr(config, "objective_thresholds", ())), []
+    for limit in limits:
+        if limit.relative:
+            raise UnsupportedError(
+                f"{limit} is relative to a baseline, but only absolute bounds are supported; give "
+                "a number."
+            )
+        sign = "<=" if limit.op is ComparisonOp.LEQ else ">="
+        texts.append(comparison(limit.metric_weights, sign, limit.bound))
+    objectives = parse_objectives(config.objective.expression, config.objective.metric_names)
+    return objectives, parse_limits(texts) if texts else ()
+
+
+def expressions_of(problem: Problem) -> list[Expression]:
+    """The distinct formulas of objectives and limits, objectives first."""
+    return list(dict.fromkeys(part.expression for part in (*problem[0], *problem[1])))
+
+
+def name_of(expression: Expression) -> str:
+    """The metric that a formula consists of, otherwise the formula."""
+    first = expression.names[0] if expression.names else ""
+    return first if expression == Expression(f"`{first}`") else expression.text
 
 
 @hinted
@@ -206,15 +266,14 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             require_duration("lost_after", lost_after)
         self.lost_after = lost_after
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
-        self._begun: Experiment | None = None
-        self._failed: list[Place] = []
+        self._begun: tuple[Any, ...] | None = None
         self._measured = self._made = 0
         self._now: float | None = None
         self._held: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes to save; all others are recomputed from the experiment."""
-        return self.__dict__ | {"_model": None, "_begun": None, "_failed": []}
+        return self.__dict__ | {"_model": None, "_begun": None}
 
     # ---------------------------------------------------------------- the interface of Ax
 
@@ -236,7 +295,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         self._now = float(given.pop(own))
         check_now(self._now, search.parameters[own])
-        search.check_membership(given, raise_error=True, check_all_parameters_present=False)
+        alone = SearchSpace(list(search.parameters.values()))  # constraints need all parameters
+        alone.check_membership(given, raise_error=True, check_all_parameters_present=False)
         self._held = {name: search.parameters[name].cast(value) for name, value in given.items()}
         # Trials made earlier in the same call are not in the experiment yet, but must be counted.
         self._made = max(self._made, len(experiment.trials))
@@ -261,27 +321,16 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             UnsupportedError: If parameters, objective or constraints are not supported.
         """
         check_search_space(experiment.search_space, self.time_parameter)
-        config = experiment.optimization_config
-        if config is None:
-            raise UserInputError("There is no objective; call client.configure_optimization.")
-        weights = config.objective.metric_weights
-        if config.objective.is_multi_objective or len(weights) != 1 or config.outcome_constraints:
-            raise UnsupportedError(
-                f"The objective is {config.objective.expression!r} with the constraints "
-                f"{config.outcome_constraints}, but the adaptive strategy takes one outcome and no "
-                "constraint; use time_varying_generation_strategy, which supports several outcomes "
-                "and constraints."
-            )
-        metric, weight = weights[0]
-        maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
-        log, before = self._model or (None, None)
-        alike = before is not None and before.everything == space.everything
-        alike = alike and self._begun is experiment
-        if log is None or not alike or log.strategy.maximize != maximize:
-            log, self._begun = trial_log(adaptive_gp_ucb(maximize=maximize), space), experiment
-        rows, bounds, self._failed = ended(experiment, data, metric, space, self.time_parameter)
-        self._measured = len(rows)
-        self._model = (log.changed(rows + bounds, OLDEST), space)
+        problem = problem_of(experiment.optimization_config)
+        space = TrialSpace(experiment.search_space, self.time_parameter)
+        begun = (experiment, problem, space.everything, space.limits)
+        if self._model is None or self._begun != begun:
+            strategy = strategy_for(adaptive_gp_ucb(), problem)
+            self._begun, self._model = begun, (trial_log(strategy, space), space)
+        log, _ = self._model
+        rows = ended(experiment, data, problem, space, self.time_parameter)
+        self._measured = sum(type(row) is Measurement and row.y is not None for row in rows)
+        self._model = (log.changed(rows, OLDEST), space)
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
         """For each setting, whether it is more likely to succeed than to fail.
@@ -293,7 +342,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         if self._model is None:  # a different node makes the predictions
             return [True] * len(points)
         log, space = self._model
-        chance = log.success(now, self._failed)
+        chance = log.success(now)
         if chance is None or chance.fails:
             return [chance is None] * len(points)
         places = [space.place(point) for point in points]
@@ -318,7 +367,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         else:
             now = max(now, float(log.state.time))
             running = [(now, place) for place in places]
-            X = log.choice(now, running, held, self._failed, retry=True).X
+            source = torch.Generator().manual_seed(self.seed % 2**31 * 2**31 + number)
+            X = log.choice(now, running, held, retry=True, generator=source).X
         return space.parameterization(X) | self._held | {self.time_parameter: self._now}
 
     # ---------------------------------------------------------------- predictions
@@ -326,8 +376,11 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     @without_gradients
     def predicted(
         self, experiment: Experiment, points: list[TParameterization], now: float, trusted: bool
-    ) -> list[tuple[float, float]]:
-        """The posterior mean and standard deviation of the objective at ``now``, for each setting.
+    ) -> list[dict[str, tuple[float, float]]]:
+        """The posterior mean and standard deviation at ``now`` of all outcomes, for each setting.
+
+        Outcomes are metrics, and linear combinations of metrics in objectives and constraints, by
+        their formula. Outcomes without measurements are missing.
 
         Args:
             experiment: The experiment.
@@ -341,6 +394,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         """
         self.update_generator_state(experiment, experiment.lookup_data())
         assert self._model is not None
+        assert self._begun is not None
         log, space = self._model
         if self._measured < self.initialization_trials:
             raise UserInputError(
@@ -349,18 +403,32 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        state = log.trusted if trusted else log.state
-        posterior = log.strategy.posterior(state, X, now=now)
-        sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
-        return list(zip(posterior.mean.squeeze(-1).tolist(), sd.tolist()))
+        state, strategy = log.trusted if trusted else log.state, log.strategy
+        columns: dict[str, Iterable[tuple[float, float]]] = {}
+        for own in expressions_of(self._begun[1]):
+            if isinstance(strategy, Outcomes):
+                member, at = strategy.member(state, own.text)
+                if not bool(member.predicts(at)):
+                    continue
+            else:
+                member, at = strategy, state
+            posterior = member.posterior(at, X, now=now)
+            sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
+            columns[name_of(own)] = zip(posterior.mean.squeeze(-1).tolist(), sd.tolist())
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
 def ended(
-    experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
-) -> tuple[list[Measurement], list[Measurement], list[Place]]:
-    """Trials that ended and have a place: with a value, with a bound on the value, and failed."""
-    rows = [row for row in data.df.to_dict("records") if row["metric_name"] == metric]
-    values = {row["trial_index"]: float(row["mean"]) for row in rows}
+    experiment: Experiment, data: Data, problem: Problem, space: TrialSpace, time_parameter: str
+) -> list[Measurement]:
+    """Trials that ended and have a place: with values, with a bound on the value, and failed."""
+    expressions = expressions_of(problem)
+    names = tuple(dict.fromkeys(name for own in expressions for name in own.names or ()))
+    named = [name_of(own) for own in expressions] != [*names[:1]]
+    rows = [row for row in data.df.to_dict("records") if row["metric_name"] in names]
+    values: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, math.nan))
+    for row in rows:
+        values[row["trial_index"]][row["metric_name"]] = float(row["mean"])
     if any(row["sem"] > 0 for row in rows):
         warnings.warn(
             "The adaptive strategy learns the noise, and ignores standard errors (sem); drop them, "
@@ -368,11 +436,12 @@ def ended(
             InputDataWarning,
             stacklevel=2,
         )
-    found, stopped, failed = [], [], []
+    found, stopped = list[Measurement](), list[tuple[float, int, Point]]()
+    earlier = list[tuple[float, float]]()
     for index, trial in experiment.trials.items():
         if not isinstance(trial, Trial) or trial.arm is None:
             continue
-        parameters, value = trial.arm.parameters, values.get(index, math.nan)
+        parameters = trial.arm.parameters
         time, place = float(parameters[time_parameter]), space.place(parameters)
         measured = trial.status.is_completed and index in values
         if place is None:
@@ -383,20 +452,17 @@ def ended(
                     InputDataWarning,
                     stacklevel=2,
                 )
-        elif trial.status.is_failed or (measured and not math.isfinite(value)):
-            failed.append((time, place))
-        elif measured:
-            found.append(trial_answer(time, index, place, value))
-        elif trial.status.is_early_stopped:
+        elif measured and any(map(math.isfinite, given := tuple(values[index].values()))):
+            y = tuple(value if math.isfinite(value) else math.nan for value in given)
+            found.append(trial_answer(time, index, place, y if named else y[0]))
+            earlier.append((time, expressions[0].value(dict(zip(names, y)))))
+        elif measured or trial.status.is_failed:
+            found.append(trial_answer(time, index, place, None))
+        elif trial.status.is_early_stopped and len(problem[0]) == 1:
             stopped.append((time, index, place))
-    return found, _bounds(found, stopped), failed
-
-
-def _bounds(found: list[Measurement], stopped: list[tuple[float, int, Point]]) -> list[Measurement]:
-    """For each early-stopped trial the median of the earlier values; none for the first trials."""
-    bounds = []
+    # The bound is the median of the earlier values; there is none for the first trials.
     for time, index, place in stopped:
-        earlier = [row.y for row in found if isinstance(row.y, float) and row.time <= time]
-        if earlier:
-            bounds.append(trial_answer(time, index, place, median(earlier), Censored))
-    return bounds
+        before = [y for when, y in earlier if when <= time and not math.isnan(y)]
+        if before:
+            found.append(trial_answer(time, index, place, median(before), Censored))
+    return found

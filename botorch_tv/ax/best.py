@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import torch
 from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
 from ax.api.types import TOutcome, TParameterization
@@ -17,20 +18,21 @@ from ax.core.parameter import RangeParameter
 from ax.core.search_space import SearchSpace
 from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
-from ax.core.types import ComparisonOp
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
-from botorch_tv.ax.adaptive import AdaptiveNode
+from botorch_tv.ax.adaptive import AdaptiveNode, name_of, problem_of
 from botorch_tv.ax.surrogate import Clock, check_now, set_present
+from botorch_tv.strategies.expressions import Limit, Objective
+from botorch_tv.strategies.outcomes import undominated
 from botorch_tv.validation import require_number, shown
 
+Setting = tuple[TParameterization, dict[str, tuple[float, float]], int, str]
+"""Type of a tried setting: parameters, predicted metrics, index of a trial, and name of its arm."""
 MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 
 
-def best_parameterization_now(
-    client: Client, fixed_parameters: dict[str, float]
-) -> tuple[TParameterization, dict[str, tuple[float, float]], int, str]:
+def best_parameterization_now(client: Client, fixed_parameters: dict[str, float]) -> Setting:
     """The tried setting with the best predicted objective at the present time.
 
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
@@ -58,37 +60,63 @@ def best_parameterization_now(
         ValueError: If the time is not a finite number.
         UnsupportedError: If there are several objectives, or if a constraint is relative.
     """
+    config = client._experiment.optimization_config
+    if config is not None and config.objective.is_multi_objective:
+        raise UnsupportedError(
+            f"The objective is {config.objective.expression!r}, but best_parameterization_now "
+            "supports a single objective; call pareto_frontier_now."
+        )
+    found, (objective,) = _eligible(client, fixed_parameters)
+    return max(found, key=lambda setting: _value(objective, setting[1]))
+
+
+def pareto_frontier_now(client: Client, fixed_parameters: dict[str, float]) -> list[Setting]:
+    """The tried settings whose predicted objectives now no other tried setting dominates.
+
+    Args:
+        client: As in :func:`best_parameterization_now`.
+        fixed_parameters: As in :func:`best_parameterization_now`.
+
+    Returns:
+        The settings, each as in :func:`best_parameterization_now`.
+
+    Raises:
+        UserInputError, KeyError, ValueError, UnsupportedError: As in
+            :func:`best_parameterization_now`; several objectives are supported.
+    """
+    found, objectives = _eligible(client, fixed_parameters)
+    values = [[_value(own, predicted) for own in objectives] for _, predicted, *_ in found]
+    best = undominated(torch.tensor([values], dtype=torch.float64, device="cpu"))[0].tolist()
+    return [setting for setting, good in zip(found, best) if good]
+
+
+def _eligible(
+    client: Client, fixed_parameters: dict[str, float]
+) -> tuple[list[Setting], tuple[Objective, ...]]:
+    """The tried settings that are predicted to succeed and to keep all limits; the objectives."""
     part, name = _timed(client)
     node = part if isinstance(part, AdaptiveNode) else None
     now = float(_time(client, fixed_parameters, name)[name])
     config = client._experiment.optimization_config
-    if config is None:
-        raise UserInputError("There is no objective; call client.configure_optimization first.")
-    if config.objective.is_multi_objective or any(
-        constraint.relative for constraint in config.outcome_constraints
-    ):
-        raise UnsupportedError(
-            f"The objective is {config.objective.expression!r} with the constraints "
-            f"{config.outcome_constraints}, but best_parameterization_now supports a single "
-            "objective and absolute constraints; call client.get_pareto_frontier, or give "
-            "absolute bounds."
-        )
+    objectives, limits = problem_of(config)
     tried = _tried(client._experiment, config, {name: now})
     added = client._experiment.search_space.backfill_values()
     points = [{**added, **arm.parameters, name: now} for _, arm in tried]
     predicted = _predicted(part, client._experiment, points, now, trusted=True)
     # likely() uses the node's model, which _predicted() has just updated.
     likely = [True] * len(points) if node is None else node.likely(points, now)
-    eligible = [i for i, outcome in enumerate(predicted) if likely[i] and _allowed(config, outcome)]
-    if not eligible:
+    found = [
+        (point, outcomes, index, arm.name)
+        for point, outcomes, (index, arm), good in zip(points, predicted, tried, likely)
+        if good and all(limit.keeps(_value(limit, outcomes)) for limit in limits)
+    ]
+    if not found:
         raise UserInputError(
             f"Each of the {len(tried)} settings tried is more likely to fail than to succeed at "
             f"time {now}, or predicted to violate an outcome constraint; run more trials, or relax "
             "the constraints."
         )
-    best = max(eligible, key=lambda i: _weighted(config.objective.metric_weights, predicted[i]))
-    index, arm = tried[best]
-    return points[best], predicted[best], index, arm.name
+    return found, objectives
 
 
 def predict_now(
@@ -149,9 +177,7 @@ def _predicted(
 ) -> list[dict[str, tuple[float, float]]]:
     """For each setting: the posterior mean and standard deviation of every metric."""
     if isinstance(part, AdaptiveNode):
-        predicted = part.predicted(experiment, points, now, trusted)
-        (metric,) = experiment.optimization_config.objective.metric_names
-        return [{metric: outcome} for outcome in predicted]
+        return part.predicted(experiment, points, now, trusted)
     adapter = part.generator_enum(experiment=experiment, **part.generator_kwargs)
     assert isinstance(adapter, TorchAdapter)
     set_present(adapter.generator.surrogate, now, adapter.parameters)
@@ -182,17 +208,12 @@ def _tried(
     return list(last.values())
 
 
-def _weighted(weights: list[tuple[str, float]], predicted: dict[str, tuple[float, float]]) -> float:
-    return float(sum(weight * predicted[metric][0] for metric, weight in weights))
-
-
-def _allowed(config: OptimizationConfig, predicted: dict[str, tuple[float, float]]) -> bool:
-    for constraint in config.outcome_constraints:
-        value = _weighted(constraint.metric_weights, predicted)
-        above = constraint.op is ComparisonOp.GEQ
-        if value < constraint.bound if above else value > constraint.bound:
-            return False
-    return True
+def _value(part: Objective | Limit, predicted: dict[str, tuple[float, float]]) -> float:
+    """The predicted value of a limit's formula, or of an objective, to be maximised."""
+    means = {name: mean for name, (mean, _) in predicted.items()}
+    name = name_of(part.expression)
+    value = means[name] if name in means else part.expression.value(means)
+    return float(-value if isinstance(part, Objective) and not part.maximize else value)
 
 
 def complete_trial_at(

@@ -426,6 +426,7 @@ def _of_table(path: Path, y: str) -> Loop:
     frame = pd.read_csv(path).rename(columns={y: "y"})
     if "y" not in frame:
         raise ValueError(f"{path} has no column {y!r}; give the column of observations by --y.")
+    frame = frame.dropna(subset=["y"])
     domain: dict[str, Any] = {}
     for name in frame.columns.difference([*COLUMNS], sort=False):
         column = frame[name]

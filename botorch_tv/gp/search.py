@@ -147,6 +147,18 @@ class SearchProblem(NamedTuple):
     """Whether the score must be evaluated for all trials at once."""
     climbed: Climbed | None = None
     """Score and gradient by explicit derivatives; None for automatic differentiation."""
+
+    def of(self, trial: int) -> SearchProblem:
+        """The problem of a single trial; the score must not be evaluated for all trials at once."""
+        score, climbed, only = self.score, self.climbed, slice(trial, trial + 1)
+        number = torch.tensor([trial], device=self.observed.device)
+        return self._replace(
+            score=lambda X, _: score(X, number),
+            climbed=None if climbed is None else lambda X, _, factor: climbed(X, number, factor),
+            observed=self.observed[only],
+            live=self.live[only],
+        )
+
     coarse: bool = False
     """Whether differences of 1e-5 units do not matter."""
 

@@ -1,6 +1,7 @@
 """An optimisation loop that can be saved to a file and resumed from it."""
 
 from botorch_tv.loop.loop import Loop
+from botorch_tv.loop.monitor import Drift, Gain, Stop, Worth
 from botorch_tv.loop.table import (
     LastAnswer,
     NumberedConsultation,
@@ -10,10 +11,14 @@ from botorch_tv.loop.table import (
 )
 
 __all__ = [
+    "Drift",
+    "Gain",
     "LastAnswer",
     "Loop",
     "NumberedConsultation",
     "NumberedSuggestion",
+    "Stop",
     "SupersededMeasurement",
     "Table",
+    "Worth",
 ]

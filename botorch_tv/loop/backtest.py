@@ -13,6 +13,7 @@ from botorch.exceptions import InputDataError
 
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.loop.log import Measurement, MeasurementLog, like
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.protocol import Strategy
 
@@ -38,6 +39,28 @@ def usual_strategies(maximize: bool = True) -> dict[str, Strategy]:
     return {name: adaptive_gp_ucb(bank=bank, maximize=maximize) for name, bank in banks.items()}
 
 
+def of_objective(log: MeasurementLog) -> MeasurementLog:
+    """The log with the values of the objective, or of the first of several, if outcomes have names.
+
+    Args:
+        log: The log.
+
+    Returns:
+        A log whose answers are numbers, or None where the objective is missing, and whose strategy
+        predicts the objective.
+    """
+    strategy = log.strategy
+    if not isinstance(strategy, Outcomes):
+        return log
+    answers, formula = [], strategy.expressions[0]
+    for answer in log.answers:
+        named = dict(zip(strategy.names, answer.y)) if isinstance(answer.y, tuple) else {}
+        y = float(formula.value(named)) if named else math.nan
+        answers.append(replace(answer, y=None if math.isnan(y) else y))
+    states = tuple(state.members[0] for state in log.states)
+    return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
+
+
 def predictions(
     strategy: Strategy, log: MeasurementLog
 ) -> Iterator[tuple[Measurement, float, float] | None]:
@@ -47,7 +70,7 @@ def predictions(
 
     Args:
         strategy: The strategy that predicts.
-        log: The log.
+        log: The log, of numbers.
 
     Returns:
         An iterator; it yields None for a failed measurement, and while the strategy makes no
@@ -82,6 +105,7 @@ def backtest(log: MeasurementLog, strategies: Mapping[str, Strategy] | None = No
     """
     import pandas as pd
 
+    log = of_objective(log)
     if strategies is None:
         strategies = usual_strategies(log.strategy.maximize)
         if log.strategy not in strategies.values():

@@ -320,8 +320,8 @@ def domain_data(domain: Domain) -> dict[str, Description]:
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
             ranges = {"parameters": domain.parameters.data()}
-            if domain.parameters.limits:
-                ranges["constraints"] = [limit.text for limit in domain.parameters.limits]
+            if domain.constraints:
+                ranges["constraints"] = list(domain.constraints)
         own: Any = domain.search
         if type(own) is MixedSearch:
             search: Description = {TYPE: "Mixed"}

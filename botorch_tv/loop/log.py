@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from statistics import median_low
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
+from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.near import Within, near
@@ -108,7 +109,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Censored(Measurement):
-    """A measurement that ended early; ``y`` is a bound that its value would not have surpassed."""
+    """A measurement that ended early; ``y`` is a bound that its value would not have surpassed.
+
+    If outcomes have names, the bound is on the first objective, and the others are missing.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +363,7 @@ class MeasurementLog(NamedTuple):
                 continue
             suggestion, stored = answer.suggestion(state), answer.predicted
             # Stale: the model that made the prediction was reset before this answer arrived.
-            stale = stored is not None and strategy.process.reacts and answer.known <= trigger
+            stale = stored is not None and strategy.reacts and answer.known <= trigger
             if stale or (stored is None and strategy.compares):
                 fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
                 suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
@@ -408,25 +412,20 @@ class MeasurementLog(NamedTuple):
 
     # ---------------------------------------------------------------- choosing
 
-    def success(self, now: float | None, failed: Iterable[Place] = ()) -> Success | None:
+    def success(self, now: float | None) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
         Args:
             now: The present time, no earlier than the newest answer; a step later by default.
-            failed: Times and points of further failed measurements, which are not among the
-                answers.
         """
         if now is None:
             now = float(self.state.time + self.strategy.step(self.state))
-        ended = [(answer.time, answer.point, answer.y is not None) for answer in self.answers]
-        if others := [(min(time, now), point, False) for time, point in failed]:
-            ended = sorted(ended + others)
-        if all(ok for _, _, ok in ended):
+        if all(answer.y is not None for answer in self.answers):
             return None
         own, domain = like(self.state), self.state.domain
-        X = own.new_tensor([point[: domain.dim] for _, point, _ in ended])
-        ok = torch.tensor([ok for _, _, ok in ended], device=own.device)
-        time = self.state.time.new_tensor([time for time, _, _ in ended])
+        X = own.new_tensor([answer.point[: domain.dim] for answer in self.answers])
+        ok = torch.tensor([answer.y is not None for answer in self.answers], device=own.device)
+        time = self.state.time.new_tensor([answer.time for answer in self.answers])
         X, ok, time = X.unsqueeze(0), ok.unsqueeze(0), time.unsqueeze(0)
         return Success(X, ok, time, corners_of(domain), self.state.time.new_tensor([now]))
 
@@ -466,7 +465,6 @@ class MeasurementLog(NamedTuple):
         now: float | None,
         context: Tensor | None = None,
         fixed: Mapping[str, Any] | None = None,
-        failed: Iterable[Place] = (),
     ) -> Best:
         """The setting to recommend.
 
@@ -474,9 +472,8 @@ class MeasurementLog(NamedTuple):
             now: As in :meth:`success`.
             context: The context, `c`.
             fixed: Values of named parameters that are held.
-            failed: As in :meth:`success`.
         """
-        strategy, state, chance = self.strategy, self.state, self.success(now, failed)
+        strategy, state, chance = self.strategy, self.state, self.success(now)
         X = self.recommended(holding(self.trusted, fixed), now, context, chance)
         predicted = strategy.suggestion_at(state, X, now=now)
         mean, sd = float(predicted.mean), float(predicted.sd)
@@ -485,6 +482,31 @@ class MeasurementLog(NamedTuple):
         predicts = bool(self.answers) and bool(strategy.predicts(state))
         fails = chance is not None and bool(chance.fails)
         return Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
+
+    def pareto(
+        self, now: float | None, context: Tensor | None, points: int
+    ) -> list[tuple[Tensor, dict[str, float], dict[str, float]]]:
+        """Settings that no other is predicted to dominate; see :meth:`Outcomes.pareto`.
+
+        Args:
+            now: As in :meth:`success`.
+            context: The context, `c`.
+            points: Number of trade-offs.
+
+        Returns:
+            For each setting: the point, `d + c`, and the posterior mean and standard deviation of
+            each objective, by its formula without a leading minus.
+        """
+        strategy, state, chance = self.strategy, self.state, self.success(now)
+        assert isinstance(strategy, Outcomes)
+        X = strategy.pareto(state, now=now, context=context, points=points, feasible=chance)
+        found = strategy.predictions(state, now)
+        texts = [objective.expression.text for objective in strategy.objectives]
+        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
+        means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
+        return [
+            (x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in zip(X, means, sds)
+        ]
 
     def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
@@ -510,7 +532,6 @@ class MeasurementLog(NamedTuple):
         now: float | None,
         waiting: Iterable[Place],
         fixed: Mapping[str, Any] | None,
-        failed: Iterable[Place] = (),
         *,
         retry: bool,
         context: Tensor | None = None,
@@ -523,7 +544,6 @@ class MeasurementLog(NamedTuple):
             now: As in :meth:`success`.
             waiting: Open suggestions; see :meth:`as_if_answered`.
             fixed: Values of named parameters that are held.
-            failed: As in :meth:`success`.
             retry: Whether to restrict the search to a category that must be tried again, if any;
                 see :func:`~botorch_tv.strategies.pending.due_again`.
             context: The context, `c`.
@@ -531,7 +551,7 @@ class MeasurementLog(NamedTuple):
                 :func:`~botorch_tv.strategies.near.near`.
             generator: Source of random numbers.
         """
-        chance, state = self.success(now, failed), self.as_if_answered(waiting, now)
+        chance, state = self.success(now), self.as_if_answered(waiting, now)
         feasible: Feasible | None = chance
         if around is not None:
             point, reach = like(state).new_tensor(around[0]), around[1]
@@ -605,17 +625,38 @@ class OpenBox(Box):
         return X
 
 
-def trial_log(strategy: Strategy, space: Space) -> MeasurementLog:
+Problem = tuple[Sequence[Objective], Sequence[Limit]]
+"""Type of the objectives and the limits on outcomes."""
+
+
+def strategy_for(model: Strategy, problem: Problem) -> Strategy:
+    """The strategy for trials: the model alone for one objective that is the name of an outcome.
+
+    Args:
+        model: The strategy that predicts each outcome; its ``maximize`` is replaced.
+        problem: The objectives and limits.
+    """
+    objectives, limits = map(tuple, problem)
+    every = [part.expression for part in (*objectives, *limits)]
+    names = tuple(dict.fromkeys(name for own in every for name in own.names or ()))
+    if every == [Expression(names[0], names)]:
+        return replace(cast(Any, model), maximize=objectives[0].maximize)
+    parts: dict[str, Any] = {"objectives": objectives, "limits": limits, "model": model}
+    return Outcomes(names=names, **parts, avoids_failures=False)  # the log knows of failures
+
+
+def trial_log(strategy: Strategy, space: Space, context_dim: int = 0) -> MeasurementLog:
     """An empty log for trials with the given parameters."""
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
-    box = OpenBox(bounds.expand(2, space.columns), search=MixedSearch(space))
+    bounds, search = bounds.expand(2, space.columns), MixedSearch(space)
+    box = OpenBox(bounds, context_dim=context_dim, search=search)
     return MeasurementLog.begin(strategy, strategy.init(box))
 
 
 def trial_answer(
-    time: float, number: int, point: Point, y: float, kind: type[Measurement] = Measurement
+    time: float, number: int, point: Point, y: Values, kind: type[Measurement] = Measurement
 ) -> Measurement:
-    """The row of a trial that has ended with a value, or with a bound on its value."""
+    """The row of a trial that has ended: with values, with a bound, or failed."""
     return kind(number, point, None, time, time, 0, None, y, arrival=number)
 
 

@@ -74,7 +74,7 @@ from botorch_tv.loop.words import (
     stated,
     strategy_from,
 )
-from botorch_tv.strategies.box import Bounds, holding
+from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.feasible import corners_of
 from botorch_tv.strategies.named import Parameters
@@ -470,8 +470,7 @@ class Loop(Monitored):
             time: Time of the measurement; the suggestion's time by default. The time may be earlier
                 than the times of previous answers.
             noise: Noise variance of this measurement; by default the noise variance of the
-                strategy. The adaptive strategy estimates the noise itself and refuses this
-                argument.
+                strategy, which the adaptive strategy estimates.
             ok: False if the measurement failed.
 
         Raises:
@@ -508,8 +507,7 @@ class Loop(Monitored):
             time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. A
                 time before the newest measurement is allowed.
             noise: Noise variance of this measurement; by default the noise variance of the
-                strategy. The adaptive strategy estimates the noise itself and refuses this
-                argument.
+                strategy, which the adaptive strategy estimates.
             context: The context, `c` numbers.
             ok: False if the measurement failed.
 
@@ -537,9 +535,12 @@ class Loop(Monitored):
             point: The point, as in :meth:`observe`.
 
         Raises:
-            InputDataError: If the point lies outside the domain.
+            InputDataError: If the point lies outside the domain, or violates a limit on parameters.
         """
-        place, _ = self._units.located(as_place(point, self.state), self.state)
+        X = as_place(point, self.state)
+        place, _ = self._units.located(X, self.state)
+        if isinstance(self.domain, Box):
+            self.domain.require_allowed(X)
         self._record = self._record._replace(queue=(*self._record.queue, place))
 
     @locked
@@ -737,15 +738,10 @@ class Loop(Monitored):
                 "pareto() needs several objectives, Loop(..., objective=['yield', '-energy']); "
                 "recommend() returns the best setting of one."
             )
-        row, chance = context_row(state, context), self._record.log.success(present)
-        X = strategy.pareto(state, now=present, context=row, points=points, feasible=chance)
-        found = strategy.predictions(state, present)
-        texts = [objective.expression.text for objective in strategy.objectives]
-        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
-        means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
+        found = self._record.log.pareto(present, context_row(state, context), points)
         return [
-            ParetoSetting(self._units.point(x), dict(zip(texts, mean)), dict(zip(texts, sd)))
-            for x, mean, sd in zip(X[:, : self.domain.dim].tolist(), means, sds)
+            ParetoSetting(self._units.point(X[: self.domain.dim].tolist()), mean, sd)
+            for X, mean, sd in found
         ]
 
     @locked

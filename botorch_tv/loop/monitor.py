@@ -17,14 +17,14 @@ from torch import Tensor
 
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.loop.backtest import backtest
+from botorch_tv.loop.backtest import backtest, of_objective
 from botorch_tv.loop.clock import Time, Units
 from botorch_tv.loop.input import Numbers, Points, as_place, context_row, with_context
 from botorch_tv.loop.log import MeasurementLog, like
 from botorch_tv.loop.record import Record
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.members import Composed
+from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require_number
@@ -95,11 +95,13 @@ class Stop(NamedTuple):
     """Whether to stop measuring; as a condition, it has the value of ``stop``."""
 
     stop: bool
+    """Whether the expected improvement is below the noise, and the process is static."""
     improvement: float
     """Expected improvement of the best setting by one more measurement, in the units of y."""
     noise: float
     """Standard deviation of the noise of a measurement."""
     reason: str
+    """A sentence that says why."""
 
     def __bool__(self) -> bool:
         return self.stop
@@ -196,6 +198,7 @@ def residuals(log: MeasurementLog) -> list[tuple[float, float]]:
     Args:
         log: The log.
     """
+    log = of_objective(log)
     strategy, state, found = log.strategy, log.state, []
     if not log.answers or not bool(strategy.predicts(state)):
         return []
@@ -309,6 +312,7 @@ def static_chance(strategy: Strategy, state: State) -> float:
             rates = share.new_tensor(part.bank.rates)
             chance *= float(share[rates == 0].sum())
         else:
+            assert isinstance(part, ProcessStrategy)
             process = part.process
             static = process.decay.is_static and process.inflation.is_static
             chance *= float(static and not process.retention)

@@ -20,6 +20,7 @@ from botorch_tv.loop.record import Record
 from botorch_tv.loop.words import objective_of
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import counted, require, span_text
@@ -370,13 +371,16 @@ def summary(record: Record, units: Units, suspect: str, best: Best | None) -> st
         suspect: A sentence on the newest reading; may be empty.
         best: The setting to recommend; None to omit it.
     """
-    log, process, unit = record.log, record.log.strategy.process, units.clock.unit or ""
-    learned = log.state.basis.decay if isinstance(log.state.basis, BoxPrior) else None
+    log, unit, forgetting = record.log, units.clock.unit or "", ""
+    if isinstance(log.strategy, ProcessStrategy):
+        learned = log.state.basis.decay if isinstance(log.state.basis, BoxPrior) else None
+        process = log.strategy.process
+        forgetting = forgetting_text(learned or process.decay, process.inflation, unit)
     lost = ", ".join(map(str, sorted(record.open.keys() - record.waiting.keys())))
     lines = [
         log.strategy.describe(log.state, format_time=units.time_text, unit=unit),
         suspect,
-        forgetting_text(learned or process.decay, process.inflation, unit),
+        forgetting,
         _measured_text(record, units)
         + (f"; open: {units.listed(record.open)}" if record.open else "")
         + (f"; lost: {lost}." if lost else "."),
@@ -403,7 +407,7 @@ def _measured_text(record: Record, units: Units) -> str:
     text = f"{counted(len(answers), 'measurements')} {times}"
     failed = sum(answer.y is None for answer in answers)
     text += (f", {failed} failed" if failed else "") + changed
-    if log.strategy.process.retention:
+    if isinstance(log.strategy, ProcessStrategy) and log.strategy.process.retention:
         resets = [answer.time for answer, reset in zip(answers, log.resets) if reset]
         newest = f", the last at time {units.time_text(resets[-1])}" if resets else ""
         text += f"; {counted(len(resets), 'resets')}{newest}"

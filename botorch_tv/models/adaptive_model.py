@@ -25,11 +25,11 @@ from botorch_tv.gp.mixture.bank import (
     Bank,
     BankPrior,
     prior_on_box,
-    units_after,
 )
 from botorch_tv.gp.mixture.filter import advanced, blocks
 from botorch_tv.gp.mixture.forecast import Forecast
 from botorch_tv.gp.mixture.running import RunningMixture, mixture_prior
+from botorch_tv.gp.mixture.units import Measured, units_after
 from botorch_tv.kernels.declared import like
 from botorch_tv.models.training_data import (
     check_data,
@@ -315,10 +315,10 @@ def learned(
         time_dim: Index of the time column.
     """
     points, time = split(X.reshape(len(running.jumped), *X.shape[-2:]), time_dim)
-    y, noise = Y.reshape(time.shape), torch.ones_like(time)
+    y, variance = Y.reshape(time.shape), torch.zeros_like(time)
     for rows in blocks(time, prior.bank.points):
-        reading = points[:, rows], y[:, rows], time[:, rows.start], noise[:, rows]
-        good = reading[-1].bool()
+        reading = points[:, rows], y[:, rows], time[:, rows.start], variance[:, rows]
+        good = torch.ones_like(reading[-1], dtype=torch.bool)
         # Gradients need the earlier matrices.
         needed = X.requires_grad or running.matrices.requires_grad
         consume = rows.start > 0 and not needed
@@ -603,7 +603,8 @@ def adaptive_model(
     check_points(prior, points, time, time.new_full((), -torch.inf))
     y, when = Y.reshape(shape.numel(), -1), time.reshape(shape.numel(), -1)
     least, good = min(y.shape[-1], FIRST), torch.ones_like(y, dtype=torch.bool)
-    units = units_after((y, good, when, y.new_zeros(*y.shape, 0)), least)
+    choice = points.reshape(*y.shape, d - 1)
+    units = units_after(prior, Measured(choice, y, good, when, torch.zeros_like(y)), least)
     if not bool(units.ready.all()):
         raise InputDataError(
             f"train_Y has {y.shape[-1]} observations without spread, so the unit of y is "

@@ -8,6 +8,6 @@ except ImportError as error:
         "pip install 'botorch-tv[optuna]'."
     ) from error
 
-from botorch_tv.optuna.sampler import DriftSampler, best_now
+from botorch_tv.optuna.sampler import DriftSampler, best_now, pareto_now
 
-__all__ = ["DriftSampler", "best_now"]
+__all__ = ["DriftSampler", "best_now", "pareto_now"]

@@ -6,8 +6,7 @@ import hashlib
 import logging
 import secrets
 import time
-from bisect import bisect_left
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -19,6 +18,7 @@ import torch
 from gpytorch.kernels import MaternKernel
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
+from optuna.samplers._base import _process_constraints_after_trial
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
@@ -31,36 +31,40 @@ from botorch_tv.hints import hinted
 from botorch_tv.learning import Refit
 from botorch_tv.loop.log import (
     OLDEST,
+    RECENT,
     Censored,
     Measurement,
     MeasurementLog,
-    Place,
-    trial_answer,
+    like,
+    strategy_for,
     trial_log,
 )
 from botorch_tv.optuna.trials import (
     BEGUN,
     ENDED,
     StudySpace,
-    Timed,
     TrialClock,
     Trials,
     axis,
-    bound,
-    by_time,
-    failures,
+    constraints_of,
     modelled,
     of_one_kind,
     present_trials,
-    sort,
+    rows_of,
 )
 from botorch_tv.strategies import adaptive_gp_ucb
-from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.parameters import Number
 from botorch_tv.strategies.protocol import Strategy
-from botorch_tv.validation import require, require_duration, require_integer, shown
+from botorch_tv.validation import (
+    require,
+    require_duration,
+    require_integer,
+    require_number,
+    shown,
+)
 
 
 def default_strategy(columns: int) -> Strategy:
@@ -90,42 +94,31 @@ _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 class StudyData(NamedTuple):
-    """The data from which a trial's point is chosen: the log, and the lists of :func:`sort`."""
+    """The data from which a trial's point is chosen.
+
+    Attributes:
+        log: The log of all finished trials.
+        space: The modelled parameters.
+        unit: Four numbers that define the units of the model: centre and scale of values, origin
+            and scale of times.
+        valued: Number of trials with a value.
+        begins: Whether enough trials have ended to use the model.
+        running: The newest running trials that have all parameters.
+        undecided: The running trials that lack a parameter.
+    """
 
     log: MeasurementLog
     space: StudySpace
     unit: tuple[float, float, float, float]
-    """Four numbers that define the units of the model: centre and scale of values, origin and scale
-    of times."""
-    valued: Timed
-    pruned: Timed
-    failed: Trials
+    valued: int
+    begins: bool
     running: Trials
     undecided: Trials
 
-    def place(self, clock_time: float) -> float:
-        """Convert a time in the trials' unit to a time in the model's unit."""
-        _, _, origin, tempo = self.unit
-        return (clock_time - origin) / tempo
-
     def time(self, clock_time: float) -> float:
-        """Like :meth:`place`, but the result is at least the time of the newest measurement."""
-        return max(self.place(clock_time), float(self.log.state.time))
-
-    def rows(self) -> list[Measurement]:
-        """The answers of the log: complete trials, and bounds from pruned trials."""
-        center, scale, _, _ = self.unit
-        complete = [trial for _, trial in self.valued]
-        ended = [(timed, timed[1].values[0], Measurement) for timed in self.valued]
-        for timed in self.pruned:
-            earlier = complete[: bisect_left(self.valued, by_time(timed), key=by_time)]
-            if earlier:
-                ended.append((timed, bound(timed[1], earlier), Censored))
-        return [
-            trial_answer(self.place(when), trial.number, point, (y - center) / scale, kind)
-            for (when, trial), y, kind in ended
-            if (point := self.space.point_of(trial)) is not None
-        ]
+        """A time in the model's unit, at least the time of the newest trial."""
+        _, _, origin, tempo = self.unit
+        return max((clock_time - origin) / tempo, float(self.log.state.time))
 
 
 @hinted
@@ -202,6 +195,8 @@ class DriftSampler(BaseSampler):
         strategy: Strategy | None = None,
         *,
         time_key: str | None = None,
+        context: Sequence[str] = (),
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
         unit: timedelta = timedelta(hours=1),
         n_startup_trials: int = 8,
         seed: int | None = None,
@@ -221,7 +216,13 @@ class DriftSampler(BaseSampler):
             "committee members; use ask and tell of the strategy.",
         )
         self._strategy = strategy
-        self._clock = TrialClock(time_key, unit)
+        require(
+            not isinstance(context, str),
+            f"DriftSampler: context is {shown(context)}, but it must be a list of names; give "
+            f"context=[{context!r}].",
+        )
+        self._clock = TrialClock(time_key, unit, tuple(context))
+        self._constraints_func = constraints_func
         self._startup = require_integer("n_startup_trials", n_startup_trials, 1, "8 is usual.")
         if seed is not None:
             seed = require_integer("DriftSampler: seed", seed, 0, "give an integer.")
@@ -232,7 +233,7 @@ class DriftSampler(BaseSampler):
         self._independent_sampler = independent_sampler
         self._warns = warn_independent_sampling
         # The tuple is replaced, never changed, because threads may share the sampler.
-        self._before: tuple[MeasurementLog, StudySpace] | None = None
+        self._before: tuple[MeasurementLog, StudySpace, object] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes without the log, which is recomputed from the study."""
@@ -268,9 +269,8 @@ class DriftSampler(BaseSampler):
             search_space: A mapping from parameter names to distributions.
 
         Raises:
-            ValueError: If the study has several objectives, or if the trial has no time.
+            ValueError: If the trial has no time or no context.
         """
-        self._raise_error_if_multi_objective(study)
         found = self._suggested(study, trial, search_space)
         return {name: found[name] for name in search_space}
 
@@ -290,9 +290,8 @@ class DriftSampler(BaseSampler):
             param_distribution: Distribution of the parameter.
 
         Raises:
-            ValueError: If the study has several objectives.
+            ValueError: If the trial has no time or no context.
         """
-        self._raise_error_if_multi_objective(study)
         if param_name in modelled(study.get_trials(deepcopy=False), self._startup):
             return self._suggested(study, trial, {param_name: param_distribution})[param_name]
         complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -324,7 +323,7 @@ class DriftSampler(BaseSampler):
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
-        """Store the time in UTC, and notify the independent sampler of the end of a trial.
+        """Store the time in UTC and the constraints, and notify the independent sampler.
 
         Args:
             study: The study.
@@ -333,15 +332,12 @@ class DriftSampler(BaseSampler):
             values: The objective values of the trial; None if the trial has no values.
         """
         study._storage.set_trial_system_attr(trial._trial_id, ENDED, time.time())
+        if self._constraints_func is not None:
+            _process_constraints_after_trial(self._constraints_func, study, trial, state)
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
 
     # ---------------------------------------------------------------- internals
-
-    def _begins(self, valued: Sized, *others: Sized) -> bool:
-        """Whether enough trials have ended to use the model."""
-        ended = len(valued) + sum(map(len, others))
-        return ended >= self._startup and len(valued) >= min(self._startup, FIRST)
 
     def _suggested(
         self, study: Study, trial: FrozenTrial, asked: dict[str, BaseDistribution]
@@ -354,7 +350,7 @@ class DriftSampler(BaseSampler):
             return space.params(torch.empty(0, device="cpu"))
         now = self._clock.begun(trial)
         data = self._data(study, space)
-        if not self._begins(data.valued, data.failed, data.pruned):
+        if not data.begins:
             seed, first = self._number(0, "spread") % 2**31, trial.number
             open_points = {space.point_of(other) for other in data.running}
             return space.params(MixedSearch(space).unused(first, seed, open_points))
@@ -362,58 +358,81 @@ class DriftSampler(BaseSampler):
 
     def _data(self, study: Study, space: StudySpace) -> StudyData:
         """The trials of a study as data for a model of some parameters."""
-        log, before = self._before or (None, None)
+        log, before, problem = self._before or (None, None, None)
         if before is not None and before.distributions == space.distributions:
             space = before  # this space has cached the points of finished trials
         living = present_trials(study.get_trials(deepcopy=False), self._lost_after)
-        valued, pruned, *others = sort(living, space, self._clock)
-        maximize = study.direction == StudyDirection.MAXIMIZE
-        if log is None or before is not space or log.strategy.maximize != maximize:
-            strategy = self._strategy or default_strategy(space.columns)
-            log = trial_log(replace(cast(GPStrategy, strategy), maximize=maximize), space)
-        unit = (0.0, 1.0, valued[0][0] if valued else 0.0, 1.0)
-        first = [trial.values[0] for _, trial in valued[:UNIT_FROM]]
-        if len(first) > 1 and self._strategy is None and not isinstance(log.strategy, Adaptive):
+        names = sorted({name for trial in living for name in constraints_of(trial)})
+        own, columns = (study.directions, names), space.columns + len(self._clock.keys)
+        learns = self._strategy is None and columns > MOST_COLUMNS
+        require(
+            not learns or len(study.directions) + len(names) + columns == 1 + space.columns,
+            f"DriftSampler: the parameters have {columns} columns, but up to {MOST_COLUMNS} are "
+            "supported with constraints, several objectives or a context; give a strategy.",
+        )
+        if log is None or before is not space or problem != own:
+            signs = ["" if way == StudyDirection.MAXIMIZE else "-" for way in study.directions]
+            objectives = parse_objectives([f"{sign}value{n}" for n, sign in enumerate(signs)])
+            limits = parse_limits([f"c{n} <= 0" for n in range(len(names))]) if names else ()
+            model = self._strategy or default_strategy(columns)
+            strategy = strategy_for(model, (objectives, limits))
+            log = trial_log(strategy, space, len(self._clock.keys))
+        rows = rows_of(living, space, self._clock, names)
+        valued = [row for row in rows if row.y is not None and not isinstance(row, Censored)]
+        unit = (0.0, 1.0, valued[0].time if valued else 0.0, 1.0)
+        if learns and len(valued) > 1:
             # The default strategy with fitted hyperparameters expects standardised values.
-            between = median(b - a for (a, _), (b, _) in pairwise(valued[:UNIT_FROM]))
+            first = [cast(float, row.y) for row in valued[:UNIT_FROM]]
+            between = median(b.time - a.time for a, b in pairwise(valued[:UNIT_FROM]))
             unit = (fmean(first), pstdev(first) or 1.0, unit[2], between or 1.0)
-        data = StudyData(log, space, unit, valued, pruned, *others)
-        if self._begins(valued, pruned, data.failed):
-            data = data._replace(log=log.changed(data.rows(), OLDEST))
-        self._before = (data.log, space)
-        return data
-
-    def _failed(self, data: StudyData, now: float) -> list[Place]:
-        """The times and points of failed trials, each as often as it counts."""
-        failed: list[Place] = []
-        for trial in data.failed:
-            when = self._clock.measured(trial)
-            place = now if when is None else data.place(when), data.space.point(trial.params)
-            failed += [place] * failures(trial)
-        return failed
+        begins = len(rows) >= self._startup and len(valued) >= min(self._startup, FIRST)
+        if begins:
+            ended = [row for row in rows if row.y is not None or not isinstance(row, Censored)]
+            log = log.changed([in_unit(row, unit) for row in ended], OLDEST)
+        self._before = (log, space, own)
+        running = [trial for trial in living if trial.state == TrialState.RUNNING]
+        placed = [trial for trial in running if space.point_of(trial) is not None]
+        undecided = [trial for trial in running if not space.by_name.keys() <= trial.params.keys()]
+        return StudyData(log, space, unit, len(valued), begins, placed[-RECENT:], undecided)
 
     @without_gradients
     def _choice(self, study: Study, data: StudyData, trial: FrozenTrial, now: float) -> Tensor:
         """The point for a trial, `D`."""
-        log, present = data.log, data.time(now)
-        running = [(present, data.space.point(other.params)) for other in data.running]
-        failed, retry = self._failed(data, present), self._strategy is None
+        log, space, present, retry = data.log, data.space, data.time(now), self._strategy is None
+        context = self._clock.context(trial) or ()
+        pairs = [(other, self._clock.context(other)) for other in data.running]
+        running = [(present, space.point(t.params) + c) for t, c in pairs if c is not None]
+        row = like(log.state).new_tensor(context) if context else None
 
         def asked(other: FrozenTrial) -> Tensor:
             fixed = getattr(study.sampler, "_fixed_params", {})  # of a PartialFixedSampler
             fixed = fixed | other.system_attrs.get("fixed_params", {}) | other.params  # enqueued
-            held = data.space.held(fixed)
-            source = torch.Generator().manual_seed(self._number(other.number, "choice") % 2**63)
-            return log.choice(present, running, held, failed, retry=retry, generator=source).X
+            held, number = space.held(fixed), self._number(other.number, "choice") % 2**63
+            own = {"context": row, "generator": torch.Generator().manual_seed(number)}
+            return log.choice(present, running, held, retry=retry, **own).X[: space.columns]
 
         for other in [other for other in data.undecided if other.number < trial.number][-3:]:
-            running.append((present, tuple(asked(other).tolist())))
+            running.append((present, (*asked(other).tolist(), *context)))
         return asked(trial)
 
     def _number(self, trial: int, purpose: str) -> int:
         """A random integer that depends on the seed, a trial and a purpose."""
         digest = hashlib.sha256(f"{self._seed}/{trial}/{purpose}".encode()).digest()
         return int.from_bytes(digest[:8], "big")
+
+
+def in_unit(row: Measurement, unit: tuple[float, float, float, float]) -> Measurement:
+    """A row in the units of the model; named outcomes keep their units."""
+    center, scale, origin, tempo = unit
+    time = (row.time - origin) / tempo
+    y = (row.y - center) / scale if isinstance(row.y, float) else row.y
+    return replace(row, planned_for=time, time=time, y=y)
+
+
+Now, Context = float | datetime | None, Mapping[str, float] | None
+"""Types of a time and of a context as users give them."""
+TRADES = 10
+"""Number of trade-offs between objectives that :func:`pareto_now` computes."""
 
 
 class BestNow(NamedTuple):
@@ -430,25 +449,40 @@ class BestNow(NamedTuple):
     sd: float
 
 
+class ParetoNow(NamedTuple):
+    """Parameters among several that no other are predicted to dominate now.
+
+    Attributes:
+        params: A mapping from parameter names to values, as in the ``params`` of a trial.
+        means: Posterior mean of each objective.
+        sds: Posterior standard deviation of each objective.
+    """
+
+    params: dict[str, Any]
+    means: list[float]
+    sds: list[float]
+
+
 @without_gradients
 def best_now(
-    study: Study, sampler: DriftSampler | None = None, *, now: float | datetime | None = None
+    study: Study, sampler: DriftSampler | None = None, *, now: Now = None, context: Context = None
 ) -> BestNow:
     """The parameters at which the objective now has the highest lower bound, mean - sd / 2.
 
     When minimising, the result is the parameters with the lowest upper bound, mean + sd / 2.
-    Parameters more likely to fail than to succeed are excluded. The adaptive strategy ignores
-    the newest trial while this trial is more than 2.5 standard deviations better than predicted.
-    ``study.best_trial`` ignores drift, because it compares values that were measured at different
-    times.
+    Parameters more likely to fail than to succeed are excluded, and parameters that keep all
+    constraints with a probability below 0.9, if others keep them. The adaptive strategy ignores
+    the newest trial of an objective without constraints while it is more than 2.5 standard
+    deviations better than predicted.
 
     Args:
         study: The study.
-        sampler: The ``DriftSampler`` whose model is used; the sampler of the study by default.
-        now: The present time. If trials are timed by time stamps, the present time is a datetime,
-            by default the time of the call. If trials are timed by a user attribute, the present
-            time is a number, by default the time of the newest trial. A time before the newest
-            trial is replaced by the time of that trial.
+        sampler: A ``DriftSampler``; the sampler of the study by default.
+        now: The present time: a number if ``time_key`` is set, and otherwise a datetime, in the
+            zone of the storage's time stamps if it has no zone. The default is the newest trial's
+            time if ``time_key`` is set, and otherwise the current time. A time earlier than the
+            newest trial is replaced by the time of that trial.
+        context: The context by name; that of the newest trial by default.
 
     Returns:
         The best parameters, even if no trial has tried them, and the posterior mean and standard
@@ -456,37 +490,88 @@ def best_now(
 
     Raises:
         ValueError: If the study has several objectives, if the complete trials share no parameter,
-            if the sampler is not a ``DriftSampler``, if too few trials have a value, or if every
-            setting is more likely to fail than to succeed.
+            if the sampler is not a ``DriftSampler``, if too few trials have a value, if a context
+            is missing or unknown, or if every setting is more likely to fail than to succeed.
     """
-    sampler = study.sampler if sampler is None else sampler  # type: ignore[assignment]
-    if not isinstance(sampler, DriftSampler):
-        raise ValueError(
-            f"best_now: the sampler is {sampler}, but it must be a DriftSampler; give "
-            "best_now(study, DriftSampler())."
-        )
-    sampler._raise_error_if_multi_objective(study)
-    trials = study.get_trials(deepcopy=False)
-    space = StudySpace(modelled(trials, sampler._startup))
     require(
-        space.columns > 0,
-        "best_now: no trial is complete, or no parameter with several values is in all complete "
-        "trials; run trials that share a parameter.",
+        len(study.directions) == 1,
+        "best_now: the study has several objectives; call pareto_now(study).",
     )
-    omitted = {name for trial in trials for name in trial.params} - set(space.by_name)
-    if omitted:
-        _logger.warning(f"best_now omits {', '.join(sorted(omitted))}, not in all complete trials.")
-    data = sampler._data(study, space)
-    require(
-        sampler._begins(data.valued, data.failed, data.pruned),
-        f"best_now: {len(data.valued)} trials have a value, but the model needs "
-        f"{sampler._startup}; run more, or lower n_startup_trials.",
-    )
-    present = data.time(sampler._clock.present(now, [when for when, _ in data.valued]))
-    best = data.log.best(present, failed=sampler._failed(data, present))
+    data, present, row = _prepared("best_now", study, sampler, now, context)
+    best, (center, scale, _, _) = data.log.best(present, row), data.unit
     require(
         not best.fails,
         "best_now: every setting is more likely to fail than to succeed; run more trials.",
     )
-    center, scale, _, _ = data.unit
-    return BestNow(space.params(best.X), center + scale * best.mean, scale * best.sd)
+    params = data.space.params(best.X[: data.space.columns])
+    return BestNow(params, center + scale * best.mean, scale * best.sd)
+
+
+@without_gradients
+def pareto_now(
+    study: Study, sampler: DriftSampler | None = None, *, now: Now = None, context: Context = None
+) -> list[ParetoNow]:
+    """Parameters that trade several objectives off now: none is predicted to be worse in all.
+
+    Args:
+        study: The study.
+        sampler: As for :func:`best_now`.
+        now: As for :func:`best_now`.
+        context: As for :func:`best_now`.
+
+    Returns:
+        The parameters, with the posterior mean and standard deviation of each objective.
+
+    Raises:
+        ValueError: If the study has a single objective, or as for :func:`best_now`.
+    """
+    require(
+        len(study.directions) > 1,
+        "pareto_now: the study has a single objective; call best_now(study).",
+    )
+    data, present, row = _prepared("pareto_now", study, sampler, now, context)
+    return [
+        ParetoNow(data.space.params(X[: data.space.columns]), [*mean.values()], [*sd.values()])
+        for X, mean, sd in data.log.pareto(present, row, TRADES)
+    ]
+
+
+def _prepared(
+    name: str, study: Study, sampler: BaseSampler | None, now: Now, context: Context
+) -> tuple[StudyData, float, Tensor | None]:
+    """The data, the present time and the context, in the units of the model."""
+    sampler = study.sampler if sampler is None else sampler
+    require(
+        isinstance(sampler, DriftSampler),
+        f"{name}: the sampler is {sampler}, but it must be a DriftSampler; give "
+        f"{name}(study, DriftSampler()).",
+    )
+    assert isinstance(sampler, DriftSampler)
+    trials, keys = study.get_trials(deepcopy=False), sampler._clock.keys
+    space = StudySpace(modelled(trials, sampler._startup))
+    require(
+        space.columns > 0,
+        f"{name}: no trial is complete, or no parameter with several values is in all complete "
+        "trials; run trials that share a parameter.",
+    )
+    omitted = {key for trial in trials for key in trial.params} - set(space.by_name)
+    if omitted:
+        _logger.warning(f"{name} omits {', '.join(sorted(omitted))}, not in all complete trials.")
+    data = sampler._data(study, space)
+    require(
+        data.begins,
+        f"{name}: {data.valued} trials have a value, but the model needs {sampler._startup}; run "
+        "more, or lower n_startup_trials.",
+    )
+    log, (_, _, origin, tempo) = data.log, data.unit
+    present = data.time(sampler._clock.present(now, [origin + tempo * float(log.state.time)]))
+    row = log.answers[-1].point[space.columns :]
+    if context is not None:
+        require(
+            isinstance(context, Mapping) and set(context) == set(keys),
+            f"{name}: context is {shown(context)}, but it must have a number for each of "
+            f"{list(keys)}.",
+        )
+        fix = "give a number."
+        row = tuple(require_number(key, context[key], "(-inf, inf)", fix) for key in keys)
+    return data, present, like(log.state).new_tensor(row) if row else None

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, cast
@@ -21,7 +21,15 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, TrialState
 
-from botorch_tv.loop.log import RECENT, patience
+from botorch_tv.loop.log import (
+    RECENT,
+    Censored,
+    Measurement,
+    Values,
+    by_time,
+    patience,
+    trial_answer,
+)
 from botorch_tv.strategies.parameters import Choice, Number, Parameter, Space
 from botorch_tv.validation import require, require_duration, require_number, shown
 
@@ -57,12 +65,13 @@ def present_trials(
 
 @dataclass(frozen=True)
 class TrialClock:
-    """The times of trials as numbers.
+    """The times of trials as numbers, and their contexts.
 
     Args:
         key: Name of the user attribute that contains the time of a trial; None to use Optuna's time
             stamps.
         unit: Unit of time stamps.
+        keys: Names of the user attributes that contain the context of a trial.
 
     Raises:
         ValueError: If the unit is not a positive timedelta.
@@ -70,6 +79,7 @@ class TrialClock:
 
     key: str | None
     unit: timedelta
+    keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_duration("DriftSampler: unit", self.unit)
@@ -77,26 +87,41 @@ class TrialClock:
     def measured(self, trial: FrozenTrial) -> float | None:
         """The time at which a trial was measured; None if the trial has no time."""
         if self.key is not None:
-            return self._attribute(trial) if self.key in trial.user_attrs else None
+            return _attribute(trial, self.key) if self.key in trial.user_attrs else None
         if ENDED in trial.system_attrs:
             return float(trial.system_attrs[ENDED]) / self.unit.total_seconds()
         when = trial.datetime_complete or trial.datetime_start
         return None if when is None else self._number(when)
 
+    def context(self, trial: FrozenTrial) -> tuple[float, ...] | None:
+        """The context of a trial; None if a value is missing."""
+        if any(key not in trial.user_attrs for key in self.keys):
+            return None
+        return tuple(_attribute(trial, key) for key in self.keys)
+
+    def lacking(self, trial: FrozenTrial) -> str:
+        """A user attribute that a trial lacks, in words; empty if the trial has all."""
+        needed = [(key, "context") for key in self.keys]
+        needed += [] if self.key is None else [(self.key, "time")]
+        missing = (
+            f"{key!r} with its {what}" for key, what in needed if key not in trial.user_attrs
+        )
+        return next(missing, "")
+
     def begun(self, trial: FrozenTrial) -> float:
         """The time for which the parameters of a trial are chosen.
 
         Raises:
-            ValueError: If the trial lacks the user attribute with its time.
+            ValueError: If the trial lacks the user attribute with its time, or with its context.
         """
+        require(
+            not (missing := self.lacking(trial)),
+            f"trial {trial.number} has no user attribute {missing}; call "
+            f"trial.set_user_attr({missing.replace(' with its', ',')}) before the first suggest_.",
+        )
         if self.key is None:
             return started(trial) / self.unit.total_seconds()
-        require(
-            self.key in trial.user_attrs,
-            f"trial {trial.number} has no user attribute {self.key!r} with its time; call "
-            f"trial.set_user_attr({self.key!r}, time) before the first suggest_.",
-        )
-        return self._attribute(trial)
+        return _attribute(trial, self.key)
 
     def present(self, now: float | datetime | None, times: Iterable[float]) -> float:
         """Convert ``now`` to a number.
@@ -116,14 +141,14 @@ class TrialClock:
         )
         return self._number(cast(datetime | None, now) or datetime.now())
 
-    def _attribute(self, trial: FrozenTrial) -> float:
-        assert self.key is not None
-        name = f"trial {trial.number}: user attribute {self.key!r}"
-        return require_number(name, trial.user_attrs[self.key], "(-inf, inf)", "give a number.")
-
     def _number(self, when: datetime) -> float:
         # Time stamps have no zone; they are in the zone of this computer.
         return when.timestamp() / self.unit.total_seconds()
+
+
+def _attribute(trial: FrozenTrial, key: str) -> float:
+    name = f"trial {trial.number}: user attribute {key!r}"
+    return require_number(name, trial.user_attrs[key], "(-inf, inf)", "give a number.")
 
 
 def axis(distribution: BaseDistribution) -> Parameter:
@@ -208,64 +233,59 @@ def of_one_kind(name: str, distribution: BaseDistribution, trials: Sequence[Froz
     return all(own is None or kind(own) == kind(distribution) for own in every)
 
 
-CERTAIN = 4
-"""Weight of a violated constraint, as a number of failures."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 Trials = list[FrozenTrial]
-Timed = list[tuple[float, FrozenTrial]]
 
 
-def sort(
-    trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock
-) -> tuple[Timed, Timed, Trials, Trials, Trials]:
-    """Sort the trials of a study.
+def rows_of(
+    trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock, constraints: Sequence[str]
+) -> list[Measurement]:
+    """The finished trials of a study as rows of a log, in order of time.
+
+    A trial that failed, or that has an infinite value, has the value None, as has a pruned trial
+    without an earlier complete trial. Trials without a place in the space are dropped; trials
+    without a time or a context are dropped with a warning. A failed trial without a time has the
+    time of the newest trial before it.
 
     Args:
-        trials: All trials.
-        space: The modelled parameters. Ended trials without a place in this space are dropped.
-        clock: The times of trials. Complete trials without a time are dropped with a warning.
-
-    Returns:
-        Five lists of trials. The first list contains complete and feasible trials with a finite
-        value, the second list contains pruned trials; both are in order of time. The third list
-        contains trials that failed, are infeasible or have an infinite value. The fourth list
-        contains the newest ``RECENT`` of the running trials that have all parameters. The fifth
-        list contains the running trials that lack a parameter.
+        trials: All trials, in order of number.
+        space: The modelled parameters.
+        clock: The times and contexts of trials.
+        constraints: The names of the constraints, whose values follow the values of objectives.
     """
-    valued: Timed = []
-    pruned: Timed = []
-    failed, running, undecided = [], [], []
-    newest = max((trial.number for trial in trials if trial.state.is_finished()), default=0)
-    for trial in trials:
-        placed = space.point_of(trial) is not None
-        if trial.state == TrialState.RUNNING:
-            if placed:
-                running.append(trial)
-            elif not space.by_name.keys() <= trial.params.keys():
-                undecided.append(trial)
-        elif trial.state.is_finished() and placed:
-            stopped = trial.state == TrialState.PRUNED
-            if not stopped and not _has_value(trial):
-                failed.append(trial)
-            elif (when := clock.measured(trial)) is not None:
-                (pruned if stopped else valued).append((when, trial))
-            elif trial.number > newest - RECENT:
-                _logger.warning(
-                    f"DriftSampler drops trial {trial.number}, which has no user attribute "
-                    f"{clock.key!r} with its time; add the trial again by "
-                    "study.add_trial(create_trial(..., user_attrs=...))."
-                )
-    valued.sort(key=by_time)
-    pruned.sort(key=by_time)
-    return valued, pruned, failed, running[-RECENT:], undecided
-
-
-def by_time(timed: tuple[float, FrozenTrial]) -> tuple[float, int]:
-    """Sort key of trials: the time, then the number."""
-    when, trial = timed
-    return when, trial.number
+    placed = {
+        trial.number: trial
+        for trial in trials
+        if trial.state.is_finished() and space.point_of(trial) is not None
+    }
+    newest, last, rows = max(placed, default=0), None, list[Measurement]()
+    for number, trial in placed.items():
+        stopped, y = trial.state == TrialState.PRUNED, _values(trial, constraints)
+        when, context = clock.measured(trial), clock.context(trial)
+        if not stopped and y is None and when is None:
+            when = last
+        if when is not None and context is not None:
+            last = when if last is None else max(last, when)
+            point = (*space.point(trial.params), *context)
+            kind = Censored if stopped else Measurement
+            rows.append(trial_answer(when, number, point, None if stopped else y, kind))
+        elif number > newest - RECENT:
+            _logger.warning(
+                f"DriftSampler drops trial {number}, which has no user attribute "
+                f"{clock.lacking(trial)}; add the trial again by "
+                "study.add_trial(create_trial(..., user_attrs=...))."
+            )
+    complete, found = list[FrozenTrial](), list[Measurement]()
+    for row in sorted(rows, key=by_time):
+        trial = placed[row.number]
+        if isinstance(row, Censored) and complete and len(complete[0].values) == 1:
+            row = replace(row, y=bound(trial, complete))
+        elif row.y is not None:
+            complete.append(trial)
+        found.append(row)
+    return found
 
 
 def bound(trial: FrozenTrial, earlier: Sequence[FrozenTrial]) -> float:
@@ -292,19 +312,21 @@ def bound(trial: FrozenTrial, earlier: Sequence[FrozenTrial]) -> float:
     return float(np.interp(last, at_step, values))
 
 
-def _has_value(trial: FrozenTrial) -> bool:
-    """Whether a trial has a finite value and satisfies the constraints."""
-    if trial.state != TrialState.COMPLETE or len(trial.values) != 1:
-        return False
-    return math.isfinite(trial.values[0]) and not _infeasible(trial)
-
-
-def failures(trial: FrozenTrial) -> int:
-    """The weight of a failed trial, ``CERTAIN`` if a constraint is violated and 1 otherwise."""
-    return CERTAIN if _infeasible(trial) else 1
-
-
-def _infeasible(trial: FrozenTrial) -> bool:
+def constraints_of(trial: FrozenTrial) -> dict[str, float]:
+    """The values of a trial's constraints by name; a constraint above 0 is violated."""
     if hasattr(trial, "constraints"):
-        return any(value > 0 for value in trial.constraints.values())
-    return any(value > 0 for value in trial.system_attrs.get("constraints") or ())  # Optuna 4
+        return dict(trial.constraints)
+    given = trial.system_attrs.get("constraints") or ()  # Optuna 4
+    return {str(number): value for number, value in enumerate(given)}
+
+
+def _values(trial: FrozenTrial, constraints: Sequence[str]) -> Values:
+    """The values of objectives and constraints, NaN if a constraint is missing.
+
+    None if the trial failed, or if a value is infinite.
+    """
+    given = constraints_of(trial)
+    every = (*(trial.values or ()), *(given.get(key, math.nan) for key in constraints))
+    if trial.state != TrialState.COMPLETE or any(map(math.isinf, every)):
+        return None
+    return every if len(every) > 1 else every[0]

@@ -13,6 +13,7 @@ from botorch_tv.simulation.recorders import PredictionError as PredictionError
 from botorch_tv.simulation.recorders import Recorder as Recorder
 from botorch_tv.simulation.recorders import Seen as Seen
 from botorch_tv.simulation.recorders import Variable as Variable
+from botorch_tv.simulation.recorders import Violations as Violations
 from botorch_tv.simulation.recorders import Weights as Weights
 from botorch_tv.simulation.result import StudyResult as StudyResult
 from botorch_tv.simulation.study import run_study as run_study

@@ -15,13 +15,22 @@ from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation.worlds.base import Objective, OnArms, arguments_shown
+from botorch_tv.simulation.worlds.outcomes import OutcomesOnArms
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, State, Suggestion
 from botorch_tv.validation import require
 
-__all__ = ["Diagnosis", "PredictionError", "Recorder", "Seen", "Variable", "Weights"]
+__all__ = [
+    "Diagnosis",
+    "PredictionError",
+    "Recorder",
+    "Seen",
+    "Variable",
+    "Violations",
+    "Weights",
+]
 
 
 @dataclass(frozen=True)
@@ -326,3 +335,15 @@ class Weights(Recorder):
     def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
         values = self.bank.values(domain.columns)
         return xr.Dataset(coords={name: np.array(grid) for name, grid in values.items()})
+
+
+class Violations(Recorder):
+    """Records whether the choice of each round violates a limit of an :class:`OutcomesWorld`."""
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        return {"violated": Variable(dtype="bool")}
+
+    def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
+        assert isinstance(seen.objective, OutcomesOnArms)
+        arm = seen.suggestion.choice.unsqueeze(-1)
+        return {"violated": ~seen.objective.kept.gather(-1, arm).squeeze(-1)}

@@ -21,6 +21,8 @@ from botorch_tv.simulation.rules import TooManyArms
 from botorch_tv.simulation.settings import Arrays, StudySettings, scatter_of
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import Objective
+from botorch_tv.simulation.worlds.outcomes import OutcomesOnArms
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.state import Info, State
 from botorch_tv.validation import require
 
@@ -274,7 +276,8 @@ class EagerTable:
             objective: The objectives of all trials.
         """
         best = objective.best(self.settings.maximize)
-        noise = self.disturb.normal()
+        several = self.settings.world.outcomes
+        noise = self.disturb.normal(*([len(several)] if several else []))
         for number, label in enumerate(self.states):
             self._play(number, label, step, objective, best, noise)
         self.records.close_round(step)
@@ -295,10 +298,16 @@ class EagerTable:
         else:
             suggestion = strategy.ask(state, generator=self.streams.get(label))
         self.place.reach(step + 1, "the world answers the strategy {!r}", label)
-        truth = objective.at(suggestion.choice)
-        observation = truth + noise
-        ok = world.available(step, suggestion.choice)
-        measured = observation if ok is None else observation.masked_fill(~ok, math.nan)
+        truth, choice = objective.at(suggestion.choice), suggestion.choice
+        ok = world.available(step, choice)
+        if isinstance(objective, OutcomesOnArms):
+            every = objective.outcomes_at(choice) + noise
+            observation = every if isinstance(strategy, Outcomes) else every[:, 0]
+            ok = objective.succeeds.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+            measured = every[:, 0].masked_fill(~ok, math.nan)
+        else:
+            observation = truth + noise
+            measured = observation if ok is None else observation.masked_fill(~ok, math.nan)
         seen = Seen(step + 1, label, strategy, state, suggestion, objective, best, truth, measured)
         self._record(number, seen, None)
         self.place.reach(step + 1, "the strategy {!r} observes", label)

@@ -146,7 +146,7 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
         state: A state of the strategy.
         horizon: Number of rounds T.
     """
-    process, basis = strategy.process, state.basis
+    basis = state.basis
     if not (
         world.only_values
         and strategy.by_parts
@@ -155,11 +155,11 @@ def compilable(world: World, strategy: Strategy, state: State, horizon: int) -> 
         and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
         and strategy.exploration.plays_bound
         and strategy.width.round_terms(horizon, state.domain.dim) is not None
-        and process.given_mean is not None
+        and strategy.process.given_mean is not None
         and _precise(strategy, basis, horizon)
     ):
         return None
-    retention = process.retention
+    process, retention = strategy.process, strategy.process.retention
     if len(retention) > 1 or (process.slides and process.moves):
         return None
     if any(rule.retained_for is None and not rule.resets_beyond_band for rule in retention):

@@ -22,6 +22,7 @@ from botorch_tv.simulation.rules import Compilable, compilable, numbers_per_tria
 from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
@@ -283,7 +284,9 @@ def _name(dtype: torch.dtype) -> str:
 
 def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
     """Raise a ``ValueError`` if rounding errors exceed the information in late observations."""
-    inference = strategy.inference_for(state.domain, state.basis)
+    member = strategy.members[0] if isinstance(strategy, Composed) else strategy
+    assert isinstance(member, ProcessStrategy)
+    inference = member.inference_for(state.domain, state.basis)
     retained = inference.process.most_retained(horizon)
     most = precise_rounds(inference, state.basis)
     require(

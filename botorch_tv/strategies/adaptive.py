@@ -37,14 +37,14 @@ from botorch_tv.gp.mixture.posterior import (
 )
 from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
-from botorch_tv.strategies.arguments import fingerprinted
+from botorch_tv.strategies.arguments import Measured, fingerprinted
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.feasible import Feasible
 from botorch_tv.strategies.process_strategy import ProcessStrategy
-from botorch_tv.strategies.state import Now, State, Suggestion
-from botorch_tv.validation import require, require_integer, shown, span_text
+from botorch_tv.strategies.state import Info, Now, State, Suggestion
+from botorch_tv.validation import largest, require, require_integer, shown, span_text
 
 PROBABLE = 0.5
 """Smallest posterior probability at which :meth:`Adaptive.describe` states a hypothesis."""
@@ -109,15 +109,22 @@ class Adaptive(ProcessStrategy):
     is computed again. If this median time differs from the unit of time by more than a factor of
     three, the median time becomes the unit of time, and all measurements are processed again. A
     short test run, with seconds between its measurements, therefore does not determine the rates of
-    a run that takes hours. Predictions are the mean of the mixture of all candidate models, and its
+    a run that takes hours. After 16, 32, ... rounds the :meth:`relevance` of each parameter is
+    estimated too. If the measurements strongly support other relevances, they are processed again
+    with these. Predictions are the mean of the mixture of all candidate models, and its
     standard deviation times :meth:`band_factor`; a sample is drawn from a randomly chosen candidate
     model.
 
     Like every strategy, this class refuses an observation earlier than the newest observation;
-    :class:`Loop` accepts such an observation and replays the log of the loop. The class refuses
-    ``tell(noise=)``: the posterior averages over scales of y, and a noise variance in units of y
-    would be a different noise ratio for every scale. ``init`` takes float64 only, and domains of up
-    to 20 coordinates.
+    :class:`Loop` accepts such an observation and replays the log of the loop. ``init`` takes
+    float64 only, and domains of up to 20 coordinates.
+
+    The variance of a measurement, in squared units of y, is given by ``tell(noise=)``: for the mean
+    of n repeated readings, the variance of a reading divided by n. It replaces the noise of the
+    candidate models for this measurement, and is assumed to be exact and independent of other
+    measurements. Each candidate model divides it by its estimate of s² just before the measurement;
+    later estimates do not change this ratio, which is at least ``Bank.tolerance``. Predictions of
+    new observations have the estimated noise, see :meth:`model_noise`, never a given variance.
 
     Args:
         bank: The candidate processes.
@@ -159,7 +166,7 @@ class Adaptive(ProcessStrategy):
         """The process that an inference requires; its kernel, noise and forgetting are not used."""
         return Process(
             kernel=torch.empty(0, 0, dtype=torch.float64, device="cpu"),
-            noise=1.0,
+            noise=0.0,  # the candidate processes have their own noise
             mean="estimated",
             decay=Static(),
             inflation=Static(),
@@ -192,9 +199,16 @@ class Adaptive(ProcessStrategy):
             assert isinstance(domain, Box)
             lower, upper = domain.bounds.to(like)
             among = domain.search.among(CANDIDATES, domain.dim)
-            ranged = domain.parameters.context_columns if domain.parameters is not None else 0
+            named, groups = domain.parameters, None
+            ranged = named.context_columns if named is not None else 0
             unranged = domain.context_dim - ranged
-            prior = prior_on_box(self.bank, lower, upper, unranged, among, ranged)
+            if named is not None:
+                contexts = [context.axis for context in named.contexts.values()]
+                sizes = [each.columns for each in (*named.axes, *contexts) if each.columns]
+                sizes += [1] * unranged
+                numbers = torch.arange(len(sizes), device=device)
+                groups = numbers.repeat_interleave(torch.tensor(sizes, device=device))
+            prior = prior_on_box(self.bank, lower, upper, unranged, among, ranged, groups)
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
@@ -263,13 +277,16 @@ class Adaptive(ProcessStrategy):
         return torch.where(pending.unsqueeze(-1), X, best)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
-        if noise is not None:
-            raise InputDataError(
-                f"noise is {shown(noise)}, but the adaptive strategy estimates the noise itself, "
-                "relative to the scale of y. Omit noise, and pass repeated readings separately; "
-                "or use a strategy with a given kernel, such as tv_gp_ucb."
-            )
-        return self.process.noise
+        return 1.0  # see ``_tell``
+
+    def _least_noise(self, state: State) -> float:
+        return 1 / largest(state.data.prior.variance.dtype)  # y may have any units
+
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+        if measured.given_noise is None:  # the log has 0 for the noise of the candidate models
+            own = torch.where(measured.noise.isfinite(), self.process.noise, torch.inf)
+            measured = measured._replace(noise=own.to(measured.noise))
+        return super()._tell(state, measured, consume=consume)
 
     @property
     def restorable(self) -> bool:
@@ -363,6 +380,20 @@ class Adaptive(ProcessStrategy):
     def _with_band(self, state: State, made: Suggestion) -> Suggestion:
         return made._replace(sd=made.sd * self.band_factor(state, made.sd.square()))
 
+    def relevance(self, state: State) -> Tensor:
+        """Factors on the distances along each coordinate, `batch_shape x (d + c)`.
+
+        Lengthscales of the bank are divided by them. All are 1 unless the newest 128 measurements
+        strongly support different relevances; the columns of a :class:`Choice` have a common one.
+        See :mod:`botorch_tv.gp.mixture.units`; effects on the objective are those of
+        :func:`~botorch_tv.strategies.sobol.importance`.
+
+        Args:
+            state: The current state.
+        """
+        relevance = running_mixture(state.data).units.relevance
+        return relevance.view(*state.time.shape, relevance.shape[-1]).clone()
+
     def jump(self, state: State) -> Tensor:
         """Probability of a jump just before the newest measurement, `batch_shape`.
 
@@ -423,10 +454,14 @@ class Adaptive(ProcessStrategy):
         lengthscales, noise_ratios = values["lengthscale"], values["noise_ratio"]
         share, texts = shares["lengthscale"], (" or less", " or more")
         length = float((share * share.new_tensor(lengthscales).log()).sum().exp())
+        ends = [length / float(each) for each in self.relevance(state).aminmax()][::-1]
+        own = f"lengthscale {length:.2g} of each range"
+        if ends[0] < ends[1]:
+            own = f"lengthscales {ends[0]:.2g} to {ends[1]:.2g} of the ranges"
         noise = float(self.model_noise(state).sqrt())
         sentences.append(
             f"Signal sd {math.sqrt(self.prior_variance(state)):.3g}, "
-            f"lengthscale {length:.2g} of each range{_edge_text(share, lengthscales, texts)}, "
+            f"{own}{_edge_text(share, lengthscales, texts)}, "
             f"noise sd {noise:.2g}{_edge_text(shares['noise_ratio'], noise_ratios, texts, SURE)}."
         )
         return " ".join(filter(None, sentences))

@@ -171,7 +171,7 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
 
 
 def as_noise(
-    state: State, noise: float | Tensor | None, default: float, check: bool
+    state: State, noise: float | Tensor | None, default: float, least: float, check: bool
 ) -> tuple[Tensor, float]:
     """The noise variance of an observation, and a lower bound of it.
 
@@ -179,6 +179,7 @@ def as_noise(
         state: The current state.
         noise: The noise variance, a scalar or `batch_shape`, as a caller passes it.
         default: The noise variance if ``noise`` is None.
+        least: The smallest variance that ``noise`` may be.
         check: Whether to validate the values.
 
     Returns:
@@ -193,9 +194,9 @@ def as_noise(
         return repeated(default, shape, own.dtype, own.device), default
     variance = _of_trials("noise", noise, own, state)
     if check:
-        low, high = least_noise(state.basis.scale**2, own.dtype), largest(own.dtype)
-        good = (variance >= low) & (variance <= high)
-        text = f"as noise variance is not positive and finite, from {low:.2g} to {high:g}"
+        high = largest(own.dtype)
+        good = (variance >= least) & (variance <= high)
+        text = f"as noise variance is not positive and finite, from {least:.2g} to {high:g}"
         fix = f"use {NEARLY_EXACT[own.dtype]:g} x the kernel's variance if y is exact."
         require_trials(good, variance, text, fix)
     if isinstance(noise, (int, float)):

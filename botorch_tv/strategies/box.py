@@ -26,7 +26,7 @@ from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.named import Parameters, checked_value
 from botorch_tv.strategies.parameters import Context, Parameter
 from botorch_tv.strategies.state import State
-from botorch_tv.strategies.subspace import Subspace
+from botorch_tv.strategies.subspace import TOLERANCE, Subspace
 from botorch_tv.validation import largest, require, require_integer, shown
 
 Bounds = (
@@ -54,12 +54,11 @@ class Box(Domain):
             Integer(1, 8), "kind": Choice("a", "b")}``. If the parameters are named, points lie in
             the unit cube, and lengthscales are fractions of the ranges. ``parameters.named``
             converts a point of the cube to named values, ``parameters.place`` converts back, and
-            :class:`~botorch_tv.Loop` does both. A box with a :class:`Choice` supports one trial at
-            a time.
+            :class:`~botorch_tv.Loop` does both. Trials are searched one by one if a
+            parameter is a :class:`Choice`.
         constraints: Limits on the values of named parameters, such as ``"a + 2 * b <= 1"`` or
             ``["1 <= a + b <= 2", "a >= b"]``: formulas of names, numbers and + - * /. No other
-            points are suggested or recommended. A box with constraints supports one trial at a
-            time.
+            points are suggested or recommended.
         context_dim: Number c of context coordinates, such as the weather, which are given before
             each round and not chosen. In the input of the kernel, the context coordinates follow
             the d coordinates of the box. ``ask(context=...)`` requires the context. Named boxes
@@ -70,6 +69,8 @@ class Box(Domain):
 
     Attributes:
         bounds: `2 x d`.
+        constraints: The limits on values, as text.
+        contexts: The named contexts.
 
     Raises:
         InputDataError: If ``bounds`` is a tensor but not a finite floating-point `2 x d` tensor
@@ -98,16 +99,19 @@ class Box(Domain):
             "Box({'a': (0, 1), 'b': (0, 1)}, constraints=['a + b <= 1']).",
         )
         self.parameters = Parameters(bounds, constraints) if isinstance(bounds, Mapping) else None
+        self.constraints, self.contexts = tuple[str, ...](), dict[str, Context]()
         if self.parameters is not None:  # named parameters are modelled in the unit cube
+            self.constraints = tuple(limit.text for limit in self.parameters.limits)
+            self.contexts = self.parameters.contexts
             zeros = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
             bounds = zeros + torch.arange(2, device="cpu").unsqueeze(-1)
         self.bounds = corners("Box: bounds", bounds).detach().clone()
         _require_extent(self.bounds, self.bounds.dtype)
         self.context_dim = require_integer("Box: context_dim", context_dim, 0, "0 for none.")
-        if self.parameters is not None and self.parameters.contexts:
+        if self.parameters is not None and self.contexts:
             require(
                 not context_dim,
-                f"Box: context_dim is {context_dim}, but {', '.join(self.parameters.contexts)} are "
+                f"Box: context_dim is {context_dim}, but {', '.join(self.contexts)} are "
                 "the context; omit context_dim.",
             )
             self.context_dim = self.parameters.context_columns
@@ -132,12 +136,10 @@ class Box(Domain):
 
     def __repr__(self) -> str:
         ranges = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
-        named = self.parameters is not None and bool(self.parameters.contexts)
-        context = f", context_dim={self.context_dim}" if self.context_dim and not named else ""
-        limits = ""
-        if self.parameters is not None:
-            ranges, texts = repr(self.parameters), [limit.text for limit in self.parameters.limits]
-            limits = f", constraints={texts}" if texts else ""
+        ranges = ranges if self.parameters is None else repr(self.parameters)
+        limits = f", constraints={list(self.constraints)}" if self.constraints else ""
+        context = f", context_dim={self.context_dim}"
+        context = "" if self.contexts or not self.context_dim else context
         return f"Box({ranges}{limits}{context})"
 
     def prior(self, kernel: Kernel | Tensor, inference: Inference, like: Tensor) -> BoxPrior:
@@ -255,6 +257,25 @@ class Box(Domain):
                 f"{name}{first.tolist() if off.dim() else ''} is {point}, which lies outside "
                 f"{self!r} or is not finite; clamp it, or widen the bounds."
             )
+
+    def require_allowed(self, X: Tensor) -> None:
+        """Check that a point keeps the limits on the values of parameters.
+
+        Args:
+            X: The point, `d`.
+
+        Raises:
+            InputDataError: If the point violates a limit.
+        """
+        if self.parameters is None or not self.parameters.limits:
+            return
+        kept = Subspace(self.parameters).excess(X) <= TOLERANCE
+        for limit, good in zip(self.parameters.limits, kept.tolist()):
+            if not good:
+                raise InputDataError(
+                    f"{self.parameters.named(X)} violates {limit.text!r}; give a point that keeps "
+                    "all limits, or loosen the limit."
+                )
 
     @property
     def listed(self) -> Tensor | None:

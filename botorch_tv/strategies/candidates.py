@@ -160,8 +160,9 @@ class Decision:
             assert isinstance(inference, ArmInference)
             arms = inference.predict(data, self.present)
             center = arms.offset
-            on_arms = tuple(part.reshape(-1, len(domain)) for part in (arms.mean, arms.sd))
-            posterior: Any = OnArms(domain, *on_arms)
+            # Copies, because the next posterior may reuse the memory of this one.
+            mean, sd = (part.reshape(-1, len(domain)).clone() for part in (arms.mean, arms.sd))
+            posterior: Any = OnArms(domain, mean, sd)
         else:
             assert isinstance(inference, (PointInference, PointMixture))
             posterior = inference.predict(data, self.present)

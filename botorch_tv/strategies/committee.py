@@ -18,8 +18,7 @@ from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.arguments import Measured
 from botorch_tv.strategies.feasible import Feasible
-from botorch_tv.strategies.members import Composed
-from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number
 
@@ -42,14 +41,14 @@ class Committee(Composed):
             some members maximise and others minimise.
     """
 
-    members: tuple[Strategy, ...]
+    members: tuple[ProcessStrategy, ...]
 
     def __post_init__(self) -> None:
         name = type(self).__name__
         object.__setattr__(self, "members", tuple(self.members))
         good = all(
-            isinstance(member, Strategy)
-            and not (isinstance(member, Committee) or member.consults)
+            isinstance(member, ProcessStrategy)
+            and not member.consults
             and member.maximize == self.members[0].maximize
             for member in self.members
         )
@@ -215,7 +214,7 @@ class Committee(Composed):
     def model_noise(self, state: State) -> Tensor:
         return self._led(state, lambda member, own: member.model_noise(own))
 
-    def _led(self, state: State, answer: Callable[[Strategy, State], Tensor]) -> Tensor:
+    def _led(self, state: State, answer: Callable[[ProcessStrategy, State], Tensor]) -> Tensor:
         """The answer of each trial's leading member, `batch_shape x ...`."""
         return _picked([answer(*pair) for pair in self.pairs(state)], self.leading(state))
 
@@ -407,7 +406,7 @@ class BanditOverBandits(Committee):
             f"{self.horizon}; lower it.",
         )
         if self.R is None:
-            object.__setattr__(self, "R", self.process.noise**0.5)
+            object.__setattr__(self, "R", self.members[0].process.noise ** 0.5)
         settle_number(self, "R", "[0, inf)", "it is a standard deviation.")
 
     @property
@@ -437,7 +436,7 @@ class BanditOverBandits(Committee):
         member = suggestion.member
         if member is None:
             return self._next(before.log_weights) if ends else before
-        base = self.process.given_mean or 0.0
+        base = self.members[0].process.given_mean or 0.0
         gained = (y - base) * (1.0 if self.maximize else -1.0)
         reward = before.reward + torch.where(noise.isfinite(), gained, 0.0)
         if not ends:

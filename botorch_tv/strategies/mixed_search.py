@@ -58,8 +58,8 @@ class MixedSearch(Search):
     The search considers only listed values, because rounding after the search may give a poor
     point. A numeric parameter with more than 64 values is not listed: it is searched as continuous,
     and rounded after the search. If there are limits on the values of parameters, the ascents are
-    SLSQP of SciPy, and only points that keep the limits after rounding are chosen. The search
-    serves a single trial.
+    SLSQP of SciPy, and only points that keep the limits after rounding are chosen. Trials are
+    searched one by one.
 
     Args:
         space: The parameters, and the limits on their values.
@@ -99,15 +99,18 @@ class MixedSearch(Search):
                     f"{low:g} to {high:g}; hold another value, or allow a larger step."
                 )
         if self.space.limits:
-            self._some  # noqa: B018
+            self.inner.some  # noqa: B018
 
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
         observed, inner = problem.observed, self.inner
         if len(observed) != 1:
-            raise InputDataError(
-                f"there are {len(observed)} trials, but a search over categories takes a single "
-                "trial; run each trial separately, or use a Grid of all combinations."
-            )
+            if problem.whole:
+                raise InputDataError(
+                    f"there are {len(observed)} trials, but with this exploration a search over "
+                    "categories or within limits takes a single trial; run each trial separately, "
+                    "or use a Grid of all combinations."
+                )
+            return torch.cat([self.best(box, problem.of(trial)) for trial in range(len(observed))])
         number, seen = observed.shape[1], observed[0, problem.live[0]]
 
         def value(X: Tensor) -> Tensor:
@@ -153,16 +156,24 @@ class MixedSearch(Search):
         if not self.inner.limited:
             return self.inner.spread(even), reaching
         found = self.inner.inside(number, 0, like)
-        moved, good = self.inner.repaired(reaching)
+        moved, good = self.inner.repaired(self.inner.snapped(reaching))
         return found, torch.cat([found, moved[good]])
 
     def held(self, X: Tensor) -> Tensor:
-        X = self.inner.held(X)
-        if not self.inner.limited:
+        X, inner = self.inner.held(X), self.inner
+        if not inner.limited:
             return X
-        rows = X.reshape(-1, X.shape[-1])
-        near = [x if self.inner.allowed(x) else self._nearest(x) for x in rows]
-        return torch.stack(near).view_as(X)
+        X = inner.snapped(X)
+        rows, some = X.reshape(-1, X.shape[-1]), inner.some.to(X)
+        moved, good = inner.repaired(rows)
+        apart = torch.cdist(rows, some)
+        best = apart.argmin(-1)
+        near = (moved - rows).norm(dim=-1) <= apart.amin(-1)
+        found = torch.where((good & near).unsqueeze(-1), moved, some[best])
+        tight = ~inner.roomy(found)  # rounding of such points may violate a limit
+        if bool(tight.any()):
+            found[tight] = inner.rounded(found[tight], found[tight])
+        return found.view_as(X)
 
     def unused(self, number: int, seed: int, pending: Collection[Any]) -> Tensor:
         """The first of some evenly spread points, from ``number`` on, that is not pending, `D`.
@@ -174,8 +185,12 @@ class MixedSearch(Search):
             seed: Seed of the sequence.
             pending: Points that are pending, as tuples.
         """
-        U = even_points(AHEAD, len(self.space.axes), seed=seed, first=number)
-        even = [self.held(self.inner.spread(row)[0]) for row in torch.split(U, 1)]
+        # If there are limits, each point is the first allowed point of a block of the sequence.
+        block = AHEAD if self.inner.limited else 1
+        U = even_points(AHEAD * block, len(self.space.axes), seed=seed, first=number * block)
+        X = self.inner.snapped(self.inner.spread(U)).view(AHEAD, block, -1)
+        first = self.inner.roomy(X).to(X).argmax(-1)
+        even = [self.held(points[index]) for points, index in zip(X, first)]
         return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
@@ -194,18 +209,6 @@ class MixedSearch(Search):
             points = X.take_along_dim(first[..., None, None], -2).flatten(0, -2)
         shape = uniform.shape[: -1 - len(drawn)]
         return self.held(self.space.rounded(points).view(*shape, -1))
-
-    @cached_property
-    def _some(self) -> Tensor:
-        """Points that keep all limits, and among which the nearest to a point is found, `q x D`."""
-        like = torch.empty((), dtype=torch.float64, device="cpu")
-        return self.inner.inside(RAW, 0, like)
-
-    def _nearest(self, X: Tensor) -> Tensor:
-        """An allowed point near a point, `D`."""
-        moved, good = self.inner.repaired(X.unsqueeze(0))
-        near = torch.cat([moved[good], self._some.to(X)])
-        return near[(near - X).square().sum(-1).argmin()]
 
     # ---------------------------------------------------------------- without limits
 
@@ -285,11 +288,8 @@ class MixedSearch(Search):
 
         def by_room(u: np.ndarray) -> np.ndarray:
             whole = np.zeros((q, m, q, k))
-            with torch.enable_grad():
-                x = at(u).requires_grad_()
-                for limit, excess in enumerate(self.inner.excess(x).unbind(-1)):
-                    (by,) = torch.autograd.grad(excess.sum() + 0 * x.sum(), x, retain_graph=True)
-                    whole[range(q), limit, range(q)] = -by[:, columns].double().cpu().numpy()
+            by = -self.inner.slopes(at(u))[1][..., columns].double().cpu().numpy()
+            whole[range(q), :, range(q)] = by
             return whole.reshape(q * m, q * k)
 
         lower, upper = (end[free].repeat(q).numpy() for end in self.inner.ends)

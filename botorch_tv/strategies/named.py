@@ -79,16 +79,18 @@ class Parameters(Space, Mapping[str, Parameter]):
         """Number of coordinates of the contexts, c."""
         return sum(context.axis.columns for context in self.contexts.values())
 
-    def named(self, place: Tensor) -> dict[str, Any]:
+    def named(self, place: Tensor, *, outside: bool = False) -> dict[str, Any]:
         """The values of the parameters at a point of the cube, rounded to the stored digits.
 
         Args:
             place: Coordinates in the cube, `d`; or with the contexts, `d + c`.
+            outside: Whether numbers may lie outside their ranges, and between their steps.
         """
-        values = {
-            name: axis.rounded(value, place.dtype) if isinstance(axis, BoxParameter) else value
-            for (name, value), axis in zip(self.params(place).items(), self.axes)
-        }
+        values = self.params(place)
+        for (name, axis), at in zip(self.items(), self.places):
+            if isinstance(axis, BoxParameter):
+                value = float(axis.along(place[at])) if outside else values[name]
+                values[name] = axis.rounded(value, place.dtype, clipped=not outside)
         rest = place[self.columns :].tolist() if self.contexts else []
         if rest:
             for name, context in self.contexts.items():
@@ -96,13 +98,16 @@ class Parameters(Space, Mapping[str, Parameter]):
                 values[name] = context.value(row, place.dtype)
         return values
 
-    def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
+    def place(
+        self, point: object, like: Tensor, name: str = "X", *, outside: bool = False
+    ) -> Tensor:
         """The coordinates of a point in the cube, `d`; or with the contexts, `d + c`.
 
         Args:
             point: A value for each parameter, or for each parameter and each context.
             like: A tensor of any shape with the dtype and the device of the result.
             name: Name of the point in error messages.
+            outside: Whether numbers may lie outside their ranges, and between their steps.
 
         Raises:
             InputDataError: If parameters are missing or unknown, if a value lies outside its range,
@@ -118,8 +123,10 @@ class Parameters(Space, Mapping[str, Parameter]):
                 f"{', '.join(self)}, and no other; give "
                 f"{{{', '.join(f'{key!r}: ...' for key in self)}}}."
             )
+        dtype = like.dtype
         values = {
-            key: checked_value(key, kind, chosen[key], like.dtype) for key, kind in self.items()
+            key: checked_value(key, kind, chosen[key], dtype, outside=outside)
+            for key, kind in self.items()
         }
         X = like.new_tensor(self.point(values))
         return torch.cat([X, self.context_row(context, like)]) if context else X
@@ -232,6 +239,92 @@ class Parameters(Space, Mapping[str, Parameter]):
         return axis, wide, (axis.scaled(axis.low), axis.scaled(axis.high))
 
 
+def moved(
+    points: Tensor, old: Parameters, new: Parameters, had: Mapping[str, Any] | None = None
+) -> Tensor:
+    """Measured points in the coordinates of another space.
+
+    Values are neither rounded nor clipped: a number outside its new range has a coordinate beyond
+    [0, 1]. A parameter that was dropped must have had a single value.
+
+    Args:
+        points: Points in the old cube, `n x d`; or with the contexts, `n x (d + c)`.
+        old: The old parameters and contexts.
+        new: The new parameters and contexts.
+        had: The value that each new parameter or context had during the measurements.
+
+    Returns:
+        The points in the new cube, `n x d'`; with the contexts, `n x (d' + c')`, unless the given
+        points lack the old contexts.
+
+    Raises:
+        InputDataError: If a value has no place in the new space, or if values in ``had`` are
+            missing or unknown.
+    """
+    had = {} if had is None else dict(had)
+    whole = points.shape[-1] > old.columns or not old.contexts
+    before = _columns(old, points.shape[-1])
+    after = _columns(new, new.columns + (new.context_columns if whole else 0))
+    added = [name for name in after if name not in before]
+    if set(added) != set(had):
+        raise InputDataError(
+            f"the space has the new parameters {', '.join(added) or 'none'}, but values are given "
+            f"for {', '.join(had) or 'none'}; give the value that each new parameter had."
+        )
+    for name, (_, at) in before.items():
+        column = points[:, at]
+        if name not in after and not torch.equal(column, column[:1].expand_as(column)):
+            raise InputDataError(
+                f"{name} is missing in the new space, but it was measured at several values; "
+                "leave it in, and hold it by fixed=."
+            )
+    found = [points.new_empty(len(points), 0)]
+    for name, (axis, _) in after.items():
+        if name in had:
+            values = [had[name] if isinstance(axis, Choice) else real(had[name])] * len(points)
+        else:
+            was, at = before[name]
+            values = _unclipped(was, points[:, at])
+        found.append(points.new_tensor([_unit(name, axis, value) for value in values]))
+    return torch.cat([part.view(len(points), -1) for part in found], -1)
+
+
+def _columns(space: Parameters, columns: int) -> dict[str, tuple[Parameter, slice]]:
+    """The parameters and contexts in the first columns of a point, with the columns of each."""
+    every = [*space.items(), *((name, each.axis) for name, each in space.contexts.items())]
+    found: dict[str, tuple[Parameter, slice]] = {}
+    start = 0
+    for name, axis in every:
+        end = start + axis.columns
+        if end <= columns:
+            found[name] = (axis, slice(start, end))
+        start = end
+    return found
+
+
+def _unclipped(axis: Parameter, columns: Tensor) -> list[Any]:
+    """The values at coordinates `n x columns`; numbers are neither rounded nor clipped."""
+    if isinstance(axis, Choice):
+        return [axis.value(row) for row in columns.tolist()]
+    values: list[Any] = axis.along(columns).tolist()
+    return values
+
+
+def _unit(name: str, axis: Parameter, value: Any) -> list[float]:
+    """The coordinates of a value, in the range or not.
+
+    Raises:
+        InputDataError: If the value has no coordinates.
+    """
+    try:
+        return axis.unit(value)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise InputDataError(
+            f"{name} was measured at {value!r}, which has no place in the new space, {axis!r}; "
+            "widen it, or start a new loop with the table of the measurements that fit."
+        ) from error
+
+
 def _choice(choices: Sequence[Any], ordered: bool = False) -> Choice:
     return Choice(*choices, ordered=ordered)
 
@@ -260,8 +353,17 @@ def _context_value(name: str, axis: Float | Choice, value: object, dtype: torch.
     return axis.rounded(number, dtype, clipped=False)
 
 
-def checked_value(name: str, axis: Parameter, value: object, dtype: torch.dtype) -> Any:
+def checked_value(
+    name: str, axis: Parameter, value: object, dtype: torch.dtype, *, outside: bool = False
+) -> Any:
     """A value of a parameter, converted to the form in which it is stored.
+
+    Args:
+        name: Name of the parameter.
+        axis: The parameter.
+        value: The value.
+        dtype: Dtype of the domain, float64 or float32.
+        outside: Whether a number may lie outside its range, and between its steps.
 
     Raises:
         InputDataError: If the parameter cannot have this value.
@@ -277,6 +379,8 @@ def checked_value(name: str, axis: Parameter, value: object, dtype: torch.dtype)
     # Values computed elsewhere may lie outside the range by rounding errors.
     inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
     step, nearest = axis.step, number
+    if outside and math.isfinite(number) and (number > 0 or not axis.log):
+        return axis.rounded(number, dtype, clipped=False)
     if inside:
         nearest = axis.rounded(min(max(number, axis.low), axis.high), dtype)
         inside = step is None or math.isclose(number, nearest, rel_tol=1e-12, abs_tol=1e-9 * step)
@@ -317,6 +421,6 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
     except (TypeError, ValueError) as error:
         raise InputDataError(
             f"{name} is {shown(bounds)} ({error}); give (low, high) with low below high, "
-            "Float(low, high, log=True), Integer(low, high), Choice('a', 'b') or Context(low, "
-            "high)."
+            "Float(low, high, log=True), Integer(low, high), Context(low, high) or "
+            "Choice('a', 'b')."
         ) from error

@@ -22,9 +22,8 @@ from botorch_tv.strategies.arguments import Measured, require_suggestion, requir
 from botorch_tv.strategies.candidates import Predictions, RoundCandidates
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
-from botorch_tv.strategies.members import Composed
 from botorch_tv.strategies.presets import adaptive_gp_ucb
-from botorch_tv.strategies.process_strategy import ProcessStrategy
+from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import real_tensor, require, settle_number, shown
 
@@ -368,7 +367,6 @@ class Outcomes(Composed):
         """
         found = {}
         for expression, (member, own) in zip(self.expressions, self.pairs(state)):
-            assert isinstance(member, ProcessStrategy)
             ready = member.predicts(own).reshape(-1, 1)
             found[expression.text] = member.decision(own, now).predictions(), ready
         return found

@@ -139,14 +139,17 @@ class BoxParameter:
         Args:
             value: The value.
             dtype: Dtype of the domain, float64 or float32.
-            clipped: Whether the value is also clipped to the range.
+            clipped: Whether the value is clipped to the range. Otherwise it may lie outside the
+                range, and between its steps.
         """
-        if self.step is not None:
+        if self.step is not None and clipped:
             return self._value_of(round((value - self.low) / self.step))
         size = self.scaled(self.high) - self.scaled(self.low)
         digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
         value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
-        return min(max(value, self.low), self.high) if clipped else value
+        if clipped:
+            return min(max(value, self.low), self.high)
+        return int(value) if type(self.low) is int and value == int(value) else value
 
     def between(self, low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
         """The smallest and the largest value of this parameter in an interval.

@@ -99,13 +99,17 @@ def as_if_measured(
         state: A state of one trial.
         X: The point with its context, `d + c`.
         time: Time of the measurement.
-        limit: Upper bound on the observation (lower bound when minimising); None for no bound.
+        limit: Upper bound on the observation (lower bound when minimising); None for no bound. If
+            outcomes have names, it bounds the first objective, and the others are missing.
     """
-    if isinstance(strategy, Outcomes):
-        bounds = [limit, *[None] * (len(strategy.members) - 1)]
-        pairs = zip(strategy.members, state.members, bounds)
-        return strategy.together([as_if_measured(*pair[:2], X, time, pair[2]) for pair in pairs])
     suggestion = strategy.suggestion_at(state, X, now=time)
+    if isinstance(strategy, Outcomes):
+        pairs = list(zip(strategy.members, state.members))
+        if limit is None:
+            return strategy.together([as_if_measured(*pair, X, time) for pair in pairs])
+        missing = X.new_full((len(strategy.names),), math.nan)
+        others = strategy.tell(state, suggestion, missing)[0].members[1:]
+        return strategy.together([as_if_measured(*pairs[0], X, time, limit), *others])
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
     if limit is not None and predicts:
         sd = of_model(strategy, state, time, X.unsqueeze(0))[1][0]

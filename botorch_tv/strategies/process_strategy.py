@@ -1,9 +1,13 @@
-"""Rounds of a strategy that predicts with a single model: retain, predict, explore, observe."""
+"""Rounds of a strategy that predicts with a single model: retain, predict, explore, observe.
+
+A composed strategy has several of these as its members.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +20,7 @@ from botorch_tv.forgetting import Decay, Inflation, Log, Observation, Retained
 from botorch_tv.forgetting.base import Part, as_memory
 from botorch_tv.forgetting.retention import checked
 from botorch_tv.gp.data import Data, Present, Prior
-from botorch_tv.gp.process import Joint
+from botorch_tv.gp.process import Inference, Joint, Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import repeated, without_gradients
 from botorch_tv.strategies.arguments import Measured, as_time, require_begun_with, require_forward
@@ -41,6 +45,30 @@ class ProcessStrategy(Strategy):
     """The confidence schedule."""
     exploration: Exploration
     """The rule that chooses from the posterior."""
+
+    @property
+    @abstractmethod
+    def process(self) -> Process:
+        """The model: everything that predictions depend on, except the data."""
+
+    @abstractmethod
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
+        """The inference that computes the posterior on a domain.
+
+        Args:
+            domain: The domain.
+            prior: The prior on the domain; None before it is computed.
+        """
+
+    @property
+    def reacts(self) -> bool:
+        """Whether an observation may reset the model."""
+        return self.process.reacts
+
+    @property
+    def usual_noise(self) -> float:
+        """Default noise variance of an observation."""
+        return self.process.noise
 
     # ---------------------------------------------------------------- subclasses may override
 
@@ -282,6 +310,56 @@ class ProcessStrategy(Strategy):
             sizes = inference.search_sizes(state.data, horizon)
             search = -(-domain.search.numbers(domain.dim, sizes, trials) // trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
+
+
+class Composed(Strategy):
+    """A strategy composed of members, each with a state of its own.
+
+    The state of a composed strategy is the state of the first member, with the states of all
+    members in ``members``.
+    """
+
+    members: tuple[ProcessStrategy, ...]
+
+    def together(self, states: list[State]) -> State:
+        """The state of this strategy, given the states of the members."""
+        return states[0]._replace(members=tuple(states))
+
+    def pairs(self, state: State) -> Iterator[tuple[ProcessStrategy, State]]:
+        """The members, each with its state."""
+        return zip(self.members, state.members)
+
+    @property
+    def maximize(self) -> bool:
+        """Whether the first member maximises."""
+        return self.members[0].maximize
+
+    @property
+    def reacts(self) -> bool:
+        """Whether an observation may reset a member."""
+        return any(member.reacts for member in self.members)
+
+    @functools.cached_property
+    def _begun(self) -> tuple[str, ...]:
+        return tuple(part for member in self.members for part in member._begun)
+
+    @property
+    def draws(self) -> bool:
+        """Whether choices may use random numbers."""
+        return any(member.draws for member in self.members)
+
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
+        return self.together(
+            [member._init(domain, shape, dtype, device) for member in self.members]
+        )
+
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        pairs = self.pairs(state)
+        return self.together([member.init_like(own, batch_shape) for member, own in pairs])
+
+    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
+        pairs = self.pairs(state)
+        return sum(member.numbers_per_trial(own, horizon, trials) for member, own in pairs)
 
 
 def _watched(part: Part, method: str, log: Log) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,8 +16,7 @@ from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Declaring
-from botorch_tv.gp.data import Prior
-from botorch_tv.gp.process import Inference, Joint, Process
+from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.gp.tensors import outside_inference_mode, without_gradients
 from botorch_tv.strategies.arguments import (
@@ -25,6 +25,7 @@ from botorch_tv.strategies.arguments import (
     as_noise,
     as_time,
     fingerprinted,
+    least_noise,
     located,
     require_forward,
     require_suggestion,
@@ -66,23 +67,6 @@ class Strategy(Declaring, ABC):
     @abstractmethod
     def maximize(self) -> bool:
         """True to maximise, False to minimise; predictions are in the units of y in both cases."""
-
-    @property
-    @abstractmethod
-    def process(self) -> Process:
-        """The model: everything that predictions depend on, except the data.
-
-        A committee returns the process of its first member.
-        """
-
-    @abstractmethod
-    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """The inference that computes the posterior on a domain.
-
-        Args:
-            domain: The domain.
-            prior: The prior on the domain; None before it is computed.
-        """
 
     @property
     @abstractmethod
@@ -212,9 +196,14 @@ class Strategy(Declaring, ABC):
         return False
 
     @property
+    def reacts(self) -> bool:
+        """Whether an observation may reset the model."""
+        return False
+
+    @property
     def usual_noise(self) -> float:
         """Default noise variance of an observation; NaN if the strategy estimates it."""
-        return self.process.noise
+        return math.nan
 
     def step(self, state: State) -> float | Tensor:
         """Default time from the newest measurement to the next, a scalar or `batch_shape`.
@@ -286,9 +275,13 @@ class Strategy(Declaring, ABC):
         """
         return None
 
+    def _least_noise(self, state: State) -> float:
+        """The smallest noise variance that may be given."""
+        return least_noise(state.basis.scale**2, state.basis.variance.dtype)
+
     def _default_noise(self, noise: float | Tensor | None) -> float:
         """Default noise variance of an observation; raises if the strategy takes no ``noise``."""
-        return self.process.noise
+        return self.usual_noise
 
     def _check(self, state: State, measured: Measured) -> None:
         """Warn of, or refuse, an observation that contradicts the strategy's assumptions."""
@@ -448,7 +441,7 @@ class Strategy(Declaring, ABC):
         when = suggestion.time if time is None else as_time(state, time, "time")
         made = real_tensor(y, own) if isinstance(y, (int, float)) and not shape else None
         y = y if made is None else made
-        variance, least = as_noise(state, noise, default, check)
+        variance, least = as_noise(state, noise, default, self._least_noise(state), check)
         if check:
             require_forward(state, when, "time")
             flags = (y, shape, None) if ok is None else (ok, shape, torch.bool)

@@ -18,8 +18,11 @@ from botorch_tv.strategies.parameters import DIGITS, BoxParameter, Space
 
 TOLERANCE = 1e-12
 """Rounding error of a limit's formula, relative to its largest value."""
-TRIED = (16, 512)
-"""Numbers of points, per point wanted, among which points that keep all limits are sought."""
+SOME = 256
+"""Number of allowed points among which the nearest to any point is found."""
+TRIED, MOST_TRIED = 16, 2**17
+"""Number of points per point wanted among which points that keep all limits are sought, and number
+of points among which any such point is sought."""
 REPAIRS = 60
 """Number of steps that move a point until it keeps all limits."""
 STALLED = 4
@@ -117,8 +120,11 @@ class Subspace:
         return torch.cat(parts, -1)
 
     def held(self, X: Tensor) -> Tensor:
-        """Points `* x D`, with held values and in the ranges; limits are ignored."""
-        if not self.fixed and not self.ranges:
+        """Points `* x D`, with held values and in the ranges; without limits, no other changes.
+
+        If there are limits, which are not checked, every listed parameter gets its nearest value.
+        """
+        if not self.fixed and not self.ranges and not self.limited:
             return X
         lower, upper = (end.to(X) for end in self.ends)
         parts = []
@@ -126,7 +132,7 @@ class Subspace:
             part = X[..., at]
             if rows is None and name in self.ranges:
                 part = part.clamp(lower[at], upper[at])
-            elif rows is not None and (name in self.fixed or name in self.ranges):
+            elif rows is not None and (self.limited or name in self.fixed or name in self.ranges):
                 rows = rows.to(X)
                 row = torch.cdist(part.reshape(-1, part.shape[-1]), rows).argmin(-1)
                 part = rows[row].view_as(part)
@@ -139,10 +145,15 @@ class Subspace:
         Args:
             most: Largest number of points before limits.
         """
+        sizes = [0 if rows is None else len(rows) for rows in self.rows]
+        return self._every if 0 < math.prod(sizes) <= min(most, MOST_TRIED) else None
+
+    @cached_property
+    def _every(self) -> Tensor | None:
+        """All points that keep the limits, if all parameters are listed, `M x D`."""
         X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
         for rows in self.rows:
-            if rows is None or len(X) * len(rows) > most:
-                return None
+            assert rows is not None
             X = torch.cat([X.repeat_interleave(len(rows), 0), rows.repeat(len(X), 1)], -1)
         if not X.numel():
             return None
@@ -154,9 +165,36 @@ class Subspace:
         """How far limits are exceeded, `* x m`, relative to their largest value; at most 0 if kept.
 
         Args:
-            X: Points, `* x D`; the result is differentiable in continuous coordinates.
+            X: Points, `* x D`.
         """
         return self._beyond(X) / self._scales.to(X)
+
+    def slopes(self, X: Tensor, *, worst: bool = False) -> tuple[Tensor, Tensor]:
+        """The :meth:`excess` at points `q x D`, `q x m`, and its gradient, `q x m x D`.
+
+        The gradient in the columns of a :class:`Choice` is 0.
+
+        Args:
+            X: The points.
+            worst: Whether to return only the most exceeded limit of each point, m = 1.
+        """
+        if self._linear is not None:
+            weights, excess = self._linear[0].to(X), self.excess(X)
+            slopes = weights / self._scales.to(X).unsqueeze(-1) * self._along(X)[1].unsqueeze(-2)
+            if worst:
+                excess, place = excess.max(-1, keepdim=True)
+                slopes = slopes.take_along_dim(place.unsqueeze(-1), -2)
+            return excess, slopes
+        with torch.enable_grad():
+            x = X.detach().requires_grad_()
+            excess, none = self.excess(x), 0 * x.sum()  # a limit may not depend on any coordinate
+            if worst:
+                excess = excess.amax(-1, keepdim=True)
+            found = [
+                torch.autograd.grad(each.sum() + none, x, retain_graph=True)[0]
+                for each in excess.unbind(-1)
+            ]
+        return excess.detach(), torch.stack(found, -2)
 
     def allowed(self, X: Tensor, margin: Tensor | float = -TOLERANCE) -> Tensor:
         """Whether points `* x D` keep all limits, `*`, bool.
@@ -184,22 +222,40 @@ class Subspace:
         Raises:
             InputDataError: If no point is found.
         """
-        axes = len(self.space.axes)
         if not self.limited:
-            return self.spread(raw_points(number, axes, rounds, like))
-        X = self.listed(TRIED[0] * number)
-        if X is not None and len(X):
-            return X.to(like)[:: max(1, len(X) // number)][:number]
-        for tried in TRIED:
-            X = self.snapped(self.spread(raw_points(tried * number, axes, rounds, like)))
-            good = self.roomy(X)
-            found = X[good][:number]
-            if len(found) < number:
-                others, good = self.repaired(X[~good][:number])
-                found = torch.cat([found, others[good]])[:number]
+            return self.spread(raw_points(number, len(self.space.axes), rounds, like))
+        found = self._sought(number, TRIED * number, rounds, like)
+        return found if len(found) else self.some.to(like)[:number]
+
+    @cached_property
+    def some(self) -> Tensor:
+        """Allowed points, of which some are near any other allowed point, `q x D`, float64."""
+        like = torch.empty((), dtype=torch.float64, device="cpu")
+        for tried in (TRIED * SOME, MOST_TRIED):
+            found = self._sought(SOME, tried, 0, like)
             if len(found):
                 return found
-        raise InputDataError(self._refusal())
+        texts = ", ".join(repr(limit.text) for limit in self.space.limits)
+        held = {**self.fixed, **self.ranges}
+        where = f" with {', '.join(f'{name}={value}' for name, value in held.items())}"
+        raise InputDataError(
+            f"constraints: no point{where if held else ' of the box'} was found that keeps "
+            f"{texts}; loosen a limit, widen the ranges of the parameters, or hold fewer."
+        )
+
+    def _sought(self, number: int, tried: int, rounds: int, like: Tensor) -> Tensor:
+        """Allowed points among evenly spread points, and repaired points, if these are too few."""
+        listed = self.listed(MOST_TRIED)
+        if listed is not None:
+            every = max(1, -(-len(listed) // number))
+            return listed.to(like)[rounds % every :: every][:number]
+        X = self.snapped(self.spread(raw_points(tried, len(self.space.axes), rounds, like)))
+        good = self.roomy(X)
+        found = X[good][:number]
+        if len(found) < number:
+            others, good = self.repaired(X[~good][:number])
+            found = torch.cat([found, others[good]])[:number]
+        return found
 
     def repaired(
         self, X: Tensor, steps: int = REPAIRS, *, inward: bool = False
@@ -217,26 +273,26 @@ class Subspace:
         Returns:
             Two tensors: points, `q x D`; and whether they are allowed, `q`, bool.
         """
-        before, good, margin = X, (self.roomy if inward else self.allowed)(X), self._margin(X)
+        good, margin = (self.roomy if inward else self.allowed)(X), self._margin(X).amax()
+        before, X = X, X[~good]
         shares = torch.linspace(*OVERSHOOT, len(X), dtype=X.dtype, device=X.device).unsqueeze(-1)
-        for free in (self.free, self.free & ~self.stepped):
+        for free in (self.free, self.free & ~self.stepped) if len(X) else ():
             free, past = free.to(X.device), list[Tensor]()
             for _ in range(steps if bool(free.any()) else 0):
-                X = X.detach().requires_grad_()
-                with torch.enable_grad():
-                    over = (self.excess(X) + 2 * margin.clamp_min(0)).amax(-1, keepdim=True)
-                    # Points that made no progress for some steps will not keep all limits.
-                    past = [*past[-STALLED:], over.detach().clamp_min(0)]
-                    share = 0.99 if len(past) > STALLED else math.inf
-                    if not over.requires_grad or bool((past[-1] >= share * past[0]).all()):
-                        break
-                    (by,) = torch.autograd.grad(over.sum(), X)
-                by = torch.where(free, by, 0.0)
+                worst, by = self.slopes(X, worst=True)
+                # Points that made no progress for some steps will not keep all limits.
+                past = [*past[-STALLED:], (worst + 2 * margin.clamp_min(0)).clamp_min(0)]
+                share = 0.99 if len(past) > STALLED else math.inf
+                if bool((past[-1] >= share * past[0]).all()):
+                    break
+                by = torch.where(free, by.squeeze(-2), 0.0)
                 squared = by.square().sum(-1, keepdim=True).clamp_min(torch.finfo(X.dtype).tiny)
                 step = shares * past[-1] / squared * by
-                X = self._clamped(X.detach() - step.nan_to_num(0.0, 0.0, 0.0), free)
-            X = self.snapped(X.detach())
-        return torch.where(good.unsqueeze(-1), before, X), good | self.roomy(X)
+                X = self._clamped(X - step.nan_to_num(0.0, 0.0, 0.0), free)
+            X = self.snapped(X)
+        after = before.clone()
+        after[~good] = X
+        return after, good | self.roomy(after)
 
     def snapped(self, X: Tensor) -> Tensor:
         """Points, `* x D`, with columns that have steps rounded to a step in the range."""
@@ -336,8 +392,54 @@ class Subspace:
         beyond = self._beyond(X).abs().nan_to_num(0.0, 0.0, 0.0).amax(0)
         return torch.maximum(beyond, like.new_tensor(bounds).abs()).clamp_min(1e-300)
 
+    @cached_property
+    def _linear(self) -> tuple[Tensor, Tensor] | None:
+        """Coefficients `m x D` and constants `m` of the limits; None unless all are linear."""
+        at = {name: (axis, place) for name, axis, place, _ in self._axes}
+        shape = len(self.space.limits), self.space.columns
+        weights = torch.zeros(shape, dtype=torch.float64, device="cpu")
+        constants = weights.new_zeros(len(weights))
+        for row, limit in enumerate(self.space.limits):
+            try:
+                by_name, constant = limit.expression.linear()
+            except ValueError:
+                return None
+            sign = 1 if limit.upper else -1
+            constants[row] = sign * (constant - limit.bound)
+            for name, weight in by_name.items():
+                axis, place = at[name]
+                if axis.number is not axis or axis.single:
+                    return None
+                weights[row, place] += sign * weight
+        return weights, constants
+
+    @cached_property
+    def _scaling(self) -> tuple[Tensor, Tensor, Tensor]:
+        """For each column: lower end and length of the scaled range, and whether it is a logarithm.
+
+        Columns of a :class:`Choice` have the range 0 to 1.
+        """
+        rows = []
+        for _, axis, at, _ in self._axes:
+            low, high, log = 0.0, 1.0, False
+            if axis.number is axis:
+                low, high, log = axis.scaled(axis.low), axis.scaled(axis.high), axis.log
+            rows += [(low, high - low, log)] * (at.stop - at.start)
+        ends = torch.tensor(rows, dtype=torch.float64, device="cpu").view(-1, 3)
+        return ends[:, 0], ends[:, 1], ends[:, 2].bool()
+
+    def _along(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """The values in each column at points `* x D`, and their derivatives, `* x D` each."""
+        low, size, log = (part.to(X.device) for part in self._scaling)
+        scaled = low.to(X) + size.to(X) * X
+        values = torch.where(log, scaled.clamp_max(700).exp(), scaled)
+        return values, size.to(X) * torch.where(log, values, 1.0)
+
     def _beyond(self, X: Tensor) -> Tensor:
         """How far limits are exceeded in their own units, `* x m`; infinite if undefined."""
+        if self._linear is not None:
+            weights, constants = (part.to(X) for part in self._linear)
+            return self._along(X)[0] @ weights.T + constants
         values, found = self.space.numbers_at(X), []
         for limit in self.space.limits:
             value = limit.expression.value(values)
@@ -350,7 +452,7 @@ class Subspace:
         unlisted = self.free & ~self.stepped
         names = {name for name, _, at, _ in self._axes if bool(unlisted[at].any())}
         every = [not names.isdisjoint(limit.names) for limit in self.space.limits]
-        return torch.tensor(every, device="cpu")
+        return torch.tensor(every, dtype=torch.bool, device="cpu")
 
     def _margin(self, like: Tensor) -> Tensor:
         """How far each limit is kept by points that are rounded later, `m`."""
@@ -363,12 +465,3 @@ class Subspace:
     def _clamped(self, X: Tensor, free: Tensor) -> Tensor:
         lower, upper = (end.to(X) for end in self.ends)
         return torch.where(free, X.clamp(lower, upper), X)
-
-    def _refusal(self) -> str:
-        texts = ", ".join(repr(limit.text) for limit in self.space.limits)
-        held = {**self.fixed, **self.ranges}
-        where = f" with {', '.join(f'{name}={value}' for name, value in held.items())}"
-        return (
-            f"constraints: no point{where if held else ' of the box'} was found that keeps "
-            f"{texts}; loosen a limit, widen the ranges of the parameters, or hold fewer."
-        )

@@ -71,6 +71,26 @@ def assert_alike(first, other):
     assert {**first, "rate": 0.0} == {**other, "rate": 0.0}
 
 
+def test_parameter_constraints_are_kept():
+    """Evenly spread points, and chosen points."""
+    sides = [
+        RangeParameterConfig(name=name, parameter_type="float", bounds=(0.0, 4.0))
+        for name in ("a", "b")
+    ]
+    client = Client(random_seed=0)
+    client.configure_experiment(
+        [MIXED[0], *sides], parameter_constraints=["a + 2 * b <= 3", "b >= a"]
+    )
+    client.configure_optimization(objective="y")
+    client.set_generation_strategy(adaptive_generation_strategy("hour"))
+    for now in range(9):
+        for number, at in client.get_next_trials(1, fixed_parameters={"hour": now}).items():
+            assert at["a"] + 2 * at["b"] <= 3 + 1e-9
+            assert at["b"] >= at["a"] - 1e-9
+            client.complete_trial(number, {"y": at["a"] + at["b"]})
+    assert at["a"] + 2 * at["b"] == pytest.approx(3, abs=0.01)
+
+
 def play(client, now, fail=()):
     trials = client.get_next_trials(max_trials=3, fixed_parameters={"hour": now})
     for index, item in trials.items():
@@ -308,7 +328,7 @@ def test_too_few_trials_and_times_before():
         ("a, b", None, None, "takes one outcome and no constraint"),
         ("a + 2*b", None, None, "takes one outcome and no constraint"),
         ("-cost", ["heat <= 3"], None, "use time_varying_generation_strategy"),
-        ("-cost", None, ["rate + x <= 9"], "supports no parameter constraints; use time_vary"),
+        ("-cost", None, ["hour + x <= 9"], "involves the time 'hour' or .* use time_vary"),
     ],
 )
 def test_unsupported_problems(objective, outcomes, parameters, message):

@@ -598,3 +598,15 @@ def test_refused(command, idle_and_busy, tmp_path, call):
     # Fixes are commands, not Python.
     assert not re.search(r"\w\(|\+=|suggestion=|datetime\.|loop\.\w+\(", output)
     assert (idle.read_bytes(), busy.read_bytes()) == idle_and_busy
+
+
+def test_backtest_of_a_table_and_of_a_loop(tmp_path, call):
+    table, file = tmp_path / "past.csv", str(tmp_path / "loop.json")
+    rows = [f"{x},{'ab'[n % 2]},{2 * n},{x * n}" for n, x in enumerate((0, 1, 4, 2, 3, 1))]
+    table.write_text("\n".join(["x,kind,time,loss", *rows, "2,a,13,"]))
+    printed = call("backtest", str(table), "--y", "loss")
+    assert {"adaptive", "drift", "jumps", "static"} <= set(printed.split())
+    assert "has no column 'y'" in call("backtest", str(table), fails=True)
+    call("new", file, "x=0:4", "kind=a,b", "--unit", "rounds")
+    call("import", file, str(table), "--y", "loss")
+    assert call("backtest", file) == printed

@@ -151,14 +151,23 @@ def test_invalid_choices_are_refused(name):
         Box({"x": (0, 1), "kind": wrong})
 
 
-def test_other_searches_and_many_trials_are_refused():
+def test_other_searches_are_refused():
     with pytest.raises(ValueError, match="if a parameter is a Choice"):
         Box(BOX, search=MultiStart())
-    kernel = RBFKernel().double()
-    strategy = tv_gp_ucb(kernel=kernel, noise=0.1, epsilon=0.1)
-    state = strategy.init(Box(BOX), batch_shape=(2,))
-    with pytest.raises(InputDataError, match="2 trials, but a search over categories"):
-        strategy.ask(state)
+
+
+@pytest.mark.parametrize("constraints", [(), ["x + n <= 5"]])
+def test_many_trials_choose_as_each_alone(constraints):
+    box, random = Box(BOX, constraints=constraints), torch.Generator().manual_seed(0)
+    strategy = tv_gp_ucb(kernel=RBFKernel().double(), noise=0.1, epsilon=0.1)
+    together, alone = strategy.init(box, batch_shape=(2,)), [strategy.init(box) for _ in range(2)]
+    for _ in range(4):
+        chosen = strategy.ask(together)
+        each = [strategy.ask(state) for state in alone]
+        torch.testing.assert_close(chosen.X, torch.stack([one.X for one in each]))
+        y = torch.rand(2, dtype=torch.float64, generator=random)
+        together, _ = strategy.tell(together, chosen, y)
+        alone = [strategy.tell(s, one, y[n])[0] for n, (s, one) in enumerate(zip(alone, each))]
 
 
 def test_many_trials_that_choose_by_chance_choose_each_for_itself():

@@ -29,9 +29,9 @@ from botorch_tv.optuna.trials import TrialClock
 class TestContract(
     pytest_samplers.BasicSamplerTestCase,
     pytest_samplers.RelativeSamplerTestCase,
-    pytest_samplers.SingleOnlySamplerTestCase,
+    pytest_samplers.MultiObjectiveSamplerTestCase,
 ):
-    """Optuna's own tests for samplers of a single objective."""
+    """Optuna's own tests for samplers of one or several objectives."""
 
     @pytest.fixture
     def sampler(self):
@@ -141,7 +141,7 @@ def test_best_now_refuses_insufficient_data(given):
     with pytest.raises(ValueError, match="2 trials have a value, but the model needs 3"):
         best_now(study, sampler)
     several = optuna.create_study(directions=["minimize", "maximize"])
-    with pytest.raises(ValueError, match="multi-objective"):
+    with pytest.raises(ValueError, match=r"several objectives; call pareto_now\(study\)"):
         best_now(several, sampler)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
     assert 0 <= best_now(study, sampler).params["x"] <= 1

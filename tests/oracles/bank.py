@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
+from scipy.stats import multivariate_t
 
 Array = NDArray[np.float64]
 SHAPE = 2.0
@@ -104,24 +105,28 @@ class DenseBank:
         """Probability that the newest jump came just before the newest measurement."""
         return sum(share for share, _, history in self.shares() if history.since == self.time)
 
-    def observe(self, rows: list[int], y: Array, time: float) -> None:
-        """Learn from all readings of one time: the values ``y`` at the points ``rows``."""
+    def observe(self, rows: list[int], y: Array, time: float, variance: Array) -> None:
+        """Learn from all readings of one time: the values ``y`` at the points ``rows``.
+
+        A reading with a given variance, not NaN, has this noise; others have that of a member.
+        """
         self._remove_points()
         for _, retained in self.groups:
             retained += [row for row in dict.fromkeys(rows) if row not in retained]
         gap = 0.0 if self.time is None else time - self.time
-        wrong = [self._log_outlier(value) for value in y]
+        wrong = [self._log_outlier(*reading) for reading in zip(y, variance)]
         shares = [share for share, *_ in self.shares()]
         h = np.zeros((len(rows), len(self.members[0].K)))
         h[range(len(rows)), rows] = 1.0
         h[:, -1] = 1.0
         for member in self.members:
             stays = gap * np.log1p(-member.hazard)
-            jumped = self._jumped(member, h, y, time, gap) if stays < 0 else None
+            jumped = self._jumped(member, h, y, time, gap, variance) if stays < 0 else None
             for history in member.histories:
                 share = shares.pop(0)
                 mean, P = member.passed(history, gap, jump=False)
-                gain = self._drifted(history, member.noise, mean, P, h, y, np.array(wrong))
+                noise = self._noise(member, history, variance)
+                gain = self._drifted(history, noise, mean, P, h, y, np.array(wrong))
                 history.log += stays
                 self.information_gain += share * gain
             if jumped is not None:
@@ -163,14 +168,20 @@ class DenseBank:
                     history.mean = T @ history.mean[at]
                     history.P = T @ history.P[np.ix_(at, at)] @ T.T + rest
 
-    def _log_outlier(self, y: float) -> float:
+    def _noise(self, member: Member, history: History, variance: Array) -> Array:
+        """Noise variances of readings in units of s²; a given one by the estimate of s²."""
+        given = variance / (history.B / (self.A - 1))
+        return np.where(np.isnan(given), member.noise, np.maximum(given, self.bank.tolerance))
+
+    def _log_outlier(self, y: float, given: float) -> float:
         """Log of the probability of an outlier times its density at y: Student's t, 4 degrees."""
         if self.bank.outliers == 0:
             return -math.inf
         level = variance = 0.0
         for share, member, history in self.shares():
             level += share * history.mean[-1]
-            own = history.B / (self.A - 1) * (1 + member.noise + history.P[-1, -1])
+            noise = float(self._noise(member, history, np.array(given)))
+            own = history.B / (self.A - 1) * (1 + noise + history.P[-1, -1])
             variance += share * own
         density = log_student(np.array([y - level]), 2 * np.array([[variance]]), 2.0, 2.0)
         return math.log(self.bank.outliers) + density
@@ -178,7 +189,7 @@ class DenseBank:
     def _drifted(self, history, noise, mean, P, h, y, wrong) -> float:
         """Update a history that no jump has ended; returns the information gain."""
         A, B, q = self.A, history.B, len(y)
-        S, e = h @ P @ h.T + noise * np.eye(q), y - h @ mean
+        S, e = h @ P @ h.T + np.diag(noise), y - h @ mean
         log_right = math.log1p(-self.bank.outliers)
         alone = np.array([log_student(e[[i]], S[i : i + 1, i : i + 1], A, B) for i in range(q)])
         either = np.logaddexp(log_right + alone, wrong)
@@ -196,14 +207,16 @@ class DenseBank:
         together = np.linalg.slogdet(Sigma)[1] - np.log(S.diagonal()).sum()
         return 0.5 * float((1 - r) @ np.log(S.diagonal() / noise) + together)
 
-    def _jumped(self, member: Member, h: Array, y: Array, time: float, gap: float) -> History:
+    def _jumped(
+        self, member: Member, h: Array, y: Array, time: float, gap: float, variance: Array
+    ) -> History:
         """One history of all that a jump just before the block ended."""
         A, q, ended = self.A, len(y), []
         log_chance = math.log(-math.expm1(gap * np.log1p(-member.hazard)))
         log_chance += q * math.log1p(-self.bank.outliers)
         for history in member.histories:
             mean, P = member.passed(history, gap, jump=True)
-            S, e = h @ P @ h.T + member.noise * np.eye(q), y - h @ mean
+            S, e = h @ P @ h.T + np.diag(self._noise(member, history, variance)), y - h @ mean
             G, solved = np.linalg.solve(S, h @ P).T, np.linalg.solve(S, e)
             log = history.log + log_chance + log_student(e, S, A, history.B)
             B = history.B + 0.5 * e @ solved
@@ -261,6 +274,17 @@ class DenseBank:
         return total, second - np.outer(total, total)
 
 
+def log_density(relevance: Array, rate: float, noise: Array, X: Array, y: Array, t: Array) -> float:
+    """Logarithm of the marginal density of readings of one process, up to a constant.
+
+    Its relevances divide a lengthscale of 1; the constant has variance s², and s² is
+    InverseGamma(2, 2). Logarithms of the parameters have no prior here.
+    """
+    square = np.square((X[:, None] - X) * relevance).sum(-1)
+    K = np.exp(-0.5 * square - rate * np.abs(t[:, None] - t)) + 1 + np.diag(noise)
+    return float(multivariate_t(np.zeros(len(y)), K, df=2 * SHAPE).logpdf(y))
+
+
 @dataclass
 class Prediction:
     """What a bank predicts, in the units of the data."""
@@ -274,7 +298,18 @@ class Prediction:
 
 
 def predicted(
-    bank, X: Array, y: Array, times: Array, query: Array, when, *, clock=1.0, good=None, starts=4
+    bank,
+    X: Array,
+    y: Array,
+    times: Array,
+    query: Array,
+    when,
+    *,
+    clock=1.0,
+    good=None,
+    starts=4,
+    variance=None,
+    relevance=1.0,
 ) -> Prediction:
     """Learn from raw readings, all readings of one time as one, and predict.
 
@@ -289,7 +324,11 @@ def predicted(
         good: Which readings succeeded, `n`; all by default.
         starts: Number of readings whose mean and standard deviation are the units, with all other
             readings of the time of the last of them.
+        variance: Given noise variances of the readings, NaN for others, `n`; none by default.
+        relevance: Factors on the coordinates.
     """
+    X, query = X * relevance, query * relevance
+    variance = np.full(len(y), np.nan) if variance is None else np.asarray(variance)
     good = np.ones(len(y), bool) if good is None else np.asarray(good)
     first = good & (times <= times[good][starts - 1])
     centre, spread = y[first].mean(), y[first].std()
@@ -299,7 +338,8 @@ def predicted(
     for row in np.flatnonzero(good):
         blocks[times[row]].append(int(row))
     for time, rows in blocks.items():
-        dense.observe([place[row] for row in rows], (y[rows] - centre) / spread, time / clock)
+        own = (y[rows] - centre) / spread, time / clock, variance[rows] / spread**2
+        dense.observe([place[row] for row in rows], *own)
     whens = np.broadcast_to(np.asarray(when, float) / clock, len(query)).tolist()
     mean, covariance = dense.moments(place[len(X) :], whens)
     return Prediction(

@@ -212,7 +212,8 @@ def test_samples_choose_as_often_as_drawn_members_are_highest_there(kind):
         place = torch.from_numpy(x).expand(trials, 1)
         suggestion = player.suggestion_at(state, place, now=float(t))
         state, _ = player.tell(state, suggestion, torch.full((trials,), value, dtype=place.dtype))
-        dense.observe([int(np.abs(arms - x).argmin())], values[[t]], float(t))
+        row = [int(np.abs(arms - x).argmin())]
+        dense.observe(row, values[[t]], float(t), np.array([np.nan]))
     generator = torch.Generator().manual_seed(0)
     chosen = player.ask(state, now=8.0, generator=generator).X[:, 0].sort().values.numpy()
     random, draws = np.random.default_rng(0), []
@@ -329,9 +330,7 @@ def tell(**given):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: tell(noise=0.1), r"Omit noise.* tv_gp_ucb"),
-        (lambda: Loop(strategy(), BOX).observe([0.5, 0.5], 4.0, noise=0.1), r"Omit noise"),
-        (lambda: Loop.from_table(strategy(), BOX, [[0.1, 0.2]], [1.0], noise=[0.1]), r"Omit noise"),
+        (lambda: tell(noise=0.0), r"noise variance is not positive"),
         (lambda: strategy().describe(strategy().init(GRID, batch_shape=(2,))), "but .* takes one"),
         (lambda: strategy(starts=1), "a standard deviation needs two"),
         (lambda: strategy(bank=3), "must be a Bank"),

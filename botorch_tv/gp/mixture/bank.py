@@ -1,9 +1,4 @@
-"""The candidate processes, their prior on a domain, and their units.
-
-The units are the means and scales of y and of the context, and a clock (the unit of time). The
-units come from the first measurements of a trial, so y, context and time may have any units.
-Measurements made at the same time are treated together, so their order does not matter.
-"""
+"""The candidate processes, and their prior on a domain."""
 
 from __future__ import annotations
 
@@ -17,8 +12,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_tv.even_points import even_points
-from botorch_tv.forgetting.base import median_gap
-from botorch_tv.gp.linalg import leading
 from botorch_tv.gp.mixture.span import FREQUENCIES, GROWTH
 from botorch_tv.gp.tensors import Scratch
 from botorch_tv.validation import require, require_integer, require_number
@@ -41,9 +34,6 @@ CANDIDATES = 1024
 """Number of points from which the first points to measure are selected."""
 FIRST = 4
 """Default number of measurements that set the units."""
-APART = 3.0
-"""Largest ratio between the clock and the median time between all measurements, in either
-direction. It is about the ratio of neighbouring rates of a bank."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +128,8 @@ class BankPrior:
         variance: Prior variance: the number 1 for each of M arms, `M`; the scalar 1 for a box.
         context_dim: Number c of context coordinates, which have no bounds and come last.
         points: All arms in the unit cube, `M x d`; None on a box.
+        groups: For each column and each coordinate of the context, the index of its parameter,
+            `d + c`, int64; None if each is a parameter of its own.
 
     Attributes:
         lengthscales: Lengthscales as fractions of the ranges, `L x 1 x 1`.
@@ -147,6 +139,7 @@ class BankPrior:
         noise: Noise ratio ρ of each history, `K`.
         log_lasts: ln(1 - ε) of each history, `K`.
         log_stays: ln(1 - h) of each history, `K`.
+        parameters: Number of parameters.
         member: Index of the combination of rate, hazard and noise ratio, `K`, int64; the noise
             ratio varies fastest.
         never_jumping: Number of members that never jump.
@@ -163,9 +156,13 @@ class BankPrior:
         variance: Tensor,
         context_dim: int = 0,
         points: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> None:
         self.bank, self.lower, self.upper, self.points = bank, lower, upper, points
         self.starts, self.variance, self.context_dim = starts, variance, context_dim
+        every = torch.arange(len(lower) + context_dim, device=lower.device)
+        self.groups = every if groups is None else groups
+        self.parameters = int(self.groups.max()) + 1
         self.scratch = Scratch()
         values = bank.values(len(lower) + context_dim)
         lengthscales, *parts = (variance.new_tensor(part) for part in values.values())
@@ -203,7 +200,7 @@ class BankPrior:
         return self
 
     def at(self, choice: Tensor, units: MixtureUnits) -> Tensor:
-        """Map choices to the unit cube, `T x q x (d + c)`.
+        """Map choices to the unit cube, multiplied by relevances, `T x q x (d + c)`.
 
         A context has no bounds; a sigmoid maps it to (0, 1). About half of (0, 1) covers contexts
         within a standard deviation of the mean context of the first measurements.
@@ -212,6 +209,15 @@ class BankPrior:
             choice: Arms, `T x q`, int64; or points with their context, `T x q x (d + c)`.
             units: The units of the trials.
         """
+        return self._in_cube(choice, units) * units.relevance.unsqueeze(-2)
+
+    def arms_at(self, units: MixtureUnits) -> Tensor:
+        """All arms in the unit cube, multiplied by relevances, `T x M x d`."""
+        assert self.points is not None
+        return self.points * units.relevance.unsqueeze(-2)
+
+    def _in_cube(self, choice: Tensor, units: MixtureUnits) -> Tensor:
+        """Map choices to the unit cube, `T x q x (d + c)`."""
         if self.points is not None:
             return self.points[choice]
         if not self.context_dim:
@@ -223,8 +229,10 @@ class BankPrior:
         context = torch.sigmoid((context - centre) / spread)
         return torch.cat([(chosen - self.lower) / (self.upper - self.lower), context], -1)
 
-    def by_chosen(self, by: Tensor) -> Tensor:
-        """Convert derivatives in the unit cube to derivatives in the domain, `* x d`."""
+    def by_chosen(self, by: Tensor, units: MixtureUnits) -> Tensor:
+        """Convert derivatives at :meth:`at` to derivatives in the domain, `T x q x d`."""
+        d = len(self.lower)
+        by = by[..., :d] * units.relevance[:, None, :d]
         return by if self._in_unit else by / (self.upper - self.lower)
 
 
@@ -235,6 +243,7 @@ def prior_on_box(
     context_dim: int,
     among: tuple[Tensor, Tensor] | None = None,
     ranged: int = 0,
+    groups: Tensor | None = None,
 ) -> BankPrior:
     """The prior of the candidate processes on the box between two corners.
 
@@ -246,6 +255,7 @@ def prior_on_box(
         among: Points of the unit cube that fill the feasible set, and points that reach its
             boundary, each `n x d`, see ``Search.among``; None if the whole cube is feasible.
         ranged: Number of context coordinates with given ranges, which are [0, 1].
+        groups: For each coordinate, the index of its parameter, as for :class:`BankPrior`.
     """
     if among is None:
         cloud = even_points(CANDIDATES, len(lower))
@@ -253,9 +263,9 @@ def prior_on_box(
         starts = cloud[filling(cloud)]
     else:
         starts = among[0][:STARTS]
-    starts = starts.to(lower)
+    starts, one = starts.to(lower), lower.new_ones(())
     lower, upper = (pad(end, (0, ranged), value=by) for end, by in ((lower, 0.0), (upper, 1.0)))
-    return BankPrior(bank, lower, upper, starts, lower.new_ones(()), context_dim)
+    return BankPrior(bank, lower, upper, starts, one, context_dim, groups=groups)
 
 
 def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
@@ -288,7 +298,7 @@ def filling(U: Tensor) -> Tensor:
 
 
 class MixtureUnits(NamedTuple):
-    """The units of trials, from their first measurements."""
+    """The units of trials, from their measurements."""
 
     centre: Tensor
     """Mean of the first measurements, `batch_shape`."""
@@ -303,92 +313,6 @@ class MixtureUnits(NamedTuple):
     """Standard deviation of the context of the first measurements, `batch_shape x c`."""
     ready: Tensor
     """Whether there were enough measurements with different values, `batch_shape`, bool."""
-
-
-Measured = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Measurements in order of time: y, `T x n`; whether each succeeded, `T x n`, bool; their times,
-`T x n`; and their context, `T x n x c`."""
-
-
-def units_of(measured: Measured, least: int) -> MixtureUnits:
-    """Units from all measurements so far; fewer than ``least`` measurements do not suffice."""
-    y, good, time, context = measured
-    number = good.sum(-1)
-    share = good.to(y) / number.clamp_min(1).unsqueeze(-1)
-    centre = (share * y).sum(-1)
-    spread = (share * (y - centre.unsqueeze(-1)).square()).sum(-1).sqrt()
-    # Measurements that differ only at the level of rounding count as equal.
-    largest = (good * y.abs()).amax(-1) if y.shape[-1] else torch.zeros_like(centre)
-    differs = spread > 1e3 * torch.finfo(y.dtype).eps * largest
-    middle = (share.unsqueeze(-1) * context).sum(-2)
-    around = (share.unsqueeze(-1) * (context - middle.unsqueeze(-2)).square()).sum(-2).sqrt()
-    return MixtureUnits(
-        centre=centre,
-        spread=torch.where(differs, spread, 1.0),
-        clock=median_gap(time, good),
-        context_centre=middle,
-        context_spread=torch.where(around > 0, around, 1.0),
-        ready=(number >= least) & differs,
-    )
-
-
-def checks_clock(number: int) -> bool:
-    """Whether the clock is checked after ``number`` rounds: true for 8, 16, 32, ..."""
-    return number >= 2 * FIRST and number & (number - 1) == 0
-
-
-def units_now(
-    units: MixtureUnits, settled: bool, measured: Measured, least: int
-) -> tuple[MixtureUnits, bool, Tensor]:
-    """Update the units of y, time and context after the newest measurement.
-
-    After enough measurements, further measurements at later times do not change the centres and
-    spreads of y and of the context. The clock is later replaced by the median time between all
-    measurements, if clock and median differ much. The correction of the clock matters if the first
-    measurements follow each other much faster than the later measurements, for example in a short
-    test run. If the clock were not corrected, it would be so short that even the smallest positive
-    rate of the bank would be too fast.
-
-    Args:
-        units: Units before the measurement.
-        settled: Whether the units of all trials are final.
-        measured: All measurements so far.
-        least: Number of measurements that are required to set the units of a trial.
-
-    Returns:
-        Three results: the units (the standardisation of y, time and context); whether the units of
-            all trials are final; and which trials have other units than before and must process all
-            measurements again, `T`, bool.
-    """
-    y, good, time, context = measured
-    n, anew = y.shape[-1], torch.zeros_like(units.ready)
-    if not settled:
-        found = units_of(measured, least)
-        earlier = units_of((y, good & (time < time[:, -1:]), time, context), least)
-        moving = ~earlier.ready & (~units.ready | found.ready)
-        pairs = zip(found, units)
-        units = MixtureUnits(
-            *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)
-        )
-        if n >= least:
-            # The host waits for the device here, but only until the units are final.
-            settled, anew = not bool(moving.any()), moving & units.ready & good[:, -1]
-    if checks_clock(n):
-        clock = median_gap(time, good)
-        ratio = clock / units.clock
-        apart = units.ready & ((ratio > APART) | (ratio < 1 / APART))
-        units, anew = units._replace(clock=torch.where(apart, clock, units.clock)), anew | apart
-    return units, settled, anew
-
-
-def units_after(measured: Measured, least: int) -> MixtureUnits:
-    """The units of trials whose measurements, ``measured``, are processed one after another."""
-
-    def first(rows: int) -> Measured:
-        y, good, time, context = measured
-        return y[:, :rows], good[:, :rows], time[:, :rows], context[:, :rows]
-
-    units, settled = units_of(first(0), least), False
-    for rows in range(max(1, least), measured[0].shape[-1] + 1):
-        units, settled, _ = units_now(units, settled, first(rows), least)
-    return units
+    relevance: Tensor
+    """Factor by which each coordinate is multiplied, 1 if all parameters are equally relevant,
+    `batch_shape x (d + c)`."""

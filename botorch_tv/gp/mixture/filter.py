@@ -83,7 +83,7 @@ def advanced(
     choice: Tensor,
     y: Tensor,
     time: Tensor,
-    ratio: Tensor,
+    variance: Tensor,
     good: Tensor,
     *,
     consume: bool = False,
@@ -100,7 +100,8 @@ def advanced(
         choice: Arms, `T x q`, int64; or points, `T x q x (d + c)`.
         y: Measurements in the units of the data, `T x q`.
         time: Times, not before the previous measurement, `T`, float64.
-        ratio: Noise variances relative to the default, `T x q`.
+        variance: Given noise variances in squared units of the data, `T x q`; 0 if the noise of a
+            measurement is that of the candidate process.
         good: Which measurements a trial learns from, `T x q`, bool.
         consume: Whether the memory of ``running`` may be reused.
     """
@@ -114,9 +115,10 @@ def advanced(
         goes_on = goes_on | (fits & (time == newest.time) & (newest.shape > SHAPE))
     several = looks and bool(goes_on.any())
     y = ((y - units.centre.unsqueeze(-1)) / units.spread.unsqueeze(-1)).clamp(-LARGEST, LARGEST)
-    parts: tuple[Tensor, ...] = (prior.at(choice, units), y, ratio, good)
+    variance = (variance / units.spread.unsqueeze(-1) ** 2).clamp_max(LARGEST)
+    parts: tuple[Tensor, ...] = (prior.at(choice, units), y, variance, good)
     if several:
-        old = block.points, block.y, block.ratio, block.good & goes_on.unsqueeze(-1)
+        old = block.points, block.y, block.variance, block.good & goes_on.unsqueeze(-1)
         parts = tuple(torch.cat(pair, 1) for pair in zip(old, parts))
     if looks and parts[-1].shape[-1] > 1:
         parts = _in_order(*parts)
@@ -152,15 +154,15 @@ def blocks(time: Tensor, most: int) -> Iterator[slice]:
 
 
 def _in_order(
-    points: Tensor, y: Tensor, ratio: Tensor, good: Tensor
+    points: Tensor, y: Tensor, variance: Tensor, good: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The measurements of a block that each trial learns from, in an order that they determine."""
     order = torch.arange(y.shape[-1], device=y.device).expand_as(y)
-    for key in (ratio, y, *points.unbind(-1)[::-1], ~good):
+    for key in (variance, y, *points.unbind(-1)[::-1], ~good):
         order = order.gather(1, key.gather(1, order).argsort(dim=1, stable=True))
     order = order[:, : int(good.sum(-1).max())]
     points = points.take_along_dim(order.unsqueeze(-1), 1)
-    return points, y.gather(1, order), ratio.gather(1, order), good.gather(1, order)
+    return points, y.gather(1, order), variance.gather(1, order), good.gather(1, order)
 
 
 def _absorbed(
@@ -283,7 +285,7 @@ def _with_block(
     time: Tensor,
     points: Tensor,
     y: Tensor,
-    ratio: Tensor,
+    variance: Tensor,
     good: Tensor,
 ) -> RunningMixture:
     """The posterior after a block of measurements at one time, which need not be absorbed.
@@ -303,7 +305,7 @@ def _with_block(
         time: The time of the block, `T`, float64.
         points: Points of the unit cube, `T x q x d`.
         y: Measurements in standardised units, `T x q`.
-        ratio: Noise variances relative to the default, `T x q`.
+        variance: Given noise variances in standardised units; 0 if not given, `T x q`.
         good: Which measurements a trial has and learns from, `T x q`, bool.
     """
     before, M, q = running.before, running.matrices, y.shape[-1]
@@ -314,16 +316,17 @@ def _with_block(
     attenuation, log_stays = attenuation.unsqueeze(1), log_stays.unsqueeze(1)  # T x 1 x K
     A, B, number = before.shape[:, None, None], before.scale, good.sum(-1)[:, None, None].to(y)
     mask = good.to(y)[:, None, None]  # T x 1 x 1 x q
-    noise = torch.where(good, ratio, 1.0)[:, None, None] * prior.noise.unsqueeze(-1)
+    noise = _noise(prior, before, variance, good)
 
     span, rows = before.span, []
+    arms = None if prior.points is None else prior.arms_at(running.units).unsqueeze(1)
     for i in range(q):
         span, phi, across = span.added(
             points[:, i], prior.lengthscales, prior.bank.tolerance, good[:, i]
         )
         rows.append(phi)
-        if prior.points is not None:
-            row = gaussian(points[:, None, i : i + 1], prior.points, prior.lengthscales)
+        if arms is not None:
+            row = gaussian(points[:, None, i : i + 1], arms, prior.lengthscales)
             _note(running.rows, row.squeeze(-2), phi, across)
     phi = torch.stack(rows, -1)  # T x L x n x q
     c = torch.nn.functional.pad(phi, (0, 0, 1, 0), value=1.0)
@@ -342,7 +345,7 @@ def _with_block(
 
     S = _masked(S + _diagonal(noise), mask)
     V = S.diagonal(dim1=-2, dim2=-1)
-    log_wrong = _log_wrong(prior, running, share, y)[:, None, None]
+    log_wrong = _log_wrong(prior, running, share, y, noise)[:, None, None]
     one = e.new_ones(()), A.unsqueeze(-1), B.unsqueeze(-1)
     logs = log_student(e.square() / V, V.log(), *one)
     either = torch.logaddexp(logs, log_wrong)
@@ -379,13 +382,31 @@ def _with_block(
     coordinates = torch.nn.functional.pad(phi * mask, (1, 0, 1, 0))
     coordinates[..., 0, 0] = 1
     block = running.block._replace(
-        points=points, y=y, ratio=ratio, good=good, steps=u, weights=W, coordinates=coordinates
+        points=points,
+        y=y,
+        variance=variance,
+        good=good,
+        steps=u,
+        weights=W,
+        coordinates=coordinates,
     )
     if log_stays.shape[-1] == prior.never_jumping:
         block = block._replace(jumped=W.new_zeros(*W.shape[:2], 0, q + 1, q + 1))
         return running._replace(now=now, block=block)
     running = running._replace(now=now, block=block)
     return _with_jumps(prior, running, log_stays, spatial, noise)
+
+
+def _noise(prior: BankPrior, before: Summary, variance: Tensor, good: Tensor) -> Tensor:
+    """Noise variances of measurements in units of s², `T x L x K x q`.
+
+    A given variance is divided by the mean of s² before the measurements. The result is at least
+    the prior variance that points may lack, which is not a part of the model.
+    """
+    given = variance[:, None, None] / before.variances.unsqueeze(-1)
+    given = given.clamp_min(prior.bank.tolerance)
+    own = prior.noise.unsqueeze(-1)
+    return torch.where((good & (variance > 0))[:, None, None], given, own)
 
 
 def _diagonal(values: Tensor) -> Tensor:
@@ -429,7 +450,7 @@ def _with_jumps(
         running: The posterior after the block without a jump.
         log_stays: Log-probabilities of no jump since the last observation, `T x 1 x K`.
         spatial: Covariances of the block's points, `T x L x q x q`.
-        noise: Noise variances in units of s², `T x 1 x K x q`.
+        noise: Noise variances in units of s², `T x L x K x q`.
     """
     some, block = slice(prior.never_jumping, None), running.block
     before, now = running.before, running.now
@@ -525,7 +546,9 @@ def log_student(
     return normaliser - 0.5 * logdet - (A + half) * torch.log1p(square / (2 * B))
 
 
-def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
+def _log_wrong(
+    prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor, noise: Tensor
+) -> Tensor:
     """Logarithm of the odds of an outlier times the density of y as an outlier, `T x q`.
 
     The density is Student's t with 4 degrees of freedom, centred at the mean of m. The density is
@@ -536,13 +559,14 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tens
         running: The posterior, whose block does not matter.
         share: Weights of the histories before the block, `T x L x K`.
         y: Measurements in standardised units, `T x q`.
+        noise: Noise variances in units of s², `T x L x K x q`.
     """
     outliers, before = prior.bank.outliers, running.before
     if not outliers:
         return torch.full_like(y, -math.inf)
-    flat = 2 - running.matrices[..., 0, 0] + prior.noise
+    flat = (2 - running.matrices[..., 0, 0]).unsqueeze(-1) + noise
     level = (share * before.mean[..., 0]).sum((-2, -1)).unsqueeze(-1)
-    variance = WIDER * (share * before.variances * flat).sum((-2, -1)).unsqueeze(-1)
+    variance = WIDER * ((share * before.variances).unsqueeze(-1) * flat).sum((1, 2))
     shape = torch.full_like(y, SHAPE)
     density = log_student((y - level).square() / variance, variance.log(), 1.0, shape, shape)
     return math.log(outliers / (1 - outliers)) + density

@@ -24,10 +24,11 @@ from torch import Size, Tensor
 
 from botorch_tv.gp.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.gp.data import Change, Data, Present, Prior
-from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits, checks_clock, units_now
+from botorch_tv.gp.mixture.bank import BankPrior, MixtureUnits
 from botorch_tv.gp.mixture.filter import advanced, blocks, passages, restarted
 from botorch_tv.gp.mixture.running import RunningMixture, mixture_prior
 from botorch_tv.gp.mixture.span import FREQUENCIES, GROWTH, Span, gaussian, waves
+from botorch_tv.gp.mixture.units import Measured, checks_units, units_now
 from botorch_tv.gp.points import SMALLEST_VARIANCE, PointPosterior, Pull
 from botorch_tv.gp.process import Inference, Joint, Normal, Process
 
@@ -297,9 +298,8 @@ class MixturePosterior(PointPosterior):
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         # Derivatives are with respect to the chosen coordinates only. The context comes last and is
         # not chosen.
-        dim = len(self.prior.lower)
         mean, sd, pull = self.parts.slopes(self.prior.at(X, self.units))
-        return mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim])
+        return mean, sd, lambda *by: self.prior.by_chosen(pull(*by), self.units)
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         phi = self.span.at(self.prior.at(X, self.units).unsqueeze(1), self.prior.lengthscales)
@@ -342,8 +342,8 @@ class MixtureInference(Inference):
         first, trials = rounds - 1 if anew is None else 0, len(running.jumped)
         choice, y, noise, time = (part.tensor(first) for part in history)
         choice = choice.reshape(trials, *choice.shape[after.time.dim() :])
-        y, ratio, time = (part.reshape(trials, -1) for part in (y, noise, time))
-        good = ratio.isfinite()
+        y, noise, time = (part.reshape(trials, -1) for part in (y, noise, time))
+        good = noise.isfinite()
         if anew is None:
             good = good & running.units.ready.unsqueeze(-1)
         else:
@@ -355,7 +355,7 @@ class MixtureInference(Inference):
                 prior,
                 running,
                 *(choice[:, rows], y[:, rows], time[:, rows.start]),
-                *(ratio[:, rows], good[:, rows]),
+                *(noise[:, rows], good[:, rows]),
                 # Intermediate posteriors are not shared, so their memory may be reused.
                 consume=consume or rows.start > 0,
             )
@@ -371,16 +371,17 @@ class MixtureInference(Inference):
                 data again, `T`, bool, or None if there are none.
         """
         log, n, prior = data.history, data.rounds, bank_prior(data)
-        if running.settled and not checks_clock(n):
+        if running.settled and not checks_units(n):
             return running, None
         y, time, noise = (
             part.tensor().reshape(len(running.jumped), n) for part in (log.y, log.time, log.noise)
         )
-        context = y.new_zeros(*y.shape, prior.context_dim)
-        if prior.context_dim:
-            context = log.choice.tensor().reshape(*y.shape, -1)[..., len(prior.lower) :]
-        measured = y, noise.isfinite(), time, context
-        units, settled, anew = units_now(running.units, running.settled, measured, self.starts)
+        choice = log.choice.tensor()
+        choice = choice.reshape(*y.shape, *choice.shape[data.time.dim() + 1 :])
+        measured = Measured(choice, y, noise.isfinite(), time, noise)
+        units, settled, anew = units_now(
+            prior, running.units, running.settled, measured, self.starts
+        )
         running = running._replace(units=units, settled=settled)
         return (restarted(prior, running, anew), anew) if bool(anew.any()) else (running, None)
 
@@ -400,7 +401,7 @@ class MixtureInference(Inference):
         prior, running = bank_prior(data), running_mixture(data)
         own = (running.now.weights * running.now.variances * prior.noise).sum((-2, -1))
         own = own * running.units.spread.square()
-        return noise * own.view_as(noise)
+        return torch.where(noise > 0, noise, own.view_as(noise))
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_mixture(data).now.information_gain.view(data.time.shape)
@@ -456,8 +457,7 @@ class ArmMixture(MixtureInference, ArmInference):
         def draw(normal: Tensor) -> Tensor:
             passage = self._assumed_passage(data, present.now)
             path = drawn(prior, running, passage, normal.reshape(len(mean), -1))
-            assert prior.points is not None
-            return (path.at(prior.points.expand(len(mean), -1, -1)) - mean).view(shape)
+            return (path.at(prior.arms_at(running.units)) - mean).view(shape)
 
         return ArmPosterior(
             mean=mean.view(shape),

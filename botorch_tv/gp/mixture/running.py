@@ -63,8 +63,8 @@ class Block(NamedTuple):
     """Measured points of the unit cube, `T x q x d`."""
     y: Tensor
     """Measurements in standardised units, `T x q`."""
-    ratio: Tensor
-    """Noise variances relative to the default, `T x q`."""
+    variance: Tensor
+    """Given noise variances in standardised units; 0 if not given, `T x q`."""
     good: Tensor
     """Which of the measurements a trial has and learns from, `T x q`, bool."""
     steps: Tensor
@@ -229,7 +229,7 @@ def mixture_prior(prior: BankPrior, trials: int, q: int = 1, slots: int = 1) -> 
     block = Block(
         points=zeros(T, q, d),
         y=zeros(T, q),
-        ratio=zeros(T, q) + 1,
+        variance=zeros(T, q),
         good=zeros(T, q, dtype=torch.bool),
         steps=zeros(T, L, K, slots + 1, q),
         weights=zeros(T, L, K, q, q),
@@ -244,7 +244,9 @@ def mixture_prior(prior: BankPrior, trials: int, q: int = 1, slots: int = 1) -> 
         matrices=zeros(T, L, K, slots + 1, slots + 1),
         rows=zeros(T, L, slots, 0 if prior.points is None else prior.arms),
         block=block,
-        units=MixtureUnits(zero, zero + 1, time + 1, context, context + 1, zero.bool()),
+        units=MixtureUnits(
+            zero, zero + 1, time + 1, context, context + 1, zero.bool(), zeros(T, d) + 1
+        ),
         jumped=time + torch.nan,
         jumped_with=zero,
         settled=False,

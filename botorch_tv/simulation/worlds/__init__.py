@@ -20,6 +20,7 @@ from botorch_tv.simulation.worlds.grid import RKHSFunctions as RKHSFunctions
 from botorch_tv.simulation.worlds.grid import SineWorld as SineWorld
 from botorch_tv.simulation.worlds.grid import SmoothedDraw as SmoothedDraw
 from botorch_tv.simulation.worlds.grid import StaticWorld as StaticWorld
+from botorch_tv.simulation.worlds.outcomes import OutcomesWorld as OutcomesWorld
 from botorch_tv.simulation.worlds.panel import PanelWorld as PanelWorld
 
 if not TYPE_CHECKING:  # type checkers export the imports above

@@ -99,7 +99,7 @@ class World(Declaring, ABC):
         ValueError: If ``noise`` is negative or not finite.
     """
 
-    DECLARED = (("only_values",), ("objectives", "opening", "available", "first_arm"))
+    DECLARED = (("only_values",), ("objectives", "opening", "available", "first_arm", "outcomes"))
     only_values: bool = False
     """Whether a round needs only the values of the arms: objectives are :class:`OnArms`, strategies
     choose in every round, and every choice can be measured."""
@@ -113,6 +113,11 @@ class World(Declaring, ABC):
 
     def __repr__(self) -> str:
         return arguments_shown(self)
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The names of the outcomes of a measurement; empty if the objective is the only one."""
+        return ()
 
     @abstractmethod
     def objectives(self, stream: Stream) -> Iterator[Objective]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oracles.bank import Prediction
 
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.strategies import Box, Strategy
+from botorch_tv.strategies import Box, Strategy, adaptive_gp_ucb
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 
@@ -44,10 +44,18 @@ class Readings(NamedTuple):
     y: Array
     times: Array
     good: Array
+    variance: Array | None = None
+    """Given noise variances, NaN for others; None for none."""
 
     def ordered(self, order: Array) -> "Readings":
         """Readings in another order; each takes the time of its new place."""
-        return Readings(self.X[order], self.y[order], self.times, self.good[order])
+        variance = None if self.variance is None else self.variance[order]
+        return Readings(self.X[order], self.y[order], self.times, self.good[order], variance)
+
+    def with_variances(self) -> "Readings":
+        """The variance of two thirds of the readings is given, from exact to useless."""
+        every = np.resize([np.nan, 1e-12, 0.2, np.nan, 4.0, 1e4], len(self.y))
+        return self._replace(variance=every)
 
 
 def readings(dim: int, blocks: tuple[int, ...], *, seed: int = 0, pause: float = 1e12) -> Readings:
@@ -82,12 +90,19 @@ def require_apart(bank: Bank, X: Array) -> None:
 def told(player: Strategy, domain: Domain, data: Readings, device: str = "cpu") -> State:
     """The state of one trial after all readings, one by one."""
     state = player.init(domain, device=torch.device(device))
-    for x, y, time, good in zip(*data):
+    variances = np.full(len(data.y), np.nan) if data.variance is None else data.variance
+    for x, y, time, good, variance in zip(*data[:4], variances):
         place = torch.from_numpy(x).to(device)
         suggestion = player.suggestion_at(state, place, now=float(time))
         ok = torch.tensor(bool(good), device=device)
-        state, _ = player.tell(state, suggestion, float(y), ok=ok)
+        noise = None if np.isnan(variance) else float(variance)
+        state, _ = player.tell(state, suggestion, float(y), ok=ok, noise=noise)
     return state
+
+
+def relevance_of(state: State) -> Array:
+    """The factors on the coordinates of a trial, `d`, or of several, `batch_shape x d`."""
+    return adaptive_gp_ucb().relevance(state).numpy()
 
 
 def cube(dim: int) -> Box:

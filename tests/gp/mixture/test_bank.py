@@ -13,9 +13,10 @@ from torch.testing import assert_close
 from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.acquisition import IGPUCB
 from botorch_tv.forgetting.base import median_gap
-from botorch_tv.gp.mixture.bank import FIRST, Bank, checks_clock, prior_on_box
+from botorch_tv.gp.mixture.bank import FIRST, Bank, prior_on_box
 from botorch_tv.gp.mixture.filter import advanced
 from botorch_tv.gp.mixture.running import mixture_prior
+from botorch_tv.gp.mixture.units import checks_units
 from botorch_tv.models import adaptive_model
 
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -84,7 +85,7 @@ def test_information_counts_by_the_corrected_clock(n):
 
 
 def test_the_clock_is_checked_whenever_the_data_have_doubled():
-    assert [n for n in range(100) if checks_clock(n)] == [8, 16, 32, 64]
+    assert [n for n in range(100) if checks_units(n)] == [8, 16, 32, 64]
     assert float(median_gap(torch.tensor([0.0, 1.0, 2.0, 12.0]))) == 1
 
 

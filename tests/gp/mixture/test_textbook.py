@@ -13,6 +13,7 @@ from gp.mixture.readings import (
     bank_of,
     cube,
     readings,
+    relevance_of,
     require_apart,
     told,
     with_bands,
@@ -50,6 +51,18 @@ def test_the_posterior_of_a_strategy(dim, blocks):
         assert_textbook(player, state, book, query, float(now), 1e-7)
         width = player.suggestion_at(state, torch.from_numpy(query[0]), now=float(now)).sqrt_beta
         assert float(width) ** 2 / 2 - 2 == pytest.approx(book.information_gain, abs=1e-7)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("blocks", BLOCKS)
+def test_given_variances_replace_the_noise(blocks):
+    bank, data = bank_of(2), readings(2, BLOCKS[blocks]).with_variances()
+    player, random = adaptive_gp_ucb(bank=bank), np.random.default_rng(100)
+    query, now = random.random((4, 2)), float(data.times[-1] + 2.5)
+    book = predicted(bank, *data[:3], query, now, good=data.good, variance=data.variance)
+    mixed = data.ordered(np.lexsort([random.random(len(data.y)), data.times]))
+    for each in (data, mixed):  # readings of one time have no order
+        assert_textbook(player, told(player, cube(2), each), book, query, now, 1e-7)
 
 
 def picked(random: np.random.Generator, values: list[float], most: int) -> tuple[float, ...]:
@@ -322,7 +335,7 @@ def test_many_rounds_are_the_textbook(rounds):
     bank = bank_of(2, lengthscales=(0.15,), points=16)
     player, query = adaptive_gp_ucb(bank=bank), random.random((3, 2))
     state = told(player, cube(2), data)
-    book = predicted(bank, *data[:3], query, float(rounds))
+    book = predicted(bank, *data[:3], query, float(rounds), relevance=relevance_of(state))
     assert_textbook(player, state, book, query, float(rounds), 1e-7)
 
 
