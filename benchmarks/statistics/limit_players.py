@@ -152,10 +152,11 @@ class Column(Player):
     def constraints(self) -> list[Callable[[Tensor], Tensor]] | None:
         """Functions of samples of the outcomes that are negative within the limits."""
         first = self.world.objectives
-        return [
-            lambda Y, k=first + number, limit=limit: Y[..., k] - limit
-            for number, limit in enumerate(self.world.limits)
-        ] or None
+
+        def over(k: int, limit: float) -> Callable[[Tensor], Tensor]:
+            return lambda Y: Y[..., k] - limit
+
+        return [over(first + n, limit) for n, limit in enumerate(self.world.limits)] or None
 
     def choice(self, now: float) -> np.ndarray:
         from botorch.acquisition.logei import qLogNoisyExpectedImprovement
@@ -221,7 +222,7 @@ class Column(Player):
         for width in (0.1, 0.03):
             Y = self.means(model, X, now)
             k = self.world.objectives
-            ok = (Y[:, k:] <= np.array(self.world.limits)).all(-1)
+            ok = np.asarray((Y[:, k:] <= np.array(self.world.limits)).all(-1))
             if not ok.any():
                 return X[[Y[:, k:].max(-1).argmin()]]
             picked = chosen(Y[:, :k], ok, self.reference(model, now))
@@ -328,7 +329,7 @@ class Ax(Player):
             predicted = self.client.predict([self.point(x, now) for x in X])
             Y = np.array([[row[n][0] for n in (*self.names, *self.limited)] for row in predicted])
             k = self.world.objectives
-            ok = (Y[:, k:] <= np.array(self.world.limits)).all(-1)
+            ok = np.asarray((Y[:, k:] <= np.array(self.world.limits)).all(-1))
             if not ok.any():
                 return X[[Y[:, k:].max(-1).argmin()]]
             front = non_dominated(Y[ok][:, :k])
