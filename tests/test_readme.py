@@ -79,21 +79,6 @@ def test_every_python_block_runs(
     assert numbers[0] == pytest.approx(numbers[1], rel=0.05)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("clean", [False, True], ids=["wrong", "clean"])
-def test_the_guide_finds_a_wrong_reading_and_no_other(seed: int, clean: bool) -> None:
-    (block,) = (block for block in blocks(GUIDE.read_text()) if "RobustRelevancePursuit" in block)
-    names: dict[str, Any] = {}
-    exec(
-        "\n".join(re.findall(r"^from (?:bo|gp).*$|^import torch$", README.read_text(), re.M)), names
-    )
-    torch.manual_seed(seed)
-    exec(block.replace("read_Y[17] += 1.0", "") if clean else block, names)
-    assert names["wrong"] == ([] if clean else [17])
-    assert len(names["followed"].train_targets) == 40 - (not clean)
-
-
 def test_examples_are_short() -> None:
     examples = [*blocks(README.read_text()), *(b for b in blocks(OWN) if "class " in b)]
     assert len(examples) == 11

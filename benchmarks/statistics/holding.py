@@ -9,7 +9,7 @@ elsewhere, and of the process, which runs at the measured setting while it is me
 rounds. ``drifted`` is compared with a generalised likelihood ratio of the loop's residuals
 (``GLRTrigger``), at the thresholds at which both have at most one false detection in 1,000 rounds.
 
-Each world and seed is a line of a file; a second run adds what is missing.
+Each line of the file is a world and a rule with all seeds, or a world and a seed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ import torch
 from botorch.test_functions import Branin, Hartmann
 from torch import Tensor
 
-from botorch_tv import Loop
+from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting import GLRTrigger
-from botorch_tv.loop.monitor import AT_LEAST
+from botorch_tv.loop.log import CAUTION
+from botorch_tv.loop.monitor import AT_LEAST, contenders, value_of_measuring
 
 ROUNDS, FEATURES, NOISE = 120, 400, 0.1
 """Rounds, random features of a draw, and noise sd as a share of the objective's sd."""
-INTERVALS = (1, 2, 3, 5, 8, 12)
-COSTS = (1.0, 2.0, 4.0)
+LAGS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128)
+"""Rounds after a measurement in which the next may be made at a given cost."""
 PHASE = 20
 """Rounds between the changes of rate of the world ``varied``."""
 LENGTH, SD, LEVEL = 0.25, 5.0, 50.0
@@ -87,26 +88,52 @@ class World:
         return Loop([(0.0, 1.0)] * self.dim)
 
 
-def hold(world: World, interval: int | None, cost: float) -> tuple[int, float, float]:
-    """Number of measurements, and mean regret of the recommended setting and of the process."""
-    loop, due, total, process = world.loop(), 1.0, 0.0, 0.0
-    every = even_points(2048, world.dim).double()
-    for t in range(1, ROUNDS + 1):
-        tried = None
-        if t >= due:
-            suggestion = loop.ask(now=float(t))
-            tried = world.value(suggestion.X, t)
-            loop.tell(float(tried + world.noise[t]))
-            held, due = torch.tensor(loop.recommend(now=float(t))).double(), t + 1.0
-            if len(loop.history.y) >= AT_LEAST and interval is not None:
-                due = t + interval
-            elif len(loop.history.y) >= AT_LEAST:
-                due = t + 1 + math.ceil(loop.worth_measuring(cost, now=t + 1.0).wait - 1e-9)
-        value = world.value(held, t)
-        best = torch.cat([world.value(every, t), value.reshape(1)]).max()
-        total += float(best - value)
-        process += float(best - (value if tried is None else tried))
-    return len(loop.history.y), total / ROUNDS, process / ROUNDS
+def hold(worlds: list[World], rules: list[tuple[str, float]]) -> list[list[list[float]]]:
+    """Measurements, and mean regrets of the recommended setting and of the process.
+
+    Args:
+        worlds: Worlds of one dimension, each played once under every rule.
+        rules: ``("every", k)`` and ``("cost", c)``.
+
+    Returns:
+        For each rule and world, these three numbers.
+    """
+    strategy, own = adaptive_gp_ucb(), [world for _ in rules for world in worlds]
+    each = torch.tensor([[value, kind == "cost"] for kind, value in rules for _ in worlds])
+    limit, by_cost = each[:, 0].double(), each[:, 1] > 0
+    box = Box(torch.tensor([[0.0], [1.0]]).double().expand(2, worlds[0].dim))
+    state = strategy.init(box, batch_shape=(len(own),))
+    due, lost = limit * 0 + 1, torch.zeros(len(own), 2, dtype=torch.float64)
+    every = even_points(2048, worlds[0].dim).double()
+    best = {world: [float(world.value(every, t).max()) for t in range(ROUNDS + 1)] for world in own}
+    while bool((due <= ROUNDS).any()):
+        now, going = due.clone(), due <= ROUNDS
+        made = strategy.ask(state, now=now)
+        rounds = now.clamp_max(ROUNDS).long().tolist()
+        value = [float(world.value(x, t)) for world, x, t in zip(own, made.X, rounds)]
+        y = torch.tensor([f + float(w.noise[t]) for f, w, t in zip(value, own, rounds)]).double()
+        state, _ = strategy.tell(state, made, y, time=now, ok=going)
+        held = strategy.recommend(state, now=now, caution=CAUTION)
+        due = torch.where(going, now + 1, now)
+        if state.rounds >= AT_LEAST:
+            X = contenders(state, held, strategy.ask(state, now=now + 1).X)
+            due = torch.where(going & ~by_cost, now + limit, due)
+            waits = going & by_cost
+            for lag in LAGS:  # as Loop.worth_measuring, in whole rounds
+                worth = lag * value_of_measuring(strategy, state, X, now + lag) > limit
+                due = torch.where(waits, now + lag, due)
+                waits = waits & ~worth & (due <= ROUNDS)
+                if not bool(waits.any()):
+                    break
+        for place, (world, t) in enumerate(zip(own, rounds)):
+            for later in range(t, min(int(due[place]), ROUNDS + 1)) if going[place] else ():
+                regret = best[world][later] - float(world.value(held[place], later))
+                tried = best[world][later] - value[place] if later == t else regret
+                lost[place] += torch.tensor([regret, tried])
+    counts = state.history.noise.tensor().isfinite().sum(-1, keepdim=True)
+    found = torch.cat([counts, lost / ROUNDS], -1).view(len(rules), len(worlds), 3)
+    result: list[list[list[float]]] = found.tolist()
+    return result
 
 
 def detect(world: World) -> list[tuple[float, float]]:
@@ -126,25 +153,22 @@ def detect(world: World) -> list[tuple[float, float]]:
 
 
 def main() -> None:
-    """``holding FILE hold|detect WORLD FIRST LAST``."""
-    place, task, name, first, last = sys.argv[1:6]
-    path = Path(place)
+    """``holding FILE hold|detect WORLD FIRST LAST [every=2 cost=1 ...]``."""
+    file, task, name, first, last, *given = sys.argv[1:]
     torch.set_num_threads(1)
-    done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    for seed in range(int(first), int(last)):
-        if any((row["task"], row["world"], row["seed"]) == (task, name, seed) for row in done):
-            continue
-        world = World(name, seed)
+    seeds = range(int(first), int(last))
+    worlds = [World(name, seed) for seed in seeds]
+    with Path(file).open("a") as lines:
         if task == "hold":
-            found: object = {
-                **{f"every {k}": hold(world, k, 0.0) for k in INTERVALS},
-                **{f"cost {c:g}": hold(world, None, c) for c in COSTS},
-            }
+            pairs = [rule.split("=") for rule in given]
+            rules = [(kind, float(value)) for kind, value in pairs]
+            for (kind, value), found in zip(rules, hold(worlds, rules)):
+                row = {"world": name, "rule": f"{kind} {value:g}", "first": seeds[0]}
+                lines.write(json.dumps(row | {"found": found}) + "\n")
         else:
-            found = detect(world)
-        row = {"task": task, "world": name, "seed": seed, "found": found}
-        with path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+            for seed, world in zip(seeds, worlds):
+                row = {"task": task, "world": name, "seed": seed, "found": detect(world)}
+                lines.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,6 @@ from botorch_tv.loop.log import (
     MeasurementLog,
     Point,
     Problem,
-    strategy_for,
     trial_answer,
     trial_log,
 )
@@ -83,18 +82,11 @@ class TrialSpace(Space):
         # Copies, because Ax modifies ranges in place.
         self.everything = {name: parameter.clone() for name, parameter in chosen.items()}
         self.backfill = search_space.backfill_values()
-        self.fixed = {
-            name: parameter.value
-            for name, parameter in chosen.items()
-            if isinstance(parameter, FixedParameter)
-        }
-        self.parameters = {
-            name: parameter for name, parameter in chosen.items() if name not in self.fixed
-        }
+        self.fixed = {n: p.value for n, p in chosen.items() if isinstance(p, FixedParameter)}
+        self.parameters = {n: p for n, p in chosen.items() if n not in self.fixed}
+        every, known = search_space.parameter_constraints, self.fixed.keys()
         limits = [
-            self._limit(constraint, time_parameter)
-            for constraint in search_space.parameter_constraints
-            if not constraint.constraint_dict.keys() <= self.fixed.keys()
+            self._limit(c, time_parameter) for c in every if not {*c.constraint_dict} <= known
         ]
         super().__init__({name: _axis(own) for name, own in self.parameters.items()}, limits)
 
@@ -172,17 +164,12 @@ def problem_of(config: OptimizationConfig | None) -> Problem:
         sign = "<=" if limit.op is ComparisonOp.LEQ else ">="
         texts.append(comparison(limit.metric_weights, sign, limit.bound))
     objectives = parse_objectives(config.objective.expression, config.objective.metric_names)
-    return objectives, parse_limits(texts) if texts else ()
-
-
-def expressions_of(problem: Problem) -> list[Expression]:
-    """The distinct formulas of objectives and limits, objectives first."""
-    return list(dict.fromkeys(part.expression for part in (*problem[0], *problem[1])))
+    return Problem(objectives, parse_limits(texts) if texts else ())
 
 
 def name_of(expression: Expression) -> str:
     """The metric that a formula consists of, otherwise the formula."""
-    first = expression.names[0] if expression.names else ""
+    (first, *_) = expression.names or ("",)
     return first if expression == Expression(f"`{first}`") else expression.text
 
 
@@ -195,7 +182,10 @@ def adaptive_generation_strategy(
 ) -> GenerationStrategy:
     """A generation strategy for Ax that discounts old trials and needs no prior knowledge.
 
-    The strategy is :func:`~botorch_tv.strategies.adaptive_gp_ucb`. Parameters may be floats (also
+    The strategy is :func:`~botorch_tv.strategies.adaptive_gp_ucb`; with several objectives, or with
+    constraints on outcomes, it predicts each outcome, see :class:`~botorch_tv.strategies.Outcomes`.
+    Constraints on outcomes have absolute bounds; missing outcomes are allowed. Constraints on
+    parameters are kept exactly. Parameters may be floats (also
     on logarithmic scales), integers and choices. Points may have up to 20 columns; a choice among k
     values has k - 1 columns. Time is a range parameter, as in
     :func:`time_varying_generation_strategy`. The noise is learned, so standard errors of
@@ -230,8 +220,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     Running trials count as if their value were the predicted mean (Desautels et al., 2014), until
     they are lost. An early-stopped trial is a bound: its value would have been no better than the
-    median of earlier values. Failed trials, and trials completed with NaN or
-    infinity, lower the predicted probability of success near them; see
+    median of earlier values; with several objectives it is dropped. Failed trials, and trials whose
+    outcomes all are NaN or infinite, lower the predicted probability of success near them; see
     :mod:`botorch_tv.strategies.feasible`. Suggestions depend only on the experiment, the arguments
     and, because of ``lost_after``, on the present time.
 
@@ -300,7 +290,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._held = {name: search.parameters[name].cast(value) for name, value in given.items()}
         # Trials made earlier in the same call are not in the experiment yet, but must be counted.
         self._made = max(self._made, len(experiment.trials))
-        gone = dropped(experiment, self.lost_after)
+        # Ax counts a completed trial as running while an outcome is missing.
+        trials = experiment.trials.items()
+        gone = {index for index, trial in trials if trial.status.is_completed}
+        gone |= dropped(experiment, self.lost_after)
         running = {
             metric: [one for one in every if one.trial_index not in gone]
             for metric, every in (pending_observations or {}).items()
@@ -325,10 +318,11 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         space = TrialSpace(experiment.search_space, self.time_parameter)
         begun = (experiment, problem, space.everything, space.limits)
         if self._model is None or self._begun != begun:
-            strategy = strategy_for(adaptive_gp_ucb(), problem)
+            strategy = problem.strategy(adaptive_gp_ucb())
             self._begun, self._model = begun, (trial_log(strategy, space), space)
         log, _ = self._model
-        rows = ended(experiment, data, problem, space, self.time_parameter)
+        named = isinstance(log.strategy, Outcomes)
+        rows = ended(experiment, data, problem, named, space, self.time_parameter)
         self._measured = sum(type(row) is Measurement and row.y is not None for row in rows)
         self._model = (log.changed(rows, OLDEST), space)
 
@@ -403,15 +397,14 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             )
         places = [space.place(point) for point in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        state, strategy = log.trusted if trusted else log.state, log.strategy
+        state = log.trusted if trusted else log.state
+        strategy: Any = log.strategy
         columns: dict[str, Iterable[tuple[float, float]]] = {}
-        for own in expressions_of(self._begun[1]):
-            if isinstance(strategy, Outcomes):
-                member, at = strategy.member(state, own.text)
-                if not bool(member.predicts(at)):
-                    continue
-            else:
-                member, at = strategy, state
+        for own in self._begun[1].expressions:
+            several = isinstance(strategy, Outcomes)
+            member, at = strategy.member(state, own.text) if several else (strategy, state)
+            if several and not bool(member.predicts(at)):
+                continue
             posterior = member.posterior(at, X, now=now)
             sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
             columns[name_of(own)] = zip(posterior.mean.squeeze(-1).tolist(), sd.tolist())
@@ -419,12 +412,19 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
 
 def ended(
-    experiment: Experiment, data: Data, problem: Problem, space: TrialSpace, time_parameter: str
+    experiment: Experiment, data: Data, problem: Problem, named: bool, space: TrialSpace, time: str
 ) -> list[Measurement]:
-    """Trials that ended and have a place: with values, with a bound on the value, and failed."""
-    expressions = expressions_of(problem)
-    names = tuple(dict.fromkeys(name for own in expressions for name in own.names or ()))
-    named = [name_of(own) for own in expressions] != [*names[:1]]
+    """Trials that ended and have a place: with values, with a bound on the value, and failed.
+
+    Args:
+        experiment: The experiment.
+        data: All observations.
+        problem: The objectives and limits.
+        named: Whether the value of a row is a tuple of outcomes, not a number.
+        space: The modelled parameters.
+        time: Name of the time parameter.
+    """
+    names = problem.names
     rows = [row for row in data.df.to_dict("records") if row["metric_name"] in names]
     values: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, math.nan))
     for row in rows:
@@ -442,7 +442,7 @@ def ended(
         if not isinstance(trial, Trial) or trial.arm is None:
             continue
         parameters = trial.arm.parameters
-        time, place = float(parameters[time_parameter]), space.place(parameters)
+        when, place = float(parameters[time]), space.place(parameters)
         measured = trial.status.is_completed and index in values
         if place is None:
             if measured:
@@ -454,15 +454,15 @@ def ended(
                 )
         elif measured and any(map(math.isfinite, given := tuple(values[index].values()))):
             y = tuple(value if math.isfinite(value) else math.nan for value in given)
-            found.append(trial_answer(time, index, place, y if named else y[0]))
-            earlier.append((time, expressions[0].value(dict(zip(names, y)))))
+            found.append(trial_answer(when, index, place, y if named else y[0]))
+            earlier.append((when, problem.expressions[0].value(dict(zip(names, y)))))
         elif measured or trial.status.is_failed:
-            found.append(trial_answer(time, index, place, None))
-        elif trial.status.is_early_stopped and len(problem[0]) == 1:
-            stopped.append((time, index, place))
+            found.append(trial_answer(when, index, place, None))
+        elif trial.status.is_early_stopped and len(problem.objectives) == 1:
+            stopped.append((when, index, place))
     # The bound is the median of the earlier values; there is none for the first trials.
-    for time, index, place in stopped:
-        before = [y for when, y in earlier if when <= time and not math.isnan(y)]
+    for when, index, place in stopped:
+        before = [y for then, y in earlier if then <= when and not math.isnan(y)]
         if before:
-            found.append(trial_answer(time, index, place, median(before), Censored))
+            found.append(trial_answer(when, index, place, median(before), Censored))
     return found

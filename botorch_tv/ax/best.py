@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -60,13 +61,7 @@ def best_parameterization_now(client: Client, fixed_parameters: dict[str, float]
         ValueError: If the time is not a finite number.
         UnsupportedError: If there are several objectives, or if a constraint is relative.
     """
-    config = client._experiment.optimization_config
-    if config is not None and config.objective.is_multi_objective:
-        raise UnsupportedError(
-            f"The objective is {config.objective.expression!r}, but best_parameterization_now "
-            "supports a single objective; call pareto_frontier_now."
-        )
-    found, (objective,) = _eligible(client, fixed_parameters)
+    found, (objective,) = _eligible(client, fixed_parameters, most=1)
     return max(found, key=lambda setting: _value(objective, setting[1]))
 
 
@@ -91,14 +86,23 @@ def pareto_frontier_now(client: Client, fixed_parameters: dict[str, float]) -> l
 
 
 def _eligible(
-    client: Client, fixed_parameters: dict[str, float]
+    client: Client, fixed_parameters: dict[str, float], most: float = math.inf
 ) -> tuple[list[Setting], tuple[Objective, ...]]:
-    """The tried settings that are predicted to succeed and to keep all limits; the objectives."""
+    """The tried settings that are predicted to succeed and to keep all limits; the objectives.
+
+    Raises:
+        UnsupportedError: If there are more than ``most`` objectives.
+    """
     part, name = _timed(client)
     node = part if isinstance(part, AdaptiveNode) else None
     now = float(_time(client, fixed_parameters, name)[name])
     config = client._experiment.optimization_config
     objectives, limits = problem_of(config)
+    if len(objectives) > most:
+        raise UnsupportedError(
+            f"The objective is {config.objective.expression!r}, but best_parameterization_now "
+            "supports a single objective; call pareto_frontier_now."
+        )
     tried = _tried(client._experiment, config, {name: now})
     added = client._experiment.search_space.backfill_values()
     points = [{**added, **arm.parameters, name: now} for _, arm in tried]

@@ -625,24 +625,38 @@ class OpenBox(Box):
         return X
 
 
-Problem = tuple[Sequence[Objective], Sequence[Limit]]
-"""Type of the objectives and the limits on outcomes."""
+class Problem(NamedTuple):
+    """What trials optimise.
 
-
-def strategy_for(model: Strategy, problem: Problem) -> Strategy:
-    """The strategy for trials: the model alone for one objective that is the name of an outcome.
-
-    Args:
-        model: The strategy that predicts each outcome; its ``maximize`` is replaced.
-        problem: The objectives and limits.
+    Attributes:
+        objectives: The objectives, at least one.
+        limits: The limits on outcomes.
     """
-    objectives, limits = map(tuple, problem)
-    every = [part.expression for part in (*objectives, *limits)]
-    names = tuple(dict.fromkeys(name for own in every for name in own.names or ()))
-    if every == [Expression(names[0], names)]:
-        return replace(cast(Any, model), maximize=objectives[0].maximize)
-    parts: dict[str, Any] = {"objectives": objectives, "limits": limits, "model": model}
-    return Outcomes(names=names, **parts, avoids_failures=False)  # the log knows of failures
+
+    objectives: tuple[Objective, ...]
+    limits: tuple[Limit, ...]
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The distinct formulas of objectives and limits, objectives first."""
+        every = [own.expression for own in self.objectives]
+        return tuple(dict.fromkeys(every + [own.expression for own in self.limits]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the outcomes."""
+        return tuple(dict.fromkeys(name for own in self.expressions for name in own.names or ()))
+
+    def strategy(self, model: Strategy) -> Strategy:
+        """The strategy for trials: the model alone if a single outcome is the only objective.
+
+        Args:
+            model: The strategy that predicts each outcome; its ``maximize`` is replaced.
+        """
+        if not self.limits and self.expressions == (Expression(self.names[0], self.names),):
+            return replace(cast(Any, model), maximize=self.objectives[0].maximize)
+        parts: dict[str, Any] = {**self._asdict(), "names": self.names, "model": model}
+        return Outcomes(**parts, avoids_failures=False)  # the log computes where trials succeed
 
 
 def trial_log(strategy: Strategy, space: Space, context_dim: int = 0) -> MeasurementLog:

@@ -35,8 +35,8 @@ from botorch_tv.loop.log import (
     Censored,
     Measurement,
     MeasurementLog,
+    Problem,
     like,
-    strategy_for,
     trial_log,
 )
 from botorch_tv.optuna.trials import (
@@ -137,11 +137,16 @@ class DriftSampler(BaseSampler):
 
     **Trials without a value.** A running trial counts as if its value were the predicted mean
     (Desautels et al., 2014), until it counts as lost, see ``lost_after``. If a running trial has no
-    parameters yet, the sampler first computes a suggestion for this trial. Failed trials,
-    infeasible trials (with a constraint above 0) and infinite values reduce the probability that
-    nearby trials succeed; see :mod:`botorch_tv.strategies.feasible`. A point is avoided if its
-    probability of success is less than half of the highest probability of success. A pruned trial
-    is a bound on its value; see :func:`~botorch_tv.optuna.trials.bound`.
+    parameters yet, the sampler first computes a suggestion for this trial. Failed trials
+    and infinite values reduce the probability that nearby trials succeed; see
+    :mod:`botorch_tv.strategies.feasible`. A point is avoided if its probability of success is less
+    than half of the highest probability of success. A pruned trial is a bound on its value, see
+    :func:`~botorch_tv.optuna.trials.bound`; with several objectives it is dropped.
+
+    **Constraints and several objectives.** Every constraint and every objective is predicted; see
+    :class:`~botorch_tv.strategies.Outcomes`. A constraint, by ``trial.set_constraint`` or
+    ``constraints_func``, is kept if its value is at most 0; it may be missing. Points are chosen
+    that keep all constraints with probability 0.9, if there are any.
 
     **Parameters.** Floats, integers and categorical parameters are modelled if all complete trials
     have them; other parameters are sampled independently. A parameter that is added to a study is
@@ -169,6 +174,10 @@ class DriftSampler(BaseSampler):
             in any unit. Every trial must set the attribute before its first ``suggest_``. By
             default, times are Optuna's time stamps: for a completed trial its end, and for a new
             trial its start.
+        context: Names of user attributes that contain conditions which are not chosen, such as the
+            weather, as numbers. Every trial must set them before its first ``suggest_``.
+        constraints_func: A function that computes the constraints of a complete or pruned trial, as
+            for Optuna's samplers.
         unit: Unit of time stamps.
         n_startup_trials: Number of ended trials before the model is used; at least four of these
             trials must have a value. Before the model is used, the sampler suggests space-filling
@@ -195,7 +204,7 @@ class DriftSampler(BaseSampler):
         strategy: Strategy | None = None,
         *,
         time_key: str | None = None,
-        context: Sequence[str] = (),
+        context: str | Sequence[str] = (),
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
         unit: timedelta = timedelta(hours=1),
         n_startup_trials: int = 8,
@@ -216,12 +225,8 @@ class DriftSampler(BaseSampler):
             "committee members; use ask and tell of the strategy.",
         )
         self._strategy = strategy
-        require(
-            not isinstance(context, str),
-            f"DriftSampler: context is {shown(context)}, but it must be a list of names; give "
-            f"context=[{context!r}].",
-        )
-        self._clock = TrialClock(time_key, unit, tuple(context))
+        keys = (context,) if isinstance(context, str) else tuple(context)
+        self._clock = TrialClock(time_key, unit, keys)
         self._constraints_func = constraints_func
         self._startup = require_integer("n_startup_trials", n_startup_trials, 1, "8 is usual.")
         if seed is not None:
@@ -375,7 +380,7 @@ class DriftSampler(BaseSampler):
             objectives = parse_objectives([f"{sign}value{n}" for n, sign in enumerate(signs)])
             limits = parse_limits([f"c{n} <= 0" for n in range(len(names))]) if names else ()
             model = self._strategy or default_strategy(columns)
-            strategy = strategy_for(model, (objectives, limits))
+            strategy = Problem(objectives, limits).strategy(model)
             log = trial_log(strategy, space, len(self._clock.keys))
         rows = rows_of(living, space, self._clock, names)
         valued = [row for row in rows if row.y is not None and not isinstance(row, Censored)]
@@ -408,8 +413,9 @@ class DriftSampler(BaseSampler):
             fixed = getattr(study.sampler, "_fixed_params", {})  # of a PartialFixedSampler
             fixed = fixed | other.system_attrs.get("fixed_params", {}) | other.params  # enqueued
             held, number = space.held(fixed), self._number(other.number, "choice") % 2**63
-            own = {"context": row, "generator": torch.Generator().manual_seed(number)}
-            return log.choice(present, running, held, retry=retry, **own).X[: space.columns]
+            source = torch.Generator().manual_seed(number)
+            made = log.choice(present, running, held, retry=retry, context=row, generator=source)
+            return made.X[: space.columns]
 
         for other in [other for other in data.undecided if other.number < trial.number][-3:]:
             running.append((present, (*asked(other).tolist(), *context)))
@@ -429,8 +435,8 @@ def in_unit(row: Measurement, unit: tuple[float, float, float, float]) -> Measur
     return replace(row, planned_for=time, time=time, y=y)
 
 
-Now, Context = float | datetime | None, Mapping[str, float] | None
-"""Types of a time and of a context as users give them."""
+Now = float | datetime | None
+Context = Mapping[str, float] | None
 TRADES = 10
 """Number of trade-offs between objectives that :func:`pareto_now` computes."""
 

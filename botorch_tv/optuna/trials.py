@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, cast
@@ -25,8 +25,8 @@ from botorch_tv.loop.log import (
     RECENT,
     Censored,
     Measurement,
+    Point,
     Values,
-    by_time,
     patience,
     trial_answer,
 )
@@ -260,32 +260,30 @@ def rows_of(
         for trial in trials
         if trial.state.is_finished() and space.point_of(trial) is not None
     }
-    newest, last, rows = max(placed, default=0), None, list[Measurement]()
+    newest, last, timed = max(placed, default=0), None, list[tuple[float, int, Point]]()
     for number, trial in placed.items():
-        stopped, y = trial.state == TrialState.PRUNED, _values(trial, constraints)
         when, context = clock.measured(trial), clock.context(trial)
-        if not stopped and y is None and when is None:
-            when = last
+        failed = trial.state != TrialState.PRUNED and _values(trial, constraints) is None
+        when = last if when is None and failed else when
         if when is not None and context is not None:
             last = when if last is None else max(last, when)
-            point = (*space.point(trial.params), *context)
-            kind = Censored if stopped else Measurement
-            rows.append(trial_answer(when, number, point, None if stopped else y, kind))
+            timed.append((when, number, space.point(trial.params) + context))
         elif number > newest - RECENT:
             _logger.warning(
                 f"DriftSampler drops trial {number}, which has no user attribute "
                 f"{clock.lacking(trial)}; add the trial again by "
                 "study.add_trial(create_trial(..., user_attrs=...))."
             )
-    complete, found = list[FrozenTrial](), list[Measurement]()
-    for row in sorted(rows, key=by_time):
-        trial = placed[row.number]
-        if isinstance(row, Censored) and complete and len(complete[0].values) == 1:
-            row = replace(row, y=bound(trial, complete))
-        elif row.y is not None:
+    complete, rows = list[FrozenTrial](), list[Measurement]()
+    for when, number, point in sorted(timed):
+        trial, kind, y = placed[number], Measurement, _values(placed[number], constraints)
+        if trial.state == TrialState.PRUNED:
+            kind, bounded = Censored, complete and len(complete[0].values) == 1
+            y = bound(trial, complete) if bounded else None
+        elif y is not None:
             complete.append(trial)
-        found.append(row)
-    return found
+        rows.append(trial_answer(when, number, point, y, kind))
+    return rows
 
 
 def bound(trial: FrozenTrial, earlier: Sequence[FrozenTrial]) -> float:

@@ -1,6 +1,7 @@
 """The strategy that is wanted nothing, asked and wanted through Ax's Client."""
 
 import math
+import operator
 import random
 import warnings
 from datetime import datetime, timedelta
@@ -23,13 +24,16 @@ from botorch_tv.ax import (
     AdaptiveNode,
     adaptive_generation_strategy,
     best_parameterization_now,
+    pareto_frontier_now,
     predict_now,
     time_varying_generation_strategy,
 )
 from botorch_tv.ax.adaptive import TrialSpace
 from botorch_tv.ax.surrogate import dropped
 from botorch_tv.loop.log import Censored
-from botorch_tv.strategies import Box, adaptive_gp_ucb
+from botorch_tv.strategies import Box, Outcomes, adaptive_gp_ucb
+from botorch_tv.strategies.expressions import parse_limits, parse_objectives
+from botorch_tv.strategies.feasible import Success
 from botorch_tv.strategies.mixed_search import MixedSearch
 
 SALTS = ["none", "sea", "rock"]
@@ -325,9 +329,7 @@ def test_too_few_trials_and_times_before():
 @pytest.mark.parametrize(
     ("objective", "outcomes", "parameters", "message"),
     [
-        ("a, b", None, None, "takes one outcome and no constraint"),
-        ("a + 2*b", None, None, "takes one outcome and no constraint"),
-        ("-cost", ["heat <= 3"], None, "use time_varying_generation_strategy"),
+        ("-cost", ["heat <= 0.9 * baseline"], None, "is relative to a baseline, .* give a number"),
         ("-cost", None, ["hour + x <= 9"], "involves the time 'hour' or .* use time_vary"),
     ],
 )
@@ -341,6 +343,97 @@ def test_unsupported_problems(objective, outcomes, parameters, message):
     client.set_generation_strategy(adaptive_generation_strategy("hour"))
     with pytest.raises(UnsupportedError, match=message):
         client.get_next_trials(1, fixed_parameters={"hour": 1.0})
+
+
+ROWS = [  # the heat of one trial was not measured, and one trial failed
+    {"hour": float(hour), "x": x, "y": 3 - (x - 0.9) ** 2, "heat": 2 * x + 0.1 * hour}
+    for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45, 0.2))
+]
+del ROWS[2]["heat"], ROWS[4]["y"], ROWS[4]["heat"]
+
+
+def attached(client, rows=ROWS):
+    for row in rows:
+        index = client.attach_trial({"hour": row["hour"], "x": row["x"]})
+        values = {name: value for name, value in row.items() if name in ("y", "heat")}
+        if values:
+            client.complete_trial(index, values)
+        else:
+            client.mark_trial_failed(index)
+    return client
+
+
+def replayed(client, strategy):
+    """The strategy's state after the rows, without Ax."""
+    space = TrialSpace(client._experiment.search_space, "hour")
+    corners = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, space.columns)
+    state = strategy.init(Box(corners, search=MixedSearch(space)))
+    for row in ROWS:
+        made = strategy.suggestion_at(state, torch.tensor([row["x"]]).double(), now=row["hour"])
+        y = [row.get(name, math.nan) for name in strategy.names]
+        ok = torch.tensor("y" in row or "heat" in row)
+        state, _ = strategy.tell(state, made, y, ok=ok)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("objective", "limits"),
+    [("y", ["heat <= 1.5"]), ("y - 0.5*heat", []), ("y, -heat", [])],
+)
+def test_outcomes_equal_the_strategy_on_its_own(objective, limits):
+    """One failure, and a missing outcome."""
+    client = client_of(LINE, objective=objective, initialization_trials=4)
+    client.configure_optimization(objective=objective, outcome_constraints=limits or None)
+    ((_, first),) = attached(client).get_next_trials(1, fixed_parameters={"hour": 6.0}).items()
+    parts = {"names": ("y", "heat"), "limits": parse_limits(limits) if limits else ()}
+    strategy = Outcomes(**parts, objectives=parse_objectives(objective))
+    state, source = replayed(client, strategy), torch.Generator().manual_seed(len(ROWS))
+    X, time = torch.tensor([[[row["x"]] for row in ROWS]]).double(), [row["hour"] for row in ROWS]
+    ok = torch.tensor([["y" in row for row in ROWS]])
+    success = Success(
+        X, ok, torch.tensor([time]).double(), state.domain.bounds, torch.tensor([6.0]).double()
+    )
+    wanted = strategy.ask(state, now=6.0, feasible=success, generator=source)
+    assert first["x"] == pytest.approx(float(wanted.X), abs=1e-5)
+    (found,) = predict_now(client, [{"x": 0.5}], {"hour": 6.0})
+    for text, (mean, sd) in found.items():
+        member, own = strategy.member(state, text)
+        posterior = member.posterior(own, torch.tensor([[0.5]]).double(), now=6.0)
+        assert (mean, sd) == pytest.approx(
+            (float(posterior.mean), float(posterior.variance) ** 0.5)
+        )
+    assert len(found) == len(strategy.expressions)
+
+
+def test_the_best_setting_keeps_the_constraints():
+    client = client_of(LINE, objective="y", initialization_trials=4)
+    assert best_parameterization_now(attached(client), {"hour": 6.0})[0]["x"] == 0.9
+    client.configure_optimization(objective="y", outcome_constraints=["heat <= 1"])
+    best, predicted, *_ = best_parameterization_now(client, {"hour": 6.0})
+    assert best["x"] == 0.3
+    assert predicted["heat"][0] < 1
+    early(client, {"hour": 6.0, "x": 0.3})
+    best_parameterization_now(client, {"hour": 7.0})
+    state = client._generation_strategy._nodes[0]._model[0].state
+    noise = [own.history.noise.tensor()[-1].isfinite() for own in state.members]
+    assert noise == [True, False]  # the bound is on the objective
+
+
+@pytest.mark.parametrize("made", [adaptive_generation_strategy, time_varying_generation_strategy])
+def test_several_objectives_have_a_frontier(made):
+    client = client_of(LINE, objective="y, -heat")
+    client.set_generation_strategy(made("hour", initialization_trials=4))
+    rows = [row for row in ROWS if "y" in row and "heat" in row]
+    found = pareto_frontier_now(attached(client, rows), {"hour": 6.0})
+    predicted = predict_now(client, [{"x": row["x"]} for row in rows], {"hour": 6.0})
+    values = [(outcome["y"][0], -outcome["heat"][0]) for outcome in predicted]
+    wanted = {
+        row["x"]
+        for row, own in zip(rows, values)
+        if not any(all(map(operator.ge, other, own)) and other != own for other in values)
+    }
+    assert {setting["x"] for setting, *_ in found} == wanted
+    assert 1 < len(wanted) < len(rows) or made is time_varying_generation_strategy
 
 
 def test_parameters_are_held():

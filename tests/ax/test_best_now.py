@@ -121,7 +121,7 @@ def test_outcomes_that_have_no_best():
     with pytest.raises(UserInputError, match="No trial has a value of the objective"):
         best_parameterization_now(client, {"t": 1.0})
     client.configure_optimization(objective="y, -z")
-    with pytest.raises(UnsupportedError, match="get_pareto_frontier"):
+    with pytest.raises(UnsupportedError, match="call pareto_frontier_now"):
         best_parameterization_now(tell(client, ROWS[:3]), {"t": 3.0})
     client = tell(experiment(objective="y", constraints=["z <= 1"], **MODEL), ROWS[:4])
     with pytest.raises(KeyError, match="z"):

@@ -295,24 +295,6 @@ def test_a_bound_is_assumed_to_be_met_as_by_the_truncated_prediction(maximize, r
         assert sign * float(after.history.y.tensor()[-1]) == pytest.approx(value, rel=1e-6)
 
 
-def test_failures_besides_the_answers_count_in_order_of_time() -> None:
-    """As if they were answers; after the present time they count as present."""
-    strategy = gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.1)
-    loop, whole = (Loop(strategy, [(0.0, 1.0)]) for _ in range(2))
-    for t, x in enumerate([0.1, 0.7, 0.75, 0.2, 0.8, 0.3]):
-        failed = 0.6 < x < 0.78
-        whole.observe([x], 0.5, ok=not failed, time=float(t))
-        if not failed:
-            loop.observe([x], 0.5, time=float(t))
-    whole.observe([0.9], ok=False, time=6.0)
-    now, X = 6.0, torch.linspace(0, 1, 11, dtype=torch.float64).unsqueeze(-1)
-    found = loop._record.log.success(now, [(9.0, (0.9,)), (2.0, (0.75,)), (1.0, (0.7,))])
-    wanted = whole._record.log.success(now)
-    assert found is not None
-    assert wanted is not None
-    assert torch.equal(at(found, X), at(wanted, X))
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize("limit", [None, 54.5, 58.0])
 @pytest.mark.parametrize("values", [[], [55.0, 55.5, 56.0, 54.0]])

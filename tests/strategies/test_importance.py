@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from botorch_tv import Box, Choice, Grid, adaptive_gp_ucb, tv_gp_ucb
 from botorch_tv.even_points import even_points
-from botorch_tv.strategies import importance
+from botorch_tv.strategies.sobol import importance
 
 D = torch.float64
 WIDE = ScaleKernel(RBFKernel()).double()

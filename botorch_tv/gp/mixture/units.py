@@ -40,7 +40,7 @@ their logarithms."""
 LEAST = 1e-4
 """Lower limit of the rate of change and of the noise ratio, which are at most 1."""
 GAIN = 6.0
-"""Smallest increase of the logarithm of the density by relevances that are not equal."""
+"""Smallest increase of the logarithm of the density by which relevances change."""
 LIMIT = 8.0
 """Upper limit of relevances and of the common factor; the lower limit is its inverse."""
 SHAPE = 2.0
@@ -161,24 +161,26 @@ def units_after(prior: BankPrior, measured: Measured, least: int) -> MixtureUnit
 def relevances(prior: BankPrior, units: MixtureUnits, measured: Measured) -> Tensor:
     """The relevances that the newest measurements support, `T x (d + c)`.
 
-    Relevances differ only if this raises the logarithm of the density by ``GAIN``. Their mean
-    square is about 1, so a bank whose lengthscales suit all parameters suits the relevant ones.
+    Relevances change only if this raises the logarithm of the density by ``GAIN``; all are equal at
+    first. Their mean square is about 1, so a bank whose lengthscales suit all parameters suits the
+    relevant ones.
 
     Args:
         prior: The prior of the candidate processes.
-        units: Units of y, time and context.
+        units: Units of y, time and context, and the present relevances.
         measured: The measurements; failed measurements are not used.
     """
     log, gain = fitted(prior, units, measured)
     log2 = (log - 0.5 * (2 * log).exp().mean(-1, keepdim=True).log()) / math.log(2)
-    log2 = torch.where(gain.unsqueeze(-1) > GAIN, (log2 / STEP).round() * STEP, 0.0)
-    return log2.exp2()[:, prior.groups]
+    found = ((log2 / STEP).round() * STEP).exp2()[:, prior.groups]
+    return torch.where(gain.unsqueeze(-1) > GAIN, found, units.relevance)
 
 
 def fitted(prior: BankPrior, units: MixtureUnits, measured: Measured) -> tuple[Tensor, Tensor]:
     """The most probable logarithms of the relevances of p parameters, `T x p`.
 
-    The second result is the decrease of the logarithm of the density, `T`, if all are equal.
+    The second result is the logarithm of their density relative to that of the present relevances,
+    `T`. Other numbers of the model are the most probable ones for each.
     """
     p, rows = prior.parameters, slice(max(0, measured.y.shape[-1] - NEWEST), None)
     choice, y, good, time, variance = (part[:, rows].detach() for part in measured)
@@ -220,12 +222,13 @@ def fitted(prior: BankPrior, units: MixtureUnits, measured: Measured) -> tuple[T
         apart = (vector - middle) / deviation
         return total + 0.5 * apart.square().sum(-1), gradient + apart / deviation
 
-    # The second half of the problems has equal relevances.
-    free = torch.ones(2, 1, p + 3, dtype=y.dtype, device=y.device)
-    free[1, 0, :p] = 0
     wide, low = [math.log(LIMIT)] * (p + 1), math.log(LEAST)
     ends = y.new_tensor([[*(-end for end in wide), low, low], [*wide, 0.0, 0.0]])
-    lower, upper = ((end * free).expand(2, T, -1).flatten(0, 1) for end in ends)
+    lower, upper = (end.repeat(2 * T, 1) for end in ends)
+    # The second half of the problems has the present relevances.
+    present = torch.zeros_like(y[:, :1]).repeat(1, p)
+    present = present.index_copy(-1, prior.groups, units.relevance.log())
+    lower[T:, :p], upper[T:, :p] = present, present
     start = middle.expand(2 * T, -1)
     found = minimize(value, start, lower, upper, evaluations=60, value_tolerance=1e-5)
     return found.x[:T, :p], found.value[T:] - found.value[:T]
