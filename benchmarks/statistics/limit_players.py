@@ -6,7 +6,7 @@ import logging
 import types
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.statistics.limit_worlds import DAYS, World, even, non_dominated, undominated, volume
+from botorch_tv.loop.input import context_row
+from botorch_tv.strategies.feasible import Feasible
 
 FIRST = 5
 """Random settings before there is a model."""
@@ -666,51 +668,84 @@ class SmallMoves(Ours):
     step = 0.1
 
 
-class Reference(Ours):
-    """Our strategy given the true limits."""
+class Exact(Feasible):
+    """Whether the limits of worlds are kept now, a trial each; slopes of the excess by differences.
 
-    def __init__(self, world: World, seed: int) -> None:
-        super().__init__(world, seed)
-        self.strategy, self.state = self.loop.strategy, self.loop.state
-        self.generator = torch.Generator().manual_seed(seed)
-        self.asked: Any = None
+    Args:
+        worlds: The worlds.
+        now: The time.
+    """
+
+    def __init__(self, worlds: Sequence[World], now: float) -> None:
+        self.worlds, self.now = worlds, now
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        over = []
+        for world, rows in zip(self.worlds, X.detach()):
+            settings = world.whole(rows[:, : world.dim].numpy())
+            over.append(world.excess(world.outcomes(settings, self.now)))
+        excess = torch.tensor(np.stack(over))
+        return (excess <= 0).to(X), 1 + excess.clamp_min(-1)
+
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        (p, risk), step = self.judge(X), 1e-5
+        steps = step * torch.eye(X.shape[-1])[: self.worlds[0].dim]
+        each = [(self.judge(X + row)[1] - self.judge(X - row)[1]) for row in steps]
+        by_risk = torch.stack(each, -1) / (2 * step)
+        return p, risk, torch.zeros_like(by_risk), by_risk
+
+    def select(self, trials: Tensor) -> Feasible:
+        return Exact([self.worlds[number] for number in trials.tolist()], self.now)
+
+
+class Reference(Ours):
+    """Our strategy given the true limits; it plays in batches."""
 
     def constraints(self) -> list[str]:
         return []
 
+
+class Batch:
+    """Trials that one strategy plays at once; each chooses as its loop.
+
+    Args:
+        loops: The players, with the same arguments and worlds that differ in their seeds alone.
+    """
+
+    def __init__(self, loops: Sequence[Ours]) -> None:
+        self.loops, first = loops, loops[0].loop
+        self.strategy, self.space = first.strategy, first.parameters
+        shape = (len(loops),)
+        self.state = self.strategy.init(first.domain, batch_shape=shape, dtype=torch.float64)
+        self.generator = torch.Generator().manual_seed(loops[0].seed)
+        self.asked: Any = None
+
     def ask(self, now: float) -> np.ndarray:
-        from botorch_tv.loop.input import context_row
-        from botorch_tv.strategies.feasible import Feasible
+        """Where to measure, `trials x d`."""
+        given: dict[str, Any] = {"now": now, "generator": self.generator}
+        conditions = [each.conditions(now).get("context") for each in self.loops]
+        rows = [context_row(each.loop.state, row) for each, row in zip(self.loops, conditions)]
+        contexts = [row for row in rows if row is not None]
+        assert self.space is not None
+        if contexts:
+            given["context"] = torch.stack(contexts)
+        if isinstance(self.loops[0], Reference):
+            given["feasible"] = Exact([each.world for each in self.loops], now)
+        if isinstance(self.loops[0], Safe) and now == 1:
+            like = torch.zeros(1)
+            starts = [self.space.place(each.point(each.world.start), like) for each in self.loops]
+            X = torch.cat([torch.stack(starts), *([given["context"]] if contexts else [])], -1)
+            self.asked = self.strategy.suggestion_at(self.state, X, now=now)
+        else:
+            self.asked = self.strategy.ask(self.state, **given)
+        every = self.asked.X[:, : self.loops[0].loop.domain.dim]
+        return np.stack([each.setting(self.space.named(x)) for each, x in zip(self.loops, every)])
 
-        world = self.world
-
-        class Exact(Feasible):
-            """Whether the world's limits are kept; the slopes of the excess by differences."""
-
-            def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-                rows = world.whole(X.detach().reshape(-1, X.shape[-1])[:, : world.dim].numpy())
-                over = torch.tensor(world.excess(world.outcomes(rows, now))).view(X.shape[:-1])
-                return (over <= 0).to(X), 1 + over.clamp_min(-1)
-
-            def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-                (p, risk), step = self.judge(X), 1e-5
-                steps = step * torch.eye(X.shape[-1])[: world.dim]
-                each = [(self.judge(X + row)[1] - self.judge(X - row)[1]) for row in steps]
-                by_risk = torch.stack(each, -1) / (2 * step)
-                return p, risk, torch.zeros_like(by_risk), by_risk
-
-        given = self.conditions(now)
-        row = context_row(self.state, given.pop("context", None))
-        self.asked = self.strategy.ask(
-            self.state, now=now, context=row, feasible=Exact(), generator=self.generator
-        )
-        assert self.loop.parameters is not None
-        return self.setting(self.loop.parameters.named(self.asked.X[: self.loop.domain.dim]))
-
-    choice = ask
-
-    def told(self, x: np.ndarray, now: float, y: np.ndarray) -> None:
-        values = torch.tensor(y[: self.world.objectives])
+    def tell(self, Y: np.ndarray) -> None:
+        """Record outcomes, `trials x m`."""
+        values = torch.tensor(Y)
+        if isinstance(self.loops[0], Reference):
+            values = values[:, :1]
         self.state, _ = self.strategy.tell(self.state, self.asked, values, consume=True)
 
 

@@ -25,7 +25,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -35,7 +35,7 @@ import numpy as np
 
 from benchmarks.command_line import command_line
 from benchmarks.records import ROOT, begin, write
-from benchmarks.statistics.limit_worlds import LIMITED, ROUNDS, SEVERAL, WORLDS, volume
+from benchmarks.statistics.limit_worlds import LIMITED, ROUNDS, SEVERAL, WORLDS, World, volume
 from benchmarks.statistics.paired import mean_and_error
 from benchmarks.statistics.regret_against_commit import commit_of
 
@@ -52,6 +52,10 @@ PEERS = (
     "xopt max travel",
 )
 PLAYERS = ("random", *OURS, *PEERS)
+TOGETHER = ("ours", "safe 0.95", "safe 0.99", "reference", "no context")
+"""Players whose seeds are a batch of trials, which choose as loops do, if there is an objective."""
+BATCH = 10
+"""Seeds that are played on all worlds before the next seeds."""
 AFTER = 30
 """Rounds that do not count."""
 MARKS = tuple(range(40, ROUNDS + 1, 10))
@@ -83,24 +87,61 @@ def play(player: str, name: str, seed: int, rounds: int = ROUNDS) -> Run:
     world = WORLDS[name](seed)
     noise = np.random.default_rng([seed, 7]).standard_normal((rounds + 1, len(world.noise)))
     began, made = time.process_time(), makers[player](world, seed)
-    settings, values, over, shares = [], [], [], {}
+    settings, outcomes, shares = [], [], {}
     for t in range(1, rounds + 1):
         x = made.ask(float(t))
         y = world.outcomes(x[None], float(t))[0]
         made.tell(x, float(t), y + noise[t] * world.noise)
-        settings.append(np.round(x, 4).tolist())
-        values.append(float(y[0]))
-        over.append(round(float(world.excess(y[None])[0]), 5))
+        settings.append(x)
+        outcomes.append(y)
         if world.objectives > 1 and t in MARKS:
             shares[str(t)] = world.hypervolume(made.recommended(float(t)), float(t))
-    run: Run = {"seconds": round(time.process_time() - began, 1), "settings": settings}
-    if world.objectives > 1:
-        for mark in shares:
-            shares[mark] /= volume(world.front(float(mark)), world.reference)
-        return run | {"share": shares}
-    best = world.best(rounds)
-    regret = [round(high - value, 5) for high, value in zip(best, values)]
-    return run | {"regret": regret, "excess": over}
+    seconds = round(time.process_time() - began, 1)
+    if world.objectives == 1:
+        return _run(world, np.array(settings), np.array(outcomes), seconds)
+    for mark in shares:
+        shares[mark] /= volume(world.front(float(mark)), world.reference)
+    return {"seconds": seconds, "settings": np.round(settings, 4).tolist(), "share": shares}
+
+
+def play_together(player: str, name: str, seeds: Sequence[int], rounds: int = ROUNDS) -> list[Run]:
+    """Runs of our strategy on a world with one objective, a trial for each seed."""
+    import torch
+
+    from benchmarks.statistics import limit_players
+
+    torch.set_default_dtype(torch.float64)
+    worlds = [WORLDS[name](seed) for seed in seeds]
+    noises = [
+        np.random.default_rng([seed, 7]).standard_normal((rounds + 1, len(worlds[0].noise)))
+        for seed in seeds
+    ]
+    made: Any = limit_players.PLAYERS[player]
+    began = time.process_time()
+    batch = limit_players.Batch([made(world, seed) for world, seed in zip(worlds, seeds)])
+    settings, outcomes = [], []
+    for t in range(1, rounds + 1):
+        X = batch.ask(float(t))
+        Y = np.stack([world.outcomes(x[None], float(t))[0] for world, x in zip(worlds, X)])
+        batch.tell(Y + np.stack([noise[t] * world.noise for noise, world in zip(noises, worlds)]))
+        settings.append(X)
+        outcomes.append(Y)
+    seconds = round((time.process_time() - began) / len(seeds), 1)
+    return [
+        _run(world, np.array(settings)[:, number], np.array(outcomes)[:, number], seconds)
+        for number, world in enumerate(worlds)
+    ]
+
+
+def _run(world: World, settings: np.ndarray, outcomes: np.ndarray, seconds: float) -> Run:
+    """A run from its settings `rounds x d` and outcomes `rounds x m`."""
+    regret = np.array(world.best(len(settings))) - outcomes[:, 0]
+    return {
+        "seconds": seconds,
+        "settings": np.round(settings, 4).tolist(),
+        "regret": np.round(regret, 5).tolist(),
+        "excess": np.round(world.excess(outcomes), 5).tolist(),
+    }
 
 
 def measures(run: Run) -> dict[str, float]:
@@ -179,6 +220,41 @@ def _pm(figure: Mapping[str, float | None]) -> str:
     return f"{figure['mean']:.3f}" + ("" if error is None else f" ± {error:.3f}")
 
 
+def missing(options: argparse.Namespace, seeds: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """Player, world and seeds of what the folder lacks: batches of ours, then seed by seed."""
+    lacking = {
+        (player, world): [
+            seed
+            for seed in seeds
+            if options.afresh or not path_of(options, player, world, seed).exists()
+        ]
+        for player, world in product(options.players, options.worlds)
+        if plays(player, world)
+    }
+    for (player, world), rest in lacking.items():
+        if player in TOGETHER and world not in SEVERAL and rest:
+            yield player, world, rest
+    for seed, ((player, world), rest) in product(seeds, lacking.items()):
+        if seed in rest and (player not in TOGETHER or world in SEVERAL):
+            yield player, world, [seed]
+
+
+def store(
+    options: argparse.Namespace, player: str, world: str, seeds: Sequence[int], commit: str
+) -> None:
+    """Play and write files."""
+    if player in TOGETHER and world not in SEVERAL:
+        runs = play_together(player, world, seeds)
+    else:
+        runs = [play(player, world, seed) for seed in seeds]
+    for seed, run in zip(seeds, runs):
+        path = path_of(options, player, world, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(run | {"commit": commit}))
+        shown = {name: round(value, 3) for name, value in measures(run).items()}
+        print(f"{path.parent.name} on {path.stem}: {shown}, {run['seconds']} s", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Play what is missing, compare, and return the record."""
     parser = command_line("statistics.limits", __doc__, worlds=WORLDS, seeds=3)
@@ -199,17 +275,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     until, commit = time.monotonic() + 60 * options.minutes, commit_of(options.tree)
     warnings.filterwarnings("ignore")
     seeds = range(options.first, options.first + options.seeds)
-    for seed, player, world in product(seeds, options.players, options.worlds):
-        path = path_of(options, player, world, seed)
-        if not plays(player, world) or (path.exists() and not options.afresh):
-            continue
-        if time.monotonic() > until:
-            break
-        run = play(player, world, seed)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(run | {"commit": commit}))
-        shown = {name: round(value, 3) for name, value in measures(run).items()}
-        print(f"{path.parent.name} on {path.stem}: {shown}, {run['seconds']} s", flush=True)
+    for group in (seeds[n : n + BATCH] for n in range(0, len(seeds), BATCH)):
+        for wanted in missing(options, group):
+            if time.monotonic() > until:
+                break
+            store(options, *wanted, commit)
     record = {"environment": facts, "worlds": comparison(options)}
     if options.table:
         print(table(record["worlds"]))

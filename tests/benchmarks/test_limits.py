@@ -53,7 +53,11 @@ def test_runs_are_resumed_and_compared(tmp_path, monkeypatch):
         regret = [9.0] * 30 + [2.0] * 69 + [50.0 if seed else 9.0]
         return {"excess": excess, "regret": regret, "settings": settings, "seconds": 1.0}
 
+    def together(player, name, seeds):
+        return [made_up(player, name, seed) for seed in seeds]
+
     monkeypatch.setattr(limits, "play", made_up)
+    monkeypatch.setattr(limits, "play_together", together)
     given = ["--runs", str(tmp_path / "runs"), "--worlds", "drift", "--first", "0", "--out"]
     given += [str(tmp_path / "record.json"), "--players", "ours", "safeopt", "--seeds"]
     limits.main([*given, "1"])
@@ -69,9 +73,19 @@ def test_runs_are_resumed_and_compared(tmp_path, monkeypatch):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("player", ["ours", "safe 0.99", "reference", "botorch-time"])
+@pytest.mark.parametrize("player", ["ours", "safe 0.95", "no context"])
+def test_a_batch_of_seeds_plays_as_loops(player):
+    for seed, run in zip((3, 5), limits.play_together(player, "weekdays", (3, 5), 12)):
+        assert np.allclose(limits.play(player, "weekdays", seed, 12)["settings"], run["settings"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("player", ["safe 0.99", "reference", "botorch-time"])
 def test_a_player_plays(player):
-    run = limits.play(player, "furnace", 3, rounds=7)
+    if player == "botorch-time":
+        run = limits.play(player, "furnace", 3, rounds=7)
+    else:
+        (run,) = limits.play_together(player, "furnace", [3], rounds=7)
     assert len(run["regret"]) == len(run["excess"]) == 7
     assert all(x[2] in (0, 1) for x in run["settings"])
     assert all(regret >= 0 for regret, over in zip(run["regret"], run["excess"]) if over <= 0)
