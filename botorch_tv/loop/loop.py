@@ -788,6 +788,9 @@ class Loop(Monitored):
 
         Returns:
             A joint posterior over the q points.
+
+        Raises:
+            ValueError: If no model predicts ``outcome``.
         """
         strategy, state = self._strategy, self.state
         points = with_context(as_places("X", X, state), context_row(state, context))

@@ -53,55 +53,72 @@ STATIC = 0.9
 
 
 class Gain(NamedTuple):
-    """What a move from one setting to another gains, in the units of y; positive is better."""
+    """What a move from one setting to another gains, in the units of y; positive is better.
+
+    Attributes:
+        gain: Expected gain.
+        sd: Its posterior standard deviation.
+        probability: Probability that the gain is positive.
+    """
 
     gain: float
-    """Expected gain."""
     sd: float
-    """Its posterior standard deviation."""
     probability: float
-    """Probability that the gain is positive."""
 
 
 class Worth(NamedTuple):
-    """Whether a measurement is worth its cost; as a condition, it has the value of ``worth``."""
+    """Whether a measurement is worth its cost; as a condition, it has the value of ``worth``.
+
+    Attributes:
+        worth: Whether the expected gain exceeds the cost.
+        gain: Expected gain, in units of y times the unit of time.
+        wait: Time after which a measurement is worth its cost: 0 if it is now, infinite if
+            never.
+    """
 
     worth: bool
-    """Whether the expected gain exceeds the cost."""
     gain: float
-    """Expected gain, in units of y times the unit of time."""
     wait: float
-    """Time after which a measurement is worth its cost: 0 if it is now, infinite if never."""
 
     def __bool__(self) -> bool:
         return self.worth
 
 
 class Drift(NamedTuple):
-    """Whether the process changed; as a condition, it has the value of ``drifted``."""
+    """Whether the process changed; as a condition, it has the value of ``drifted``.
+
+    Attributes:
+        drifted: Whether the evidence reaches its limit, the inverse of the rate of false
+            detections.
+        time: Time of the first measurement after the newest jump; None for no change or steady
+            drift.
+        evidence: How much better a changing process explains the measurements than a static
+            process.
+    """
 
     drifted: bool
-    """Whether the evidence reaches its limit, the inverse of the rate of false detections."""
     time: Time | None
-    """Time of the first measurement after the newest jump; None for no change or steady drift."""
     evidence: float
-    """How much better a changing process explains the measurements than a static process."""
 
     def __bool__(self) -> bool:
         return self.drifted
 
 
 class Stop(NamedTuple):
-    """Whether to stop measuring; as a condition, it has the value of ``stop``."""
+    """Whether to stop measuring; as a condition, it has the value of ``stop``.
+
+    Attributes:
+        stop: Whether the expected improvement is below the noise, and the process is static.
+        improvement: Expected improvement of the best setting by one more measurement, in the
+            units of y.
+        noise: Standard deviation of the noise of a measurement.
+        reason: A sentence that says why.
+    """
 
     stop: bool
-    """Whether the expected improvement is below the noise, and the process is static."""
     improvement: float
-    """Expected improvement of the best setting by one more measurement, in the units of y."""
     noise: float
-    """Standard deviation of the noise of a measurement."""
     reason: str
-    """A sentence that says why."""
 
     def __bool__(self) -> bool:
         return self.stop

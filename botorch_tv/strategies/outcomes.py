@@ -214,11 +214,6 @@ class Outcomes(Composed):
         """Whether a loop may store snapshots of the state."""
         return self.model.restorable
 
-    @property
-    def usual_noise(self) -> float:
-        """Default noise variance of the members; NaN if they estimate it."""
-        return self.model.usual_noise
-
     def undisturbed(self) -> Outcomes:
         return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
 
@@ -464,8 +459,9 @@ class Outcomes(Composed):
             suggestion: As for :meth:`Strategy.tell`.
             y: The outcomes, `batch_shape x m`, NaN where an outcome is missing; for a single trial
                 also a list of m numbers, or a dict of numbers by name.
-            time: As for :meth:`Strategy.tell`.
-            ok: As for :meth:`Strategy.tell`; a failed measurement has no outcome.
+            time: Time of the measurements, a scalar or `batch_shape`; the suggestion's by default.
+            ok: Whether the measurement succeeded, bool, `batch_shape`; a failed measurement has no
+                outcome.
             noise: Not supported.
             check: As for :meth:`Strategy.tell`.
             consume: As for :meth:`Strategy.tell`.

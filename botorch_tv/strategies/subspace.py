@@ -178,13 +178,6 @@ class Subspace:
             X: The points.
             worst: Whether to return only the most exceeded limit of each point, m = 1.
         """
-        if self._linear is not None:
-            weights, excess = self._linear[0].to(X), self.excess(X)
-            slopes = weights / self._scales.to(X).unsqueeze(-1) * self._along(X)[1].unsqueeze(-2)
-            if worst:
-                excess, place = excess.max(-1, keepdim=True)
-                slopes = slopes.take_along_dim(place.unsqueeze(-1), -2)
-            return excess, slopes
         with torch.enable_grad():
             x = X.detach().requires_grad_()
             excess, none = self.excess(x), 0 * x.sum()  # a limit may not depend on any coordinate
@@ -392,55 +385,10 @@ class Subspace:
         beyond = self._beyond(X).abs().nan_to_num(0.0, 0.0, 0.0).amax(0)
         return torch.maximum(beyond, like.new_tensor(bounds).abs()).clamp_min(1e-300)
 
-    @cached_property
-    def _linear(self) -> tuple[Tensor, Tensor] | None:
-        """Coefficients `m x D` and constants `m` of the limits; None unless all are linear."""
-        at = {name: (axis, place) for name, axis, place, _ in self._axes}
-        shape = len(self.space.limits), self.space.columns
-        weights = torch.zeros(shape, dtype=torch.float64, device="cpu")
-        constants = weights.new_zeros(len(weights))
-        for row, limit in enumerate(self.space.limits):
-            try:
-                by_name, constant = limit.expression.linear()
-            except ValueError:
-                return None
-            sign = 1 if limit.upper else -1
-            constants[row] = sign * (constant - limit.bound)
-            for name, weight in by_name.items():
-                axis, place = at[name]
-                if axis.number is not axis or axis.single:
-                    return None
-                weights[row, place] += sign * weight
-        return weights, constants
-
-    @cached_property
-    def _scaling(self) -> tuple[Tensor, Tensor, Tensor]:
-        """For each column: lower end and length of the scaled range, and whether it is a logarithm.
-
-        Columns of a :class:`Choice` have the range 0 to 1.
-        """
-        rows = []
-        for _, axis, at, _ in self._axes:
-            low, high, log = 0.0, 1.0, False
-            if axis.number is axis:
-                low, high, log = axis.scaled(axis.low), axis.scaled(axis.high), axis.log
-            rows += [(low, high - low, log)] * (at.stop - at.start)
-        ends = torch.tensor(rows, dtype=torch.float64, device="cpu").view(-1, 3)
-        return ends[:, 0], ends[:, 1], ends[:, 2].bool()
-
-    def _along(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The values in each column at points `* x D`, and their derivatives, `* x D` each."""
-        low, size, log = (part.to(X.device) for part in self._scaling)
-        scaled = low.to(X) + size.to(X) * X
-        values = torch.where(log, scaled.clamp_max(700).exp(), scaled)
-        return values, size.to(X) * torch.where(log, values, 1.0)
-
     def _beyond(self, X: Tensor) -> Tensor:
         """How far limits are exceeded in their own units, `* x m`; infinite if undefined."""
-        if self._linear is not None:
-            weights, constants = (part.to(X) for part in self._linear)
-            return self._along(X)[0] @ weights.T + constants
-        values, found = self.space.numbers_at(X), []
+        names = {name for limit in self.space.limits for name in limit.names}
+        values, found = self.space.numbers_at(X, names), []
         for limit in self.space.limits:
             value = limit.expression.value(values)
             found.append(value - limit.bound if limit.upper else limit.bound - value)
