@@ -19,7 +19,7 @@ from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.backtest import backtest, of_objective
 from botorch_tv.loop.clock import Time, Units
-from botorch_tv.loop.input import Numbers, Points, as_place, context_row, with_context
+from botorch_tv.loop.input import Condition, Points, as_place, with_context
 from botorch_tv.loop.log import MeasurementLog, like
 from botorch_tv.loop.record import Record
 from botorch_tv.strategies.adaptive import Adaptive
@@ -349,12 +349,14 @@ class Monitored:
 
         def _present(self, now: Time | None) -> float | None: ...
 
+        def _context(self, context: Condition) -> Tensor | None: ...
+
     def gain(
         self,
         at: Points = None,
         *,
         now: Time | None = None,
-        context: Numbers | None = None,
+        context: Condition = None,
     ) -> Gain:
         """What a move from the present setting to the recommended setting gains.
 
@@ -377,7 +379,7 @@ class Monitored:
         return gain(log.strategy, log.state, best, with_context(place, row), present)
 
     def worth_measuring(
-        self, cost: float, *, now: Time | None = None, context: Numbers | None = None
+        self, cost: float, *, now: Time | None = None, context: Condition = None
     ) -> Worth:
         """Whether to measure now, or to hold the recommended setting and measure later.
 
@@ -440,7 +442,7 @@ class Monitored:
 
     drift_alarm = drifted
 
-    def should_stop(self, *, now: Time | None = None, context: Numbers | None = None) -> Stop:
+    def should_stop(self, *, now: Time | None = None, context: Condition = None) -> Stop:
         """Whether further measurements are expected to improve the best setting by less than noise.
 
         The expected improvement is the largest expected excess of a setting over the recommended
@@ -496,11 +498,11 @@ class Monitored:
         return backtest(self._record.log, strategies)
 
     def _contenders(
-        self, now: Time | None, context: Numbers | None
+        self, now: Time | None, context: Condition
     ) -> tuple[float | None, Tensor | None, Tensor, Tensor]:
         """The present time, the context, the best setting, and all settings that may be better."""
         record, log = self._record, self._record.log
-        row, present = context_row(log.state, context), self._present(now)
+        row, present = self._context(context), self._present(now)
         if not log.answers or not bool(log.strategy.predicts(log.state)):
             raise InputDataError("there are too few measurements for predictions; measure first.")
         best = log.best(present, row).X
