@@ -285,6 +285,7 @@ def titles(domain: Domain, outcomes: Sequence[str]) -> tuple[list[str], list[str
     others |= {*context}
     points = settled(names_of(domain), "parameter")
     others |= {*points, OBJECTIVE}
+    others.discard("y")  # the objective takes its place
     return points, context, settled(outcomes, "outcome")
 
 
