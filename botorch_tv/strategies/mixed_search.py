@@ -48,7 +48,7 @@ FEW = 8
 """Number of steps that move continuous parameters after a change of another parameter."""
 
 CHANGES = 4
-"""Number of changes of listed values after each ascent, if there are limits."""
+"""Largest number of changes of listed values after each ascent, if there are limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +262,9 @@ class MixedSearch(Search):
         for evaluations, remaining in SWEEPS:
             X = self._ascended(X, value, climb, evaluations, free)
             for _ in range(CHANGES):
-                X, values = self._changed(X, value)
+                before, (X, values) = X, self._changed(X, value)
+                if torch.equal(X, before):
+                    break
             X = X[values.topk(min(remaining, len(X))).indices]
         return self._ascended(X, value, climb, SWEEPS[-1][0], free & ~stepped)
 
