@@ -276,10 +276,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     warnings.filterwarnings("ignore")
     seeds = range(options.first, options.first + options.seeds)
     for group in (seeds[n : n + BATCH] for n in range(0, len(seeds), BATCH)):
-        for wanted in missing(options, group):
+        for player, world, lacking in missing(options, group):
             if time.monotonic() > until:
                 break
-            store(options, *wanted, commit)
+            store(options, player, world, lacking, commit)
     record = {"environment": facts, "worlds": comparison(options)}
     if options.table:
         print(table(record["worlds"]))
