@@ -48,7 +48,7 @@ FEW = 8
 """Number of steps that move continuous parameters after a change of another parameter."""
 
 CHANGES = 4
-"""Number of changes of listed values after each ascent, if there are limits."""
+"""Largest number of changes of listed values after each ascent, if there are limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +188,7 @@ class MixedSearch(Search):
         # If there are limits, each point is the first allowed point of a block of the sequence.
         block = AHEAD if self.inner.limited else 1
         U = even_points(AHEAD * block, len(self.space.axes), seed=seed, first=number * block)
-        X = self.inner.snapped(self.inner.spread(U)).view(AHEAD, block, -1)
-        first = self.inner.roomy(X).to(X).argmax(-1)
-        even = [self.held(points[index]) for points, index in zip(X, first)]
+        even = self.held(self._first_allowed(self.inner.spread(U).view(AHEAD, block, -1)))
         return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
@@ -200,15 +198,16 @@ class MixedSearch(Search):
         return self.held(self.inner.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        drawn = (DRAWN,) if self.inner.limited else ()
-        uniform = draws.uniform(*drawn, len(self.space.axes))
-        points = self.inner.spread(uniform.reshape(-1, uniform.shape[-1]))
-        if drawn:
-            X = self.inner.snapped(points).view(*uniform.shape[:-1], -1)
-            first = self.inner.roomy(X).to(X).argmax(-1)
-            points = X.take_along_dim(first[..., None, None], -2).flatten(0, -2)
-        shape = uniform.shape[: -1 - len(drawn)]
-        return self.held(self.space.rounded(points).view(*shape, -1))
+        drawn = DRAWN if self.inner.limited else 1
+        uniform = draws.uniform(drawn, len(self.space.axes))
+        X = self.inner.spread(uniform.flatten(0, -2)).view(*uniform.shape[:-1], -1)
+        return self.held(self.space.rounded(self._first_allowed(X)))
+
+    def _first_allowed(self, X: Tensor) -> Tensor:
+        """The first of points `* x q x D` that keeps all limits, or the first point, `* x D`."""
+        X = self.inner.snapped(X)
+        first = self.inner.roomy(X).to(X).argmax(-1)
+        return X.take_along_dim(first[..., None, None], -2).squeeze(-2)
 
     # ---------------------------------------------------------------- without limits
 
@@ -263,7 +262,9 @@ class MixedSearch(Search):
         for evaluations, remaining in SWEEPS:
             X = self._ascended(X, value, climb, evaluations, free)
             for _ in range(CHANGES):
-                X, values = self._changed(X, value)
+                before, (X, values) = X, self._changed(X, value)
+                if torch.equal(X, before):
+                    break
             X = X[values.topk(min(remaining, len(X))).indices]
         return self._ascended(X, value, climb, SWEEPS[-1][0], free & ~stepped)
 

@@ -25,10 +25,8 @@ TRIED, MOST_TRIED = 16, 2**17
 of points among which any such point is sought."""
 REPAIRS = 60
 """Number of steps that move a point until it keeps all limits."""
-STALLED = 4
-"""Number of such steps without progress after which a point counts as stuck."""
-OVERSHOOT = (1.1, 1.9)
-"""Smallest and largest length of such a step, relative to a step that just keeps a limit."""
+OVERSHOOT = 1.5
+"""Length of such a step, relative to a step that just keeps a limit."""
 INWARD = (1e-9, 1e-7, 1e-5, 1e-3, 0.01, 0.03, 0.1, 0.3)
 """Shares of the way to an allowed point, at which a rounded point is tried."""
 
@@ -268,19 +266,16 @@ class Subspace:
         """
         good, margin = (self.roomy if inward else self.allowed)(X), self._margin(X).amax()
         before, X = X, X[~good]
-        shares = torch.linspace(*OVERSHOOT, len(X), dtype=X.dtype, device=X.device).unsqueeze(-1)
         for free in (self.free, self.free & ~self.stepped) if len(X) else ():
-            free, past = free.to(X.device), list[Tensor]()
+            free = free.to(X.device)
             for _ in range(steps if bool(free.any()) else 0):
                 worst, by = self.slopes(X, worst=True)
-                # Points that made no progress for some steps will not keep all limits.
-                past = [*past[-STALLED:], (worst + 2 * margin.clamp_min(0)).clamp_min(0)]
-                share = 0.99 if len(past) > STALLED else math.inf
-                if bool((past[-1] >= share * past[0]).all()):
+                exceeded = (worst + 2 * margin.clamp_min(0)).clamp_min(0)
+                if not bool(exceeded.any()):
                     break
                 by = torch.where(free, by.squeeze(-2), 0.0)
                 squared = by.square().sum(-1, keepdim=True).clamp_min(torch.finfo(X.dtype).tiny)
-                step = shares * past[-1] / squared * by
+                step = OVERSHOOT * exceeded / squared * by
                 X = self._clamped(X - step.nan_to_num(0.0, 0.0, 0.0), free)
             X = self.snapped(X)
         after = before.clone()
