@@ -160,7 +160,7 @@ def test_words_in_the_shell(tmp_path, capsys):
     assert "failed" in call("tell", "--failed")
     said = call("observe", "heat=2", "gas=N2", "out=1", "day=mon", "yield=7", "cost=1")
     assert "yield 7, cost 1" in said
-    assert "yield 8, cost 1" in call("amend", "yield=8", "cost=1", "--number", "-1")
+    assert "yield 8, cost 1" in call("amend", "yield=8", "--number", "-1")
     assert json.loads(call("best", "--context", "out=0", "day=mon"))["point"]["heat"] <= 9
     assert {*json.loads(call("pareto").splitlines()[0])} == {"point", "mean", "sd"}
     assert json.loads(call("status", "--json"))["failed"] == 1
