@@ -47,6 +47,9 @@ DRAWN = 64
 FEW = 8
 """Number of steps that move continuous parameters after a change of another parameter."""
 
+CHANGES = 4
+"""Number of changes of listed values after each ascent, if there are limits."""
+
 
 @dataclass(frozen=True, eq=False)
 class MixedSearch(Search):
@@ -258,7 +261,9 @@ class MixedSearch(Search):
         """
         free, stepped = self.inner.free, self.inner.stepped
         for evaluations, remaining in SWEEPS:
-            X, values = self._changed(self._ascended(X, value, climb, evaluations, free), value)
+            X = self._ascended(X, value, climb, evaluations, free)
+            for _ in range(CHANGES):
+                X, values = self._changed(X, value)
             X = X[values.topk(min(remaining, len(X))).indices]
         return self._ascended(X, value, climb, SWEEPS[-1][0], free & ~stepped)
 
