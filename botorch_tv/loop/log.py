@@ -457,14 +457,16 @@ class MeasurementLog(NamedTuple):
         )
 
     def keeps(self, X: Tensor, now: float) -> float | None:
-        """The probability that a point, `d + c`, keeps all limits on outcomes; None without limits.
+        """The probability that a point, `d + c`, keeps all limits on outcomes; None if unpredicted.
 
         Args:
             X: The point.
             now: The time of its measurement.
         """
         kept = self.strategy.kept(self.state, now) if isinstance(self.strategy, Outcomes) else None
-        return None if kept is None else float(kept.probability(X.view(1, 1, -1)))
+        if kept is None or not all(bool(own.ready) for own in kept.bounds):
+            return None
+        return float(kept.probability(X.view(1, 1, -1)))
 
     def best(
         self,

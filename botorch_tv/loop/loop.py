@@ -591,8 +591,9 @@ class Loop(Monitored):
         Args:
             number: Number of the answered suggestion, or -1, -2, ... for a measurement that was not
                 suggested; see :meth:`table`.
-            y: The corrected observation, a scalar; by default the observation stays as it is. A
-                failed measurement that is given a value counts as a success.
+            y: The corrected observation, a scalar, or a dict of the outcomes to correct; by default
+                the observation stays as it is. A failed measurement that is given a value counts as
+                a success.
             ok: False if the measurement failed.
             time: The corrected time; by default the time stays as it is.
 
@@ -602,6 +603,8 @@ class Loop(Monitored):
                 not changed.
         """
         wrong = self._answered(number)
+        if isinstance(y, Mapping) and isinstance(wrong.y, tuple):
+            y = self._units.measured(wrong.y) | dict(y)
         unchanged = ok is None and y is None
         value = wrong.y if unchanged else as_values(self._strategy, y, True if ok is None else ok)
         when = wrong.time if time is None else self._number("time", time)

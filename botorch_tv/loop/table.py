@@ -48,7 +48,7 @@ class NumberedSuggestion:
         time: The time for which the point was chosen, a number or a datetime.
         mean: Posterior mean of the objective given all answers; NaN without a prediction.
         sd: Posterior standard deviation of the objective; NaN without a prediction.
-        keeps: The probability of keeping all limits on outcomes; None without limits.
+        keeps: The probability of keeping all limits on outcomes; None without predictions.
         safe: Whether this probability reaches what the loop requires; True without limits.
         point: The point as a list of numbers, or as a dict of named parameters in the parameters'
             units.
