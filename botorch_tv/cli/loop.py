@@ -81,7 +81,8 @@ def add_loop_options(commands: Any) -> None:
         return parser
 
     def several(parser: Any, flag: str, text: str, metavar: str = "NAME=VALUE") -> None:
-        parser.add_argument(flag, nargs="+", action="extend", metavar=metavar, help=text)
+        more = {"action": "extend", "default": [], "metavar": metavar, "help": text}
+        parser.add_argument(flag, nargs="+", **more)
 
     new = step("new", _new, "create a loop in a new file", aliases=["begin"])
     new.add_argument("parameters", nargs="+", metavar="NAME=LOW:HIGH", help=FORM)
@@ -102,7 +103,7 @@ def add_loop_options(commands: Any) -> None:
     ask.add_argument("--pending", help=text, type=int)
     option(ask, "--n", "number of suggestions, one per line (default: %(default)s)", 1)
     text = "parameters to hold, such as rate=0.2"
-    ask.add_argument("--fixed", nargs="+", metavar="NAME=VALUE", help=text)
+    several(ask, "--fixed", text)
     queue = step("enqueue", _enqueue, "make ask suggest a point of your own next")
     queue.add_argument("values", nargs="+", metavar="NAME=VALUE", help="all parameters")
     tell = step("tell", _tell, "add the observation of a suggestion", OPEN)
@@ -110,7 +111,7 @@ def add_loop_options(commands: Any) -> None:
     text = "the observation; NAME=VALUE each if outcomes have names, without missing outcomes"
     tell.add_argument("values", nargs="*", metavar="Y", help=text)
     text = "parameters that were set to other values than suggested, such as temperature=61.3"
-    tell.add_argument("--at", nargs="+", metavar="NAME=VALUE", help=text)
+    several(tell, "--at", text)
     text = "the observation, and all parameters and contexts, such as temperature=60 metal=steel"
     observe.add_argument("values", nargs="+", metavar="VALUE", help=text)
     table = step("import", _import, "add a table of past measurements")
@@ -172,25 +173,25 @@ def _new(arguments: argparse.Namespace) -> None:
     from botorch_tv.strategies.parameters import Context
 
     box: dict[str, Any] = _by_name([_parameter(text) for text in arguments.parameters])
-    pairs = [_parameter(text) for text in arguments.context or ()]
-    for name, axis in _by_name(pairs).items():
+    for name, axis in _by_name([_parameter(text) for text in arguments.context]).items():
         ends = axis.choices if isinstance(axis, Choice) else (axis.low, axis.high)
         box[name] = Context(*ends, log=not isinstance(axis, Choice) and axis.log)
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} exists; give another name, or remove the file.")
         unit = None if arguments.unit == ROUNDS else arguments.unit
-        start, steps = arguments.start, [_value({}, text) for text in arguments.max_step or ()]
+        start = _by_name([_value(box, text) for text in arguments.start])
+        steps = _by_name([_value({}, text) for text in arguments.max_step])
         loop = Loop(
             box,
             pending=arguments.pending,
             unit=unit,
             maximize=False if arguments.minimize else None,
-            objective=arguments.objective,
-            constraints=arguments.constraint,
+            objective=arguments.objective or None,
+            constraints=arguments.constraint or None,
             safe=arguments.safe,
-            start=start and _by_name([_value(box, text) for text in start]),
-            max_step=_by_name(steps) or None,
+            start=start or None,
+            max_step=steps or None,
         )
         loop.save(arguments.file)
     print(f"Written: {arguments.file}")
@@ -203,29 +204,28 @@ def _ask(arguments: argparse.Namespace) -> None:
         if arguments.pending is not None:
             loop.pending = arguments.pending
         now, fixed = _when(loop, arguments.time), arguments.fixed
-        context = _context(loop, arguments.context)
-        held = fixed and _point(loop, fixed)
-        made = loop.ask(now=now, context=context, fixed=held, n=arguments.n)
+        context, fixed = _named(loop, arguments.context), _named(loop, fixed)
+        held = _point(loop, fixed) if fixed else None
+        made = loop.ask(now=now, context=context or None, fixed=held, n=arguments.n)
     for suggestion in made:
         print(json.dumps(_suggested(suggestion)))
 
 
 def _enqueue(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
-        loop.enqueue(_point(loop, arguments.values))
+        loop.enqueue(_point(loop, _named(loop, arguments.values)))
 
 
 def _tell(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
-        y, given, others, number = _observed(loop, arguments.values, arguments.failed)
-        number = number if arguments.number is None else arguments.number
-        at = [*others, *(arguments.at or ())]
+        y, context, others, number = _observed(loop, arguments)
+        at = others | _named(loop, arguments.at)
         loop.tell(
             y,
-            suggestion=number,
+            suggestion=number if arguments.number is None else arguments.number,
             at=_point(loop, at) if at else None,
             time=_when(loop, arguments.time),
-            context=_context(loop, [*given, *(arguments.context or ())]),
+            context=context | _named(loop, arguments.context) or None,
             ok=not arguments.failed,
         )
     _report(loop)
@@ -233,49 +233,31 @@ def _tell(arguments: argparse.Namespace) -> None:
 
 def _observe(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
-        y, given, others, _ = _observed(loop, arguments.values, arguments.failed)
+        y, context, others, _ = _observed(loop, arguments)
         point, when = _point(loop, others), _when(loop, arguments.time)
-        context = _context(loop, given)
-        loop.observe(point, y, ok=not arguments.failed, time=when, context=context)
+        loop.observe(point, y, ok=not arguments.failed, time=when, context=context or None)
     _report(loop)
 
 
-def _observed(
-    loop: Loop, texts: list[str], failed: bool
-) -> tuple[Any, list[str], list[str], int | None]:
-    """What the texts of a measurement give: a number and NAME=VALUE each.
+def _observed(loop: Loop, arguments: argparse.Namespace) -> tuple[Any, Any, Any, int | None]:
+    """The observation, the context and the parameters that were given, and a suggestion's number.
 
-    Returns:
-        The observation, texts of contexts, texts of parameters, and the number of a suggestion,
-        which is a number before named outcomes.
+    A number before named outcomes is the number of the suggestion.
 
     Raises:
-        ValueError: If not exactly one of an observation and ``failed`` is given.
+        ValueError: Unless either an observation or ``--failed`` is given.
     """
-    by_name = [text for text in texts if "=" in text]
-    numbers = [_number(text) for text in texts if "=" not in text]
-    outcomes, contexts = loop._units.outcomes, loop._contexts
-    y: Any = dict(_value({}, text) for text in by_name if _name(text) in outcomes) or None
-    number = int(numbers.pop(0)) if y and numbers else None
-    if numbers:
-        y = numbers.pop(0)
-    if numbers or (y is None) != failed:
-        names = ", or ".join(["Y", *(" ".join(f"{name}=Y" for name in outcomes),) * bool(outcomes)])
-        raise ValueError(
-            f"give either the observation {names}, before NAME=VALUE ..., or --failed."
-        )
-    given = [text for text in by_name if _name(text) in contexts]
-    others = [text for text in by_name if _name(text) not in (*contexts, *outcomes)]
-    return y, given, others, number
-
-
-def _name(text: str) -> str:
-    return text.partition("=")[0]
-
-
-def _context(loop: Loop, texts: list[str] | None) -> Any:
-    """The context that texts NAME=VALUE give; None without any."""
-    return _by_name([_value(loop._contexts, text) for text in texts]) if texts else None
+    texts, units = arguments.values, loop._units
+    first = texts[0] if texts and "=" not in texts[0] else None
+    values = _named(loop, texts[first is not None :])
+    outcomes = {name: values.pop(name) for name in units.outcomes if name in values}
+    context = {name: values.pop(name) for name in units.contexts if name in values}
+    number = None if first is None else _number(first)
+    if (number is None and not outcomes) != arguments.failed:
+        raise ValueError("before NAME=VALUE ..., give either the observation Y or --failed.")
+    if outcomes:
+        return outcomes, context, values, None if number is None else int(number)
+    return number, context, values, None
 
 
 def _report(loop: Loop) -> None:
@@ -305,7 +287,8 @@ def _import(arguments: argparse.Namespace) -> None:
                     gaps += 1
                     continue
                 when = None if read_time is None else _when(loop, read_time(row[times]))
-                point = _point(loop, [f"{name}={row[column]}" for name, column in columns.items()])
+                texts = [f"{name}={row[column]}" for name, column in columns.items()]
+                point = _point(loop, _named(loop, texts))
                 rows.append((when, line, point, _number(row[y]) if good and not gap else None))
         new = _add_new(loop, rows, path)
     gaps_note = f"; {counted(gaps, 'rows')} without {y} skipped" if gaps else ""
@@ -446,7 +429,7 @@ def _amend(arguments: argparse.Namespace) -> None:
     ok, y, number = False if arguments.failed else None, None, arguments.number
     with _changed(arguments.file) as loop:
         if arguments.values or arguments.failed:
-            y = _observed(loop, arguments.values, arguments.failed)[0]
+            y = _observed(loop, arguments)[0]
         loop.amend(number, y, ok=ok, time=_when(loop, arguments.time))
     _print_measurement(loop, number)
 
@@ -458,13 +441,13 @@ def _remove(arguments: argparse.Namespace) -> None:
 
 def _recommend(arguments: argparse.Namespace) -> None:
     loop = _loaded(arguments.file)
-    context = _context(loop, arguments.context)
+    context = _named(loop, arguments.context) or None
     print(json.dumps(_best(loop, _when(loop, arguments.time), context)))
 
 
 def _pareto(arguments: argparse.Namespace) -> None:
     loop = _loaded(arguments.file)
-    now, context = _when(loop, arguments.time), _context(loop, arguments.context)
+    now, context = _when(loop, arguments.time), _named(loop, arguments.context) or None
     for setting in loop.pareto(now=now, context=context):
         print(json.dumps(setting._asdict()))
 
@@ -625,14 +608,20 @@ def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     return found
 
 
-def _point(loop: Loop, values: list[str]) -> Any:
+def _named(loop: Loop, texts: list[str]) -> dict[str, Any]:
+    """The values that texts NAME=VALUE give, by name."""
+    kinds = {**_kinds(loop), **loop._units.contexts}
+    return _by_name([_value(kinds, text) for text in texts])
+
+
+def _point(loop: Loop, point: dict[str, Any]) -> Any:
     """A point as the loop takes it: a dictionary if its parameters have names, otherwise a list."""
-    kinds = _kinds(loop)
-    point = _by_name([_value(kinds, text) for text in values])
-    named = loop.parameters is not None
+    kinds, named = _kinds(loop), loop.parameters is not None
     if not all(map(str.strip, point)) or not (named or set(point) == set(kinds)):
         form = " ".join(f"{name}=VALUE" for name in kinds)
-        raise ValueError(f"{' '.join(values)} is not a point of this loop; give {form}.")
+        raise ValueError(
+            f"{' '.join(point) or 'nothing'} is not a point of this loop; give {form}."
+        )
     return point if named else [point[name] for name in kinds]
 
 
@@ -713,13 +702,11 @@ def _print_measurement(loop: Loop, answer: LastAnswer | int | None) -> None:
 
     history, number = loop.history, getattr(answer, "number", answer)
     row = history.number.tolist().index(number)
-    point, y, given = history.points[row], float(history.y[row]), history.contexts[row]
+    point, y, time = history.points[row], float(history.y[row]), history.times[row]
     values, value = loop._record.log.answers[row].y, "failed" if math.isnan(y) else f"y {y:.9g}"
     if isinstance(values, tuple):
         value = point_text(loop._units.measured(values))
-    context = f"; {point_text(given)}" if given else ""
-    time = time_text(history.times[row])
-    print(f"Measurement {number}: {point_text(point)}{context}; {value}; time {time}")
+    print(f"Measurement {number}: {point_text(point)}; {value}; time {time_text(time)}")
 
 
 def _measured(loop: Loop) -> dict[Any, list[float]]:

@@ -198,24 +198,16 @@ class Units:
         )
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
         self.outcomes, self.outside = tuple(outcomes), outside
+        given = parameters.contexts if parameters else {}
+        self.contexts = {name: context.axis for name, context in given.items()}
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in the units of the parameters.
-
-        If parameters are named, the context is omitted.
-        """
+        """A point in the units of the parameters; the context is omitted unless it has names."""
         if self.parameters is None:
             return [float(value) for value in point]
-        place = torch.tensor(point, dtype=self.dtype, device="cpu")[: self.parameters.columns]
-        return self.parameters.named(place, outside=self.outside)
-
-    def context(self, point: Sequence[float], d: int) -> Values:
-        """The context of a point `d + c`: values by name if contexts have names, else numbers."""
-        named = self.parameters
-        if named is None or not named.contexts:
-            return list(point[d:])
-        values = named.named(torch.tensor(point, dtype=self.dtype, device="cpu"))
-        return {name: values[name] for name in named.contexts}
+        named, place = self.parameters, torch.tensor(point, dtype=self.dtype, device="cpu")
+        place = place[: named.columns + named.context_columns]
+        return named.named(place, outside=self.outside)
 
     def rounded(self, X: Tensor) -> Tensor:
         """Points `* x (d + c)`, rounded to the values that a file stores."""
@@ -273,7 +265,7 @@ class Units:
 
         def named(point: Sequence[float]) -> dict[str, Any]:
             assert self.parameters is not None
-            context = self.context(point, self.parameters.columns)
+            context = [] if self.contexts else point[self.parameters.columns :]
             values = cast(dict[str, Any], self.point(point))
             return values | ({CONTEXT: context} if context else {})
 
@@ -298,8 +290,6 @@ class Units:
             own = dict(values)
             context = own.pop(CONTEXT, [])
             like = torch.empty(0, dtype=self.dtype, device="cpu")
-            if isinstance(context, Mapping):
-                context = self.parameters.context_row(context, like).tolist()
             place = self.parameters.place(own, like, outside=self.outside)
             return [*place.tolist(), *context]
 

@@ -494,9 +494,9 @@ class Loop(Monitored):
         """
         row = self._meant(suggestion)
         if at is not None or context is not None:
-            if isinstance(context, Mapping) and self._contexts:
-                d = self.domain.dim
-                context = {**cast(dict[str, Any], self._units.context(row.point, d)), **context}
+            if isinstance(context, Mapping) and self._units.contexts:
+                values = cast(dict[str, Any], self._units.point(row.point))
+                context = {name: values[name] for name in self._units.contexts} | dict(context)
             other = None if context is None else context_row(self.state, context)
             point, arm = self._units.moved(row.point, at, self.state, other)
             if point != row.point:
@@ -810,32 +810,28 @@ class Loop(Monitored):
                 space, or if ``had`` does not name the new parameters.
             ValueError: If a limit or ``max_step`` names a parameter that was removed.
         """
-        old, record, log = self.parameters, self._record, self._record.log
-        if old is None or log.strategy.consults:
+        old, record, domain = self.parameters, self._record, self.domain
+        if old is None or self._strategy.consults or not isinstance(domain, Box):
             raise InputDataError(
                 "with_space() needs named parameters and a strategy without an expert; make a new "
                 "loop by Loop.from_table."
             )
-        assert isinstance(self.domain, Box)
-        domain = OpenBox(space, constraints=self.domain.constraints)
         made = type(self)(
             self._strategy,
-            domain,
+            OpenBox(space, constraints=domain.constraints),
             pending=record.pending,
             lost_after=record.lost_after,
             max_step=record.max_step,
             dtype=like(self.state).dtype,
             device=self.state.time.device,
         )
-        new = made.parameters
-        assert new is not None
         made._units.clock = self._units.clock
         made._generator.set_state(self._generator.get_state())
-        rows = [row.point for row in (*log.answers, *record.superseded)]
-        X = torch.tensor(rows, dtype=torch.float64, device="cpu").view(len(rows), -1)
-        places = moved(X, old, new, had) if rows else X
-        by_point = dict(zip(rows, map(tuple, places.tolist())))
-        made._record = record.with_points(made._record.log, by_point.__getitem__)
+        rows = [row.point for row in (*record.log.answers, *record.superseded)]
+        if rows:
+            X = torch.tensor(rows, dtype=torch.float64, device="cpu")
+            places = moved(X, old, Parameters(space), had).tolist()
+            made._record = record.with_points(made._record.log, dict(zip(rows, map(tuple, places))))
         if dropped := len(record.open) + len(record.queue):
             warnings.warn(
                 f"the space has changed, so open suggestions and queued points, {dropped} in all, "
@@ -929,11 +925,8 @@ class Loop(Monitored):
         suspect, best = self._suspect_text(now, context), None
         if self._record.log.answers and bool(self._strategy.predicts(self.state)):
             best = self._best(now, context)
-        text = summary(self._record, self._units, suspect, best)
-        if best is None or not isinstance(self._strategy, Outcomes):
-            return text
-        lines = [text, *filter(None, [limits_text(best, self._strategy)])]
-        if len(self._strategy.objectives) > 1:
+        lines = [summary(self._record, self._units, suspect, best)]
+        if best and isinstance(self._strategy, Outcomes) and len(self._strategy.objectives) > 1:
             lines += map(repr, self.pareto(now=now, context=context, points=TRADE_OFFS))
         return "\n".join(lines)
 
@@ -1237,18 +1230,12 @@ class Loop(Monitored):
         state, d, answers = self.state, self.domain.dim, self._record.log.answers
         if context is None and answers and self.domain.columns > d:
             return like(state).new_tensor(answers[-1].point[d:])
-        if context is None and self._contexts:
+        if context is None and self._units.contexts:
             context = {
                 name: axis.choices[0] if isinstance(axis, Choice) else axis.value([0.5])
-                for name, axis in self._contexts.items()
+                for name, axis in self._units.contexts.items()
             }
         return context_row(state, context)
-
-    @property
-    def _contexts(self) -> dict[str, Any]:
-        """The named contexts as parameters."""
-        named = self.parameters
-        return {name: own.axis for name, own in (named.contexts if named else {}).items()}
 
     def _best(self, now: Time | None, context: Condition, fixed: Fixed = None) -> Best:
         return self._record.log.best(self._present(now), self._context(context), fixed)

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,15 +15,17 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.loop.backtest import backtest, of_objective
 from botorch_tv.loop.clock import Time, Units
 from botorch_tv.loop.input import Condition, Points, as_place, with_context
-from botorch_tv.loop.log import MeasurementLog, like
+from botorch_tv.loop.log import Measurement, MeasurementLog, like
 from botorch_tv.loop.record import Record
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import State
@@ -32,6 +34,8 @@ from botorch_tv.validation import require_number
 if TYPE_CHECKING:
     import pandas as pd
 
+BAND = NormalDist().inv_cdf(0.975)
+"""Half-width of a 95 % band in standard deviations."""
 FALSE_ALARMS = 1 / 1000
 """Default rate of false detections of a change, per measurement."""
 SHIFTS = (0.5, 1.0, 2.0, 4.0)
@@ -44,8 +48,8 @@ AT_LEAST = 8
 predictions from fewer are not reliable."""
 RECENT, EVEN = 7, 16
 """Numbers of recently measured and of evenly spread settings that may become the best."""
-NODES = 64
-"""Number of values of a reading over which an expected gain is averaged."""
+NODES = [NormalDist().inv_cdf((n + 0.5) / 64) for n in range(64)]
+"""Equally probable standardised values of a reading, over which an expected gain is averaged."""
 LONGEST = 1000.0
 """Longest wait before a measurement, in steps between measurements."""
 STATIC = 0.9
@@ -150,12 +154,6 @@ def gain(strategy: Strategy, state: State, best: Tensor, at: Tensor, now: float 
     return Gain(more, sd, NormalDist().cdf(more / sd))
 
 
-@functools.cache
-def _nodes() -> tuple[float, ...]:
-    """Equally probable values of a standard normal variable."""
-    return tuple(NormalDist().inv_cdf((n + 0.5) / NODES) for n in range(NODES))
-
-
 @without_gradients
 def value_of_measuring(
     strategy: Strategy, state: State, X: Tensor, now: float | Tensor | None
@@ -178,7 +176,7 @@ def value_of_measuring(
     K = posterior.distribution.covariance_matrix
     noise = strategy.model_noise(state).to(K)[..., None, None]
     moves = K / (K.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) + noise).sqrt()
-    after = mean[..., None, None] + moves.unsqueeze(-1) * moves.new_tensor(_nodes())
+    after = mean[..., None, None] + moves.unsqueeze(-1) * moves.new_tensor(NODES)
     gained = after.amax(-3).mean(-1) - mean.amax(-1, keepdim=True)
     return gained.amax(-1).clamp_min(0)
 
@@ -204,6 +202,28 @@ def contenders(state: State, *chosen: Tensor) -> Tensor:
 
 
 # ------------------------------------------------------------------------------ changes
+
+
+def of_objective(log: MeasurementLog) -> MeasurementLog:
+    """The log with the values of the objective, or of the first of several, if outcomes have names.
+
+    Args:
+        log: The log.
+
+    Returns:
+        A log whose answers are numbers, or None where the objective is missing, and whose strategy
+        predicts the objective.
+    """
+    strategy = log.strategy
+    if not isinstance(strategy, Outcomes):
+        return log
+    answers, formula = [], strategy.expressions[0]
+    for answer in log.answers:
+        named = dict(zip(strategy.names, answer.y)) if isinstance(answer.y, tuple) else {}
+        y = float(formula.value(named)) if named else math.nan
+        answers.append(replace(answer, y=None if math.isnan(y) else y))
+    states = tuple(state.members[0] for state in log.states)
+    return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
 
 
 def residuals(log: MeasurementLog) -> list[tuple[float, float]]:
@@ -334,6 +354,54 @@ def static_chance(strategy: Strategy, state: State) -> float:
             static = process.decay.is_static and process.inflation.is_static
             chance *= float(static and not process.retention)
     return chance
+
+
+# ------------------------------------------------------------------------------ backtests
+
+
+def usual_strategies(maximize: bool = True) -> dict[str, Strategy]:
+    """The adaptive strategy, and its parts that assume drift alone, jumps alone, or neither.
+
+    Args:
+        maximize: False to minimise.
+    """
+    banks = {
+        "adaptive": Bank(),
+        "drift": Bank(hazards=(0.0,)),
+        "jumps": Bank(rates=(0.0,)),
+        "static": Bank(rates=(0.0,), hazards=(0.0,)),
+    }
+    return {name: adaptive_gp_ucb(bank=bank, maximize=maximize) for name, bank in banks.items()}
+
+
+def predictions(
+    strategy: Strategy, log: MeasurementLog
+) -> Iterator[tuple[Measurement, float, float] | None]:
+    """For each answer of a log: the answer, and the mean and sd predicted for it.
+
+    The prediction uses the earlier answers alone, and its variance includes the noise.
+
+    Args:
+        strategy: The strategy that predicts.
+        log: The log, of numbers.
+
+    Returns:
+        An iterator; it yields None for a failed measurement, and while the strategy makes no
+        predictions.
+    """
+    own, domain = like(log.state), log.state.domain
+    state = strategy.init(domain, dtype=own.dtype, device=own.device)
+    answers = tuple(replace(answer, predicted=None) for answer in log.answers)
+    steps = MeasurementLog.begin(strategy, state)._steps(state, answers)
+    for answer in answers:
+        found = None
+        if isinstance(answer.y, float) and bool(strategy.predicts(state)):
+            made = strategy.suggestion_at(state, own.new_tensor(answer.point), now=answer.time)
+            noise = answer.noise
+            noise = float(strategy.model_noise(state)) if noise is None else noise
+            found = answer, float(made.mean), math.sqrt(float(made.sd) ** 2 + noise)
+        yield found
+        state, _ = next(steps)
 
 
 # ------------------------------------------------------------------------------ the loop
@@ -495,7 +563,35 @@ class Monitored:
             InputDataError: If no measurement was predicted by all strategies.
             ImportError: If pandas is not installed.
         """
-        return backtest(self._record.log, strategies)
+        import pandas as pd
+
+        log = of_objective(self._record.log)
+        if strategies is None:
+            strategies = usual_strategies(log.strategy.maximize)
+            if log.strategy not in strategies.values():
+                strategies = {"this loop": log.strategy} | strategies
+        found = {name: list(predictions(strategy, log)) for name, strategy in strategies.items()}
+        judged = [rows for rows in zip(*found.values()) if None not in rows]
+        if not judged:
+            raise InputDataError(
+                f"no strategy predicts any of the {len(log.answers)} measurements; give more "
+                "measurements, at least ten."
+            )
+        scores = []
+        for own in zip(*judged):
+            z = torch.tensor([(row.y - mean) / sd for row, mean, sd in own], dtype=torch.float64)
+            sd = torch.tensor([sd for *_, sd in own], dtype=torch.float64)
+            density = -0.5 * z.square() - sd.log() - 0.5 * math.log(2 * math.pi)
+            scores.append(
+                {
+                    "measurements": len(own),
+                    "rmse": float((z * sd).square().mean().sqrt()),
+                    "log_score": float(density.mean()),
+                    "coverage": float((z.abs() <= BAND).double().mean()),
+                }
+            )
+        table = pd.DataFrame(scores, index=pd.Index(list(found), name="strategy"))
+        return table.sort_values("log_score", ascending=False)
 
     def _contenders(
         self, now: Time | None, context: Condition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -215,15 +215,15 @@ class Record(NamedTuple):
         rows = {number: row for number, row in self.consultations.items() if number > reply.number}
         return self._replace(log=self.log.absorbed(reply), consultations=rows)
 
-    def with_points(self, log: MeasurementLog, moved: Callable[[Point], Point]) -> Record:
+    def with_points(self, log: MeasurementLog, moved: Mapping[Point, Point]) -> Record:
         """The record with another log, whose points are moved; without open suggestions.
 
         Args:
             log: The new log, without answers.
-            moved: The new place of a point `d + c`.
+            moved: The new place of each point `d + c`.
         """
         answers, superseded = (
-            [replace(row, point=moved(row.point)) for row in rows]
+            [replace(row, point=moved[row.point]) for row in rows]
             for rows in (self.log.answers, self.superseded)
         )
         empty = self._replace(log=log, open={}, queue=(), superseded=superseded)

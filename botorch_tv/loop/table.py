@@ -88,10 +88,10 @@ def numbered(
     """The suggestion that a row of the log describes."""
     mean, sd, _ = row.prediction
     X, d = like(state).new_tensor(row.point), state.domain.dim
-    time, context = units.clock.shown(row.time), None
-    if len(X) > d:
-        given = units.context(row.point, d)
-        context = given if isinstance(given, dict) else X[d:]
+    time, values = units.clock.shown(row.time), units.point(row.point)
+    context: Any = X[d:] if len(X) > d else None
+    if isinstance(values, dict) and units.contexts:
+        context = {name: values[name] for name in units.contexts}
     point = units.point(row.point[:d])
     least = strategy.confidence if isinstance(strategy, Outcomes) else 0.0
     return NumberedSuggestion(
@@ -155,10 +155,9 @@ class Table(NamedTuple):
         time: The times, `n`, float64; datetimes are in the unit of the loop.
         noise: The noise variances, `n`; infinite if the measurement failed.
         reset: Whether the measurement triggered a reset, `n`, bool.
-        points: The n points as lists of numbers, or as dicts of named parameters in the parameters'
-            units.
+        points: The n points as lists of numbers, or as dicts of named parameters and contexts in
+            their units.
         times: The n times as they were given, numbers or datetimes.
-        contexts: The n contexts: values by name, or lists of numbers.
     """
 
     number: Tensor
@@ -170,13 +169,11 @@ class Table(NamedTuple):
     reset: Tensor
     points: Sequence[Values]
     times: Sequence[Time]
-    contexts: Sequence[Values]
 
     def __repr__(self) -> str:
         rows = range(len(self.y))[-SHOWN:]
-        given = [f", {point_text(own)}" if own else "" for own in self.contexts]
         lines = [
-            f"{int(self.number[row])}: at {point_text(self.points[row])}{given[row]}, time "
+            f"{int(self.number[row])}: at {point_text(self.points[row])}, time "
             f"{self.times[row]}, y {float(self.y[row]):.6g}, noise {float(self.noise[row]):.6g}"
             f"{', reset' if self.reset[row] else ''}"
             for row in rows
@@ -252,9 +249,10 @@ def table(log: MeasurementLog, units: Units) -> Table:
         time=log.state.time.new_tensor([row.time for row in rows]),
         noise=own.new_tensor(noise),
         reset=torch.tensor(log.resets, dtype=torch.bool, device="cpu"),
-        points=[units.point(row.point[: domain.dim]) for row in rows],
+        points=[
+            units.point(row.point if units.contexts else row.point[: domain.dim]) for row in rows
+        ],
         times=[units.clock.shown(row.time) for row in rows],
-        contexts=[units.context(row.point, domain.dim) for row in rows],
     )
 
 
@@ -316,10 +314,9 @@ def data_frame(
     pairs = zip(log.answers, log.resets) if waiting is None else zip(waiting, repeat(False))
     cells = []
     for row, reset in pairs:
-        values = units.point(row.point[: domain.dim])
+        values = units.point(row.point if units.contexts else row.point[: domain.dim])
         own = values.values() if isinstance(values, dict) else values
-        given = units.context(row.point, domain.dim)
-        given = list(given.values()) if isinstance(given, dict) else given
+        given = () if units.contexts else row.point[domain.dim :]
         begun = [row.number, *own, *given, units.clock.shown(row.time)]
         y, noise = objective_of(log.strategy, row.y), usual if row.noise is None else row.noise
         mean, sd, _ = row.prediction if row.number > 0 else (math.nan,) * 3
@@ -428,13 +425,12 @@ def summary(record: Record, units: Units, suspect: str, best: Best | None) -> st
     ]
     if best is not None:
         mean, low, high = (f"{best.mean + n * best.sd:#.4g}".removesuffix(".") for n in (0, -2, 2))
-        d = log.state.domain.dim
-        given = units.context(best.X.tolist(), d)
-        at = f" for context {point_text(given)}" if given else ""
+        X = best.X if units.contexts else best.X[: log.state.domain.dim]
         lines.append(
-            f"Best setting now{at}: {units.point_text(best.X.tolist()[:d])}; "
+            f"Best setting now: {units.point_text(X.tolist())}; "
             f"posterior mean {mean}, ± 2 sd: {low} to {high}."
         )
+        lines.append(limits_text(best, log.strategy))
         lines += [FAILS_EVERYWHERE * best.fails, UNSUPPORTED * (not best.supported)]
     return "\n".join(filter(None, lines))
 

@@ -564,7 +564,9 @@ class Outcomes(Composed):
         values = self.objective_means(state, X, now)
         best = undominated(values.unsqueeze(0))[0]
         X = X[best][values[best, 0].argsort(descending=True)]
-        alike = (X.unsqueeze(1) - X).abs() <= ALIKE * state.domain.extent.to(X)
+        lower, upper = corners_of(state.domain).to(X)
+        apart = (X.unsqueeze(1) - X)[..., : state.domain.dim].abs()
+        alike = apart <= ALIKE * (upper - lower)
         return X[~alike.all(-1).tril(-1).any(-1)]
 
     def objective_means(self, state: State, X: Tensor, now: Now = None) -> Tensor:

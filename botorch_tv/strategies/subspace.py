@@ -322,32 +322,6 @@ class Subspace:
             found.append(start.tolist() if values is None else self.space.point(values))
         return X.new_tensor(found).view_as(X)
 
-    def neighbours(self, X: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
-        """For each column with steps, the coordinates of the steps above and below points, `q`.
-
-        Args:
-            X: Points, `q x D`.
-        """
-        found = {}
-        for _, axis, at, rows in self._axes:
-            if axis.number is None or at.start == at.stop or not axis.number.step:
-                continue
-            column = X[:, at]
-            if rows is not None:
-                listed = rows.to(X).squeeze(-1)
-                index = (column - listed).abs().argmin(-1)
-                sides = [listed[(index + one).clamp(0, len(listed) - 1)] for one in (1, -1)]
-            else:
-                number = axis.number
-                step = number.step / (number.high - number.low)
-                if number.log:
-                    step = number.step / number.along(column) / math.log(number.high / number.low)
-                lower, upper = (end.to(X)[at] for end in self.ends)
-                column = column.squeeze(-1)
-                sides = [(column + sign * step).clamp(lower, upper) for sign in (1, -1)]
-            found[at.start] = (sides[0], sides[1])
-        return found
-
     def _values(self, point: Tensor) -> dict[str, Any]:
         """The values at a point `D`, rounded to the stored digits, and in the ranges."""
         values = self.space.params(point)

@@ -413,10 +413,9 @@ def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     strategy = adaptive_gp_ucb(bank=SMALL)
     letters = "ab" * 4 + "a" * 32
     rows = [
-        trial_answer(
-            float(n), n, space.point({"x": (5 * n) % 17, "c": c}), float((5 * n) % 17) / 16
-        )
+        trial_answer(float(n), n, space.point({"x": x, "c": c}), x / 16 - 0.5 * (c == "b"))
         for n, c in enumerate(letters)
+        for x in [(5 * n) % 17]
     ]
     state = trial_log(strategy, space).changed(rows, OLDEST).state
     plain = strategy.ask(state, now=40.0)
