@@ -284,7 +284,7 @@ def titles(domain: Domain, outcomes: Sequence[str]) -> tuple[list[str], list[str
     context = settled(contexts, "context")
     others |= {*context}
     points = settled(names_of(domain), "parameter")
-    others |= {*points, OBJECTIVE}
+    others = others - {"y"} | {*points, OBJECTIVE}
     return points, context, settled(outcomes, "outcome")
 
 
