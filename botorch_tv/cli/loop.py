@@ -90,7 +90,10 @@ def add_loop_options(commands: Any) -> None:
     text = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
     option(new, "--unit", text, "hours", choices=UNITS)
     new.add_argument("--minimize", action="store_true", help="minimise the values")
-    several(new, "--objective", "named outcomes to maximise: yield, or -cost to minimise", "TEXT")
+    text = (
+        "outcomes to maximise, such as yield; --objective=-cost minimises, 'yield, -cost' does both"
+    )
+    new.add_argument("--objective", metavar="TEXT", help=text)
     several(new, "--constraint", "limits on outcomes or parameters: 'pressure <= 5'", "TEXT")
     text = "probability with which every measurement must keep the limits, such as 0.99"
     new.add_argument("--safe", type=float, metavar="P", help=text)
@@ -187,7 +190,7 @@ def _new(arguments: argparse.Namespace) -> None:
             pending=arguments.pending,
             unit=unit,
             maximize=False if arguments.minimize else None,
-            objective=arguments.objective or None,
+            objective=arguments.objective,
             constraints=arguments.constraint or None,
             safe=arguments.safe,
             start=start or None,
@@ -254,7 +257,7 @@ def _observed(loop: Loop, arguments: argparse.Namespace) -> tuple[Any, Any, Any,
     context = {name: values.pop(name) for name in units.contexts if name in values}
     number = None if first is None else _number(first)
     if (number is None and not outcomes) != arguments.failed:
-        raise ValueError("before NAME=VALUE ..., give either the observation Y or --failed.")
+        raise ValueError("give either the observation Y or --failed, before NAME=VALUE ...")
     if outcomes:
         return outcomes, context, values, None if number is None else int(number)
     return number, context, values, None

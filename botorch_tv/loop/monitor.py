@@ -22,12 +22,14 @@ from botorch_tv.loop.clock import Time, Units
 from botorch_tv.loop.input import Condition, Points, as_place, with_context
 from botorch_tv.loop.log import Measurement, MeasurementLog, like
 from botorch_tv.loop.record import Record
+from botorch_tv.loop.table import contexts_of, names_of
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.sobol import importance
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require_number
 
@@ -509,6 +511,21 @@ class Monitored:
         return drift(self._record.log, self._units, rate)
 
     drift_alarm = drifted
+
+    def importance(self, *, now: Time | None = None) -> dict[str, float]:
+        """The share of each parameter and context in the variation of the posterior mean.
+
+        See :func:`~botorch_tv.strategies.sobol.importance`.
+
+        Args:
+            now: As in :meth:`Loop.ask`.
+
+        Returns:
+            The shares by name, which sum to 1.
+        """
+        log = self._record.log
+        shares = importance(log.strategy, log.state, now=self._present(now)).tolist()
+        return dict(zip([*names_of(log.state.domain), *contexts_of(log.state.domain)], shares))
 
     def should_stop(self, *, now: Time | None = None, context: Condition = None) -> Stop:
         """Whether further measurements are expected to improve the best setting by less than noise.

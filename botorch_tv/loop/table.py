@@ -284,7 +284,8 @@ def titles(domain: Domain, outcomes: Sequence[str]) -> tuple[list[str], list[str
     context = settled(contexts, "context")
     others |= {*context}
     points = settled(names_of(domain), "parameter")
-    others = others - {"y"} | {*points, OBJECTIVE}
+    others |= {*points, OBJECTIVE}
+    others.discard("y")  # the objective takes its place
     return points, context, settled(outcomes, "outcome")
 
 

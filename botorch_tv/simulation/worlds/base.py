@@ -347,7 +347,7 @@ class OutcomesWorld(World):
         for parts in zip(*(world.rounds(stream) for world in self.worlds.values())):
             values = torch.stack(parts, 1)
             kept, succeeds = self._keep(self._limits, values), self._keep(self._failures, values)
-            yield OutcomesOnArms(values, kept, succeeds, self.maximize)
+            yield OutcomesOnArms(values, kept, succeeds, self.maximize is not False)
 
     def _keep(self, limits: Sequence[Limit], values: Tensor) -> Tensor:
         by_name = dict(zip(self.worlds, values.unbind(1)))
