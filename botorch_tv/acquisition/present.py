@@ -1,11 +1,12 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
-:func:`at_present` wraps any acquisition function. Two acquisition functions need the present time
-when they are constructed, so this module has classes for them. Noisy expected improvement needs the
-present time because its incumbents are present values of the objective. The knowledge gradient
-needs the present time because it also searches for the best point of each fantasy. Importing this
-module registers ``qLogNoisyExpectedImprovementAtPresent`` and ``qKnowledgeGradientAtPresent`` with
-``get_acqf_input_constructor``, for BoTorch and Ax.
+:func:`at_present` wraps any acquisition function. Some acquisition functions need the present time
+when they are constructed, so this module has classes for them. The noisy forms of expected
+improvement, of its scalarisations and of hypervolume improvement need the present time because
+their incumbents are present values of the outcomes. The knowledge gradient needs the present time
+because it also searches for the best point of each fantasy. Importing this module registers these
+classes with ``get_acqf_input_constructor``, for BoTorch and Ax. :func:`points_at_present` moves
+points for BoTorch's other functions, such as ``prune_inferior_points``.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ from botorch.acquisition import (
 from botorch.acquisition.input_constructors import (
     acqf_input_constructor,
     construct_inputs_qKG,
+    construct_inputs_qLogNEHVI,
     construct_inputs_qLogNEI,
+    construct_inputs_qLogNParEGO,
 )
+from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
+from botorch.acquisition.multi_objective.parego import qLogNParEGO
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -39,7 +44,6 @@ from botorch.exceptions import (
 )
 from botorch.models import MultiTaskGP
 from botorch.models.model import Model, ModelList
-from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import Width, WidthContext
@@ -112,6 +116,11 @@ class Placement:
         """Whether points include a column of time."""
         return X is not None and X.shape[-1] == self.columns
 
+    def distinct(self, X: Tensor) -> Tensor:
+        """Points at the present, as by a call; without repetitions if they have no batch shape."""
+        X = self(X)
+        return X if X.dim() > 2 else torch.unique(X, dim=0)
+
     def without_time(self, X: Tensor) -> Tensor:
         """The points ``X``, `... x q x d`, without their column of time, `... x q x (d - 1)`."""
         return torch.cat([X[..., : self.time_dim], X[..., self.time_dim + 1 :]], -1)
@@ -178,8 +187,12 @@ class Placement:
 
 __all__ = [
     "AtPresent",
+    "NoisyAtPresent",
     "at_present",
+    "points_at_present",
     "qKnowledgeGradientAtPresent",
+    "qLogNParEGOAtPresent",
+    "qLogNoisyExpectedHypervolumeImprovementAtPresent",
     "qLogNoisyExpectedImprovementAtPresent",
 ]
 
@@ -188,6 +201,26 @@ HELD = ("X_baseline", "X_pending", "mc_points", "candidate_set", "optimal_inputs
 
 The times of these points may differ from the present.
 """
+
+
+def points_at_present(
+    model: Model, X: Tensor, now: float | Tensor | None = None, *, time_dim: int | None = None
+) -> Tensor:
+    """Points at the present, `... x r x d`; repeated points of `r x d` count once.
+
+    Args:
+        model: The model.
+        X: Points, `... x r x (d - 1)`, or `... x r x d` with their times.
+        now: As in :func:`at_present`.
+        time_dim: As in :func:`at_present`.
+
+    Raises:
+        InputDataError: See :func:`at_present`.
+
+    Example:
+        >>> X = prune_inferior_points(model, points_at_present(model, train_X, now=12.0))
+    """
+    return Placement.of(model, now, time_dim).distinct(X)
 
 
 def at_present(
@@ -254,10 +287,11 @@ def at_present(
                 warnings.warn(
                     f"{name} of {type(part).__name__} holds points at times other than the "
                     "present; at these times the objective had other values. Move the points to "
-                    "the present, and draw the model's outputs there. To move a candidate_set, "
-                    "move train_inputs, too. Set pending points by set_X_pending() on the result "
-                    "of at_present. Or use qLogNoisyExpectedImprovementAtPresent, which moves its "
-                    "baseline to the present.",
+                    "the present by points_at_present, and draw the model's outputs there. To "
+                    "move a candidate_set, move train_inputs, too. Set pending points by "
+                    "set_X_pending() on the result of at_present. Or use a function such as "
+                    "qLogNoisyExpectedImprovementAtPresent, which moves its baseline to the "
+                    "present.",
                     InputDataWarning,
                     stacklevel=2,
                 )
@@ -411,20 +445,19 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         super().set_X_pending(None if X_pending is None else self.project(X_pending))
 
 
-class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # type: ignore[misc]
-    """Log noisy expected improvement over the objective's present values at earlier points.
+class NoisyAtPresent(AcquisitionFunction):  # type: ignore[misc]
+    """Base of noisy acquisition functions whose baseline, candidates and pending points are now.
 
     Args:
-        model: As in ``qLogNoisyExpectedImprovement``.
-        X_baseline: The observed points, `r x (d - 1)`, or `... x r x d` with their times. The
-            points are moved to the present, where repeated points count once.
-        positional: Sampler, objective and posterior transform, in the order of
-            ``qLogNoisyExpectedImprovement``.
-        X_pending: Points that are chosen but not measured yet, `p x (d - 1)` or `p x d`.
+        model: As in the acquisition function of BoTorch.
+        positional: The positional arguments that follow ``model`` in BoTorch.
         now: The present, a scalar or `batch_shape`; the model's ``now`` if None.
         time_dim: Index of the time column; the model's ``time_dim`` if None.
-        options: Further keyword arguments of ``qLogNoisyExpectedImprovement``, such as
-            ``constraints``.
+        options: Keyword arguments of the acquisition function of BoTorch, such as ``constraints``.
+            ``X_baseline``, the observed points, is `r x (d - 1)`, or `... x r x d` with their
+            times. The points are moved to the present, where repeated points count once, and then
+            pruned if ``prune_baseline`` is True. ``X_pending``, points that are chosen but not
+            measured yet, is `p x (d - 1)` or `p x d`.
 
     Raises:
         InputDataError: See :func:`at_present`.
@@ -433,23 +466,19 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
     def __init__(
         self,
         model: Model,
-        X_baseline: Tensor,
         *positional: Any,
-        X_pending: Tensor | None = None,
         now: float | Tensor | None = None,
         time_dim: int | None = None,
         **options: Any,
     ) -> None:
-        self.place = place = Placement.of(model, now, time_dim)
-        baseline = place(X_baseline)
-        super().__init__(
-            model,
-            baseline if baseline.dim() > 2 else torch.unique(baseline, dim=0),
-            *positional,
-            X_pending=None if X_pending is None else place(X_pending),
-            **options,
-        )
-        self._has_times = place.has_time(X_pending)
+        self.place, self._inside = Placement.of(model, now, time_dim), False
+        inputs = inspect.signature(super().__init__).bind(model, *positional, **options).arguments
+        pending = inputs.get("X_pending")
+        inputs["X_baseline"] = self.place.distinct(inputs["X_baseline"])
+        if pending is not None:
+            inputs["X_pending"] = self.place(pending)
+        super().__init__(**inputs)
+        self._has_times = self.place.has_time(pending)
 
     def forward(self, X: Tensor) -> Tensor:
         """The acquisition value, `b`.
@@ -458,22 +487,25 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
             X: Candidates without a time column, `b x q x (d - 1)`, or with a time column,
                 `b x q x d`. The present replaces the times in a time column.
         """
-        X = self.place.candidates(X)
-        if self._joined is not None:
-            X = torch.cat([X, match_batch_shape(self._joined, X)], -2)
-        # Skip BoTorch's decorator: it would append pending points that the baseline already
-        # contains.
-        return qLogNoisyExpectedImprovement.forward.__wrapped__(self, X)
+        self._inside = True
+        try:
+            value: Tensor = super().forward(self.place.candidates(X))
+        finally:
+            self._inside = False
+        return value
 
     @property
     def X_pending(self) -> Tensor | None:
         """Pending points (not measured yet), `p x (d - 1)`, or `p x d` with their times."""
-        X = _pending_in_baseline(self) if self.incremental else self._joined
+        X = self._joined
+        if self._inside:  # BoTorch joins these points, with times, to the candidates
+            return X
+        if X is None and isinstance(self, qLogNoisyExpectedImprovement):
+            X = _pending_in_baseline(self)
         return X if X is None or self._has_times else self.place.without_time(X)
 
     @X_pending.setter
     def X_pending(self, X: Tensor | None) -> None:
-        # BoTorch assigns only the points that its decorator would append to candidates.
         self._joined = X
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -484,6 +516,21 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         """
         super().set_X_pending(None if X_pending is None else self.place(X_pending))
         self._has_times = self.place.has_time(X_pending)
+
+
+class qLogNoisyExpectedImprovementAtPresent(NoisyAtPresent, qLogNoisyExpectedImprovement):  # type: ignore[misc]
+    """Log noisy expected improvement over the objective's present values at earlier points."""
+
+
+class qLogNParEGOAtPresent(NoisyAtPresent, qLogNParEGO):  # type: ignore[misc]
+    """Log noisy expected improvement of a random scalarisation of present objectives."""
+
+
+class qLogNoisyExpectedHypervolumeImprovementAtPresent(
+    NoisyAtPresent,
+    qLogNoisyExpectedHypervolumeImprovement,  # type: ignore[misc]
+):
+    """Log noisy expected hypervolume improvement over the objectives' present values."""
 
 
 def upper_confidence_bound(model: AgingGP, width: Width, t: int) -> AcquisitionFunction:
@@ -551,4 +598,6 @@ def _register(
 
 
 _register(qLogNoisyExpectedImprovementAtPresent, construct_inputs_qLogNEI)
+_register(qLogNParEGOAtPresent, construct_inputs_qLogNParEGO)
+_register(qLogNoisyExpectedHypervolumeImprovementAtPresent, construct_inputs_qLogNEHVI)
 _register(qKnowledgeGradientAtPresent, construct_inputs_qKG)

@@ -31,7 +31,9 @@ from botorch_tv import acquisition, forgetting
 from botorch_tv.acquisition import Width
 from botorch_tv.acquisition.present import (
     qKnowledgeGradientAtPresent,
+    qLogNoisyExpectedHypervolumeImprovementAtPresent,
     qLogNoisyExpectedImprovementAtPresent,
+    qLogNParEGOAtPresent,
 )
 from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_model_config
@@ -175,7 +177,9 @@ def register() -> None:
     for function in (
         UpperConfidenceBound,
         qKnowledgeGradientAtPresent,
+        qLogNoisyExpectedHypervolumeImprovementAtPresent,
         qLogNoisyExpectedImprovementAtPresent,
+        qLogNParEGOAtPresent,
     ):
         register_acquisition_function(function)
     register_transform(Clock)

@@ -491,8 +491,8 @@ def _samples_at(
     if bool(past.any()):
         warnings.warn(
             f"samples are drawn at time {times[past][0].item():g}, but now is "
-            f"{now.max().item():g}; give all compared points the present time, or use "
-            "qLogNoisyExpectedImprovementAtPresent.",
+            f"{now.max().item():g}; give all compared points the present time by "
+            "points_at_present, or use a function such as qLogNoisyExpectedImprovementAtPresent.",
             InputDataWarning,
             stacklevel=3,
         )

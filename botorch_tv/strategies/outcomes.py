@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from botorch.exceptions import InputDataError
@@ -26,6 +26,9 @@ from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import real_tensor, require, settle_number, shown
+
+if TYPE_CHECKING:
+    from botorch.models.model import ModelList
 
 CONFIDENCE = 0.9
 """Default probability of keeping all limits above which a point may be chosen."""
@@ -302,6 +305,23 @@ class Outcomes(Composed):
         require(text in texts, f"{name!r} is not predicted; choose from {', '.join(texts)}.")
         number = texts.index(text)
         return self.members[number], state.members[number]
+
+    def as_models(self, state: State, *, now: float | Tensor | None = None) -> ModelList:
+        """The posteriors of all ``expressions``, in their order, as a BoTorch model.
+
+        Args:
+            state: The current state.
+            now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+
+        Example:
+            >>> model = strategy.as_models(state)  # "yield", "-cost"; "pressure <= 5"
+            >>> best = IdentityMCMultiOutputObjective(outcomes=[0, 1])
+            >>> limits = {"objective": best, "constraints": [lambda Y: Y[..., 2] - 5]}
+            >>> acqf = qLogNoisyExpectedHypervolumeImprovement(model, worst, X, **limits)
+        """
+        from botorch.models.model import ModelList
+
+        return ModelList(*(member.as_model(own, now=now) for member, own in self.pairs(state)))
 
     # ---------------------------------------------------------------- where to choose
 

@@ -22,8 +22,15 @@ from botorch.acquisition import (
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
-from botorch.acquisition.multi_objective import qHypervolumeKnowledgeGradient
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.multi_objective import (
+    logei,
+    qHypervolumeKnowledgeGradient,
+    qLogNoisyExpectedHypervolumeImprovement,
+)
+from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
+from botorch.acquisition.multi_objective.parego import qLogNParEGO
+from botorch.acquisition.multi_objective.utils import prune_inferior_points_multi_objective
+from botorch.acquisition.objective import GenericMCObjective, ScalarizedPosteriorTransform
 from botorch.acquisition.penalized import L2Penalty, PenalizedAcquisitionFunction
 from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
 from botorch.acquisition.prior_guided import PriorGuidedAcquisitionFunction
@@ -44,8 +51,11 @@ from oracles.dense import information_gain, joint_regression, squared_exponentia
 
 from botorch_tv.acquisition.present import (
     at_present,
+    points_at_present,
     qKnowledgeGradientAtPresent,
+    qLogNoisyExpectedHypervolumeImprovementAtPresent,
     qLogNoisyExpectedImprovementAtPresent,
+    qLogNParEGOAtPresent,
     upper_confidence_bound,
 )
 from botorch_tv.acquisition.widths import (
@@ -186,6 +196,84 @@ def test_noisy_improvement_is_over_values_of_today():
     gain = np.maximum(f[:, 12:] - f[:, :12].max(1, keepdims=True), 0.0)
     np.testing.assert_allclose(found, gain.mean(0), rtol=0.1, atol=2e-3)
     assert (np.abs(old / gain.mean(0) - 1) > 0.2).any()
+
+
+OBJECTIVES = IdentityMCMultiOutputObjective(outcomes=[0, 1])
+WORST = torch.tensor([-1.5, -1.5], dtype=torch.float64)
+SCALARISED = torch.tensor([0.3, 0.7], dtype=torch.float64)
+NOISY = {
+    "qLogNEI": (
+        qLogNoisyExpectedImprovementAtPresent,
+        qLogNoisyExpectedImprovement,
+        {"objective": GenericMCObjective(lambda Y, X=None: Y[..., 0] + Y[..., 1])},
+    ),
+    "qLogNParEGO": (
+        qLogNParEGOAtPresent,
+        qLogNParEGO,
+        {"objective": OBJECTIVES, "scalarization_weights": SCALARISED},
+    ),
+    "qLogNEHVI": (
+        qLogNoisyExpectedHypervolumeImprovementAtPresent,
+        qLogNoisyExpectedHypervolumeImprovement,
+        {"objective": OBJECTIVES, "ref_point": WORST},
+    ),
+    "qLogNEHVI, joined": (
+        qLogNoisyExpectedHypervolumeImprovementAtPresent,
+        qLogNoisyExpectedHypervolumeImprovement,
+        {"objective": OBJECTIVES, "ref_point": WORST, "cache_pending": False},
+    ),
+}
+
+
+def three_outcomes():
+    """A model of slow change that is certain of which old points are poor, and its inputs."""
+    X, Y = data(m=3)
+    model = TimeVaryingGP(X, Y, forgetting=Markov(0.01), now=NOW, outcome_transform=None)
+    model.likelihood.noise = torch.full((3, 1), 1e-3, dtype=torch.float64)
+    return model, X
+
+
+@strict
+@pytest.mark.parametrize("kind", NOISY)
+def test_noisy_forms_with_constraints_are_botorchs_on_points_of_today(kind, monkeypatch):
+    monkeypatch.setattr(logei, "_load_attempted", True)  # compile nothing
+    ours, theirs, options = NOISY[kind]
+    model, X = three_outcomes()
+    points, pending = torch.rand(2, 1, 2, dtype=torch.float64), torch.rand(2, 2).double()
+
+    def built(kind, baseline):
+        torch.manual_seed(0)  # samples decide which points are pruned
+        inputs = {"X_baseline": baseline, "sampler": sobol(8), "prune_baseline": True, **options}
+        inputs["constraints"] = [lambda Y: Y[..., 2] - 0.5]
+        return kind(**get_acqf_input_constructor(kind)(model, None, **inputs))
+
+    plain, found = built(theirs, torch.unique(with_time(X[:, :2]), dim=0)), built(ours, X)
+    assert torch.equal(found.X_baseline, plain.X_baseline)
+    assert len(found.X_baseline) < len(X)
+    for count in range(3):  # as in a sequential search of BoTorch
+        assert found.X_pending is None if count < 2 else torch.equal(found.X_pending, pending[:1])
+        for acquisition, joined in ((found, pending), (plain, with_time(pending))):
+            torch.manual_seed(count)
+            acquisition.set_X_pending(joined[:count] if count else None)
+        with torch.no_grad():
+            assert torch.equal(found(points), plain(with_time(points)))
+    points.requires_grad_()
+    assert torch.autograd.grad(found(points).sum(), points)[0].isfinite().all()
+
+
+def test_pruning_compares_points_of_today():
+    model, X = three_outcomes()
+    today = points_at_present(model, torch.cat([X, X[:2]]))
+    assert torch.equal(today, torch.unique(with_time(X[:, :2]), dim=0))
+    front = prune_inferior_points_multi_objective(model, today, WORST, OBJECTIVES)
+    assert len(front) < len(today)
+    mean = model.posterior(today).mean
+    for output in range(2):
+        first = ScalarizedPosteriorTransform(torch.eye(3, dtype=torch.float64)[output])
+        best = prune_inferior_points(model, today, posterior_transform=first)
+        assert len(best) < len(today)
+        for pruned in (best, front):
+            assert (pruned == today[mean[:, output].argmax()]).all(-1).any()
 
 
 def test_points_of_the_past_that_are_held_are_pointed_out():

@@ -5,8 +5,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from botorch.acquisition.multi_objective import (
+    logei,
+    qLogNoisyExpectedHypervolumeImprovement,
+)
+from botorch.acquisition.multi_objective.objective import WeightedMCMultiOutputObjective
 from botorch.exceptions import InputDataError
+from botorch.models import SingleTaskGP
+from botorch.models.model import ModelList
+from botorch.sampling import ListSampler, SobolQMCNormalSampler
 from gp.mixture.readings import bank_of
+from gpytorch.means import ZeroMean
 
 from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb, tv_gp_ucb
 from botorch_tv.simulation.rivals import unit_kernel
@@ -26,9 +35,9 @@ UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 DOMAINS = {"box": Box(UNIT, search=QUICK), "grid": Grid.regular(points=9, dim=2)}
 
 
-def outcomes(model, limits=("p <= 0.5",), objective="y", **others) -> Outcomes:
+def outcomes(model, limits=("p <= 0.5",), objective="y", names=("y", "p"), **others) -> Outcomes:
     return Outcomes(
-        names=("y", "p"),
+        names=names,
         objectives=parse_objectives(objective),
         limits=parse_limits(limits) if limits else (),
         model=model,
@@ -228,6 +237,35 @@ def test_limits_are_kept_while_they_drift(domain: str) -> None:
         loop.tell({"y": y, "p": p})
     assert violated <= 3
     assert truth(torch.tensor(loop.recommend(now=40)), 40 / 3)[1] <= 0.5
+
+
+def test_hypervolume_improvement_on_the_posteriors_of_outcomes(monkeypatch) -> None:
+    """BoTorch's on its own models of the same measurements, with a constraint."""
+    monkeypatch.setattr(logei, "_load_attempted", True)  # compile nothing
+    strategy = outcomes(MODELS["given"], objective="y, -q", names=("y", "q", "p"))
+    state = strategy.init(DOMAINS["box"])
+    X = torch.rand(6, 2, generator=torch.Generator().manual_seed(0)).double()
+    Y = torch.stack([X[:, 0], X[:, 1] ** 2, X.sum(-1)], -1)
+    for x, y in zip(X, Y):
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, x), y)
+    models = [
+        SingleTaskGP(X, column[:, None], noise, None, KERNEL, ZeroMean(), outcome_transform=None)
+        for column, noise in zip(Y.mT, torch.full((3, 6, 1), 0.01, dtype=Y.dtype))
+    ]
+    best = WeightedMCMultiOutputObjective(torch.tensor([1.0, -1.0]).double(), outcomes=[0, 1])
+    found, expected = (
+        qLogNoisyExpectedHypervolumeImprovement(
+            model,
+            torch.tensor([-0.5, -1.5]).double(),
+            X,
+            ListSampler(*(SobolQMCNormalSampler(torch.Size([8]), seed=k) for k in range(3))),
+            best,
+            [lambda Y: Y[..., 2] - 0.5],
+            cache_root=False,
+        )(X[:3, None] / 2)
+        for model in (strategy.as_models(state), ModelList(*models))
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
 
 
 def test_the_reference_point_and_what_dominates() -> None:
