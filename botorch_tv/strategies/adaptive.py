@@ -41,7 +41,7 @@ from botorch_tv.strategies.arguments import Measured, fingerprinted
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import Decision
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Asked
 from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import largest, require, require_integer, shown, span_text
@@ -251,16 +251,9 @@ class Adaptive(ProcessStrategy):
             choice = torch.where(use, choice, self._start(decision))
         return decision.at(choice)
 
-    def _best(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        caution: float,
-        feasible: Feasible | None,
-    ) -> Tensor:
+    def _best(self, state: State, asked: Asked, caution: float) -> Tensor:
         """The point with the best mean or, before the units are set, the best observation."""
-        best = super()._best(state, now, context, caution, feasible)
+        best = super()._best(state, asked, caution)
         running = running_mixture(state.data)
         if running.settled or not state.rounds:
             return best
@@ -364,15 +357,8 @@ class Adaptive(ProcessStrategy):
         share = variance / leading(self.scale(state), variance.dim())
         return (1 + WIDER * share.clamp(0, 1)).sqrt()
 
-    def _ask(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        draws: Draws,
-        feasible: Feasible | None,
-    ) -> Suggestion:
-        return self._with_band(state, super()._ask(state, now, context, draws, feasible))
+    def _ask(self, state: State, asked: Asked, draws: Draws) -> Suggestion:
+        return self._with_band(state, super()._ask(state, asked, draws))
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         return self._with_band(state, super()._suggestion_at(state, choice, now))

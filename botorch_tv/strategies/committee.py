@@ -17,7 +17,7 @@ from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.arguments import Measured
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Asked
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
 from botorch_tv.validation import require, settle_integer, settle_number
@@ -108,16 +108,9 @@ class Committee(Composed):
         memory = as_memory(self, self.start(shape), None, own, shape)
         return super().together(states)._replace(memory=(memory,))
 
-    def _ask(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        draws: Draws,
-        feasible: Feasible | None,
-    ) -> Suggestion:
+    def _ask(self, state: State, asked: Asked, draws: Draws) -> Suggestion:
         pairs = self.pairs(state)
-        suggestions = [member._ask(own, now, context, draws, feasible) for member, own in pairs]
+        suggestions = [member._ask(own, asked, draws) for member, own in pairs]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
@@ -195,16 +188,8 @@ class Committee(Composed):
     def arm_means(self, state: State) -> Tensor:
         return self._led(state, lambda member, own: member.arm_means(own))
 
-    def _best(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        caution: float,
-        feasible: Feasible | None,
-    ) -> Tensor:
-        given = now, context, caution, feasible
-        return self._led(state, lambda member, own: member._best(own, *given))
+    def _best(self, state: State, asked: Asked, caution: float) -> Tensor:
+        return self._led(state, lambda member, own: member._best(own, asked, caution))
 
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:
         leading = self.leading(state)

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from functools import reduce
 from itertools import product
 from operator import mul
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.search import raw_points
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.state import Now
 
 LIKELY = 0.5
 """A point is suggested only if its probability of success exceeds this fraction of the highest
@@ -140,6 +142,20 @@ class AllOf(Feasible):
 
     def strict(self) -> Feasible:
         return AllOf([part.strict() for part in self.parts])
+
+
+class Asked(NamedTuple):
+    """When a choice or a recommendation is made, under which conditions, and where.
+
+    Attributes:
+        now: Time, a scalar or `batch_shape`, as in :meth:`Strategy.ask`.
+        context: The context, `batch_shape x c`.
+        feasible: Where a choice is allowed; None for everywhere.
+    """
+
+    now: Now = None
+    context: Tensor | None = None
+    feasible: Feasible | None = None
 
 
 def all_of(*parts: Feasible | None) -> Feasible | None:

@@ -21,7 +21,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.arguments import Measured, require_suggestion, require_tensors
 from botorch_tv.strategies.candidates import Predictions, RoundCandidates
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
-from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
+from botorch_tv.strategies.feasible import Asked, Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion
@@ -410,54 +410,37 @@ class Outcomes(Composed):
             found[expression.text] = decision.predictions(), ready
         return found
 
-    def _feasible(self, state: State, now: Now, given: Feasible | None) -> Feasible | None:
-        return all_of(given or self.success(state, now), self.kept(state, now), self._around(state))
+    def _within(self, state: State, asked: Asked, *, strict: bool = False) -> Asked:
+        """What is asked, among points that succeed, keep all limits and are near safe settings."""
+        now, _, given = asked
+        feasible = all_of(
+            given or self.success(state, now), self.kept(state, now), self._around(state)
+        )
+        if strict and feasible is not None:
+            feasible = feasible.strict()
+        return asked._replace(feasible=feasible)
 
     # ---------------------------------------------------------------- the rounds
 
-    def _ask(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        draws: Draws,
-        feasible: Feasible | None,
-    ) -> Suggestion:
-        feasible, first = self._feasible(state, now, feasible), self.members[0]
+    def _ask(self, state: State, asked: Asked, draws: Draws) -> Suggestion:
+        first = self.members[0]
         if len(self.objectives) > 1:
             weights = draws.normal(len(self.objectives)).abs()
-            first = self._scalarised(state, now, weights, 1.0)
-        made = first._ask(state.members[0], now, context, draws, feasible)
+            first = self._scalarised(state, asked.now, weights, 1.0)
+        made = first._ask(state.members[0], self._within(state, asked), draws)
         return made._replace(made_by=self._fingerprint)
 
-    def _best(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        caution: float,
-        feasible: Feasible | None,
-    ) -> Tensor:
-        feasible, first = self._feasible(state, now, feasible), self.members[0]
-        if feasible is not None:
-            feasible = feasible.strict()
+    def _best(self, state: State, asked: Asked, caution: float) -> Tensor:
+        asked = self._within(state, asked, strict=True)
         if len(self.objectives) == 1:
-            return first._best(state.members[0], now, context, caution, feasible)
+            return self.members[0]._best(state.members[0], asked, caution)
         weights = torch.ones(*state.time.shape, len(self.objectives)).to(state.basis.variance)
-        return self._best_for(state, now, context, caution, feasible, weights)
+        return self._best_for(state, asked, caution, weights)
 
-    def _best_for(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        caution: float,
-        feasible: Feasible | None,
-        weights: Tensor,
-    ) -> Tensor:
+    def _best_for(self, state: State, asked: Asked, caution: float, weights: Tensor) -> Tensor:
         """The choice with the best scalarisation of cautious bounds, for given weights."""
-        first = self._scalarised(state, now, weights, -caution)
-        decision = first.decision(state.members[0], now, context, feasible)
+        first = self._scalarised(state, asked.now, weights, -caution)
+        decision = first.decision(state.members[0], *asked)
         return decision.chosen(first.exploration, Unused()).choice
 
     def _scalarised(self, state: State, now: Now, weights: Tensor, width: float) -> ProcessStrategy:
@@ -573,13 +556,12 @@ class Outcomes(Composed):
             points: Number of scalarisations.
             feasible: Where a choice is allowed, as in :meth:`recommend`.
         """
-        feasible = self._feasible(state, now, feasible)
-        feasible = None if feasible is None else feasible.strict()
         k, own = len(self.objectives), state.basis.variance
         normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
         normals = normals.clamp(0, 6)
         context = None if context is None else context.to(own)
-        found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
+        asked = self._within(state, Asked(now, context, feasible), strict=True)
+        found = [self._best_for(state, asked, 0.0, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)
         values = self.objective_means(state, X, now)
         best = undominated(values.unsqueeze(0))[0]

@@ -27,7 +27,7 @@ from botorch_tv.strategies.arguments import Measured, as_time, require_begun_wit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, model_noise
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Asked, Feasible
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion, draws_from
 
@@ -82,15 +82,8 @@ class ProcessStrategy(Strategy):
 
     # ---------------------------------------------------------------- the rounds
 
-    def _ask(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        draws: Draws,
-        feasible: Feasible | None,
-    ) -> Suggestion:
-        return self._chosen(self.decision(state, now, context, feasible), draws)
+    def _ask(self, state: State, asked: Asked, draws: Draws) -> Suggestion:
+        return self._chosen(self.decision(state, *asked), draws)
 
     def decision(
         self,
@@ -275,15 +268,8 @@ class ProcessStrategy(Strategy):
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         return self.decision(state, now).at(choice)
 
-    def _best(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        caution: float,
-        feasible: Feasible | None,
-    ) -> Tensor:
-        decision = self.decision(state, now, context, feasible)
+    def _best(self, state: State, asked: Asked, caution: float) -> Tensor:
+        decision = self.decision(state, *asked)
         return decision.chosen(BestMean(caution=caution), draws_from(None, state)).choice
 
     def _joint(self, state: State, choice: Tensor, now: Now) -> Joint:

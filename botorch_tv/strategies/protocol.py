@@ -32,7 +32,7 @@ from botorch_tv.strategies.arguments import (
     require_tensors,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Asked, Feasible
 from botorch_tv.strategies.state import Consultation, Info, Now, State, Suggestion
 from botorch_tv.validation import (
     largest,
@@ -97,14 +97,7 @@ class Strategy(Declaring, ABC):
         """
 
     @abstractmethod
-    def _ask(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        draws: Draws,
-        feasible: Feasible | None,
-    ) -> Suggestion:
+    def _ask(self, state: State, asked: Asked, draws: Draws) -> Suggestion:
         """The choice of every trial; arguments have been checked."""
 
     @abstractmethod
@@ -116,14 +109,7 @@ class Strategy(Declaring, ABC):
         """The state after a checked observation, and a report."""
 
     @abstractmethod
-    def _best(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        caution: float,
-        feasible: Feasible | None,
-    ) -> Tensor:
+    def _best(self, state: State, asked: Asked, caution: float) -> Tensor:
         """The choice with the best mean after a penalty of ``caution`` standard deviations."""
 
     @abstractmethod
@@ -373,7 +359,7 @@ class Strategy(Declaring, ABC):
                 domain, or if a list of generators does not have a generator per trial.
         """
         draws = draws_for(generator, state.data.time.shape, state.data.prior.variance)
-        return self._ask(state, now, as_context(state, context), draws, feasible)
+        return self._ask(state, Asked(now, as_context(state, context), feasible), draws)
 
     @without_gradients
     def suggestion_at(self, state: State, X: Tensor, *, now: Now = None) -> Suggestion:
@@ -535,7 +521,8 @@ class Strategy(Declaring, ABC):
             ValueError: If ``caution`` is negative or not finite.
         """
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
-        best = self._best(state, now, as_context(state, context), caution, feasible)
+        asked = Asked(now, as_context(state, context), feasible)
+        best = self._best(state, asked, caution)
         return state.domain.points(best, state.basis.variance)
 
     @without_gradients
@@ -546,7 +533,7 @@ class Strategy(Declaring, ABC):
             state: The current state.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
         """
-        return self._best(state, now, as_context(state, None), 0.0, None)
+        return self._best(state, Asked(now, as_context(state, None)), 0.0)
 
     @outside_inference_mode
     def posterior(

@@ -32,13 +32,12 @@ from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.dpp import Steps, k_dpp, require_steps
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Asked
 from botorch_tv.strategies.gp_strategy import KernelStrategy
 from botorch_tv.strategies.state import (
     Consultation,
     ExpertData,
     ExpertWarning,
-    Now,
     State,
     Suggestion,
     draws_from,
@@ -327,16 +326,9 @@ class SparQ(KernelStrategy):
     def _in_use(self, data: Data, state: State) -> Data:
         return with_answers(data, state.expert)
 
-    def _ask(
-        self,
-        state: State,
-        now: Now,
-        context: Tensor | None,
-        draws: Draws,
-        feasible: Feasible | None,
-    ) -> Suggestion:
+    def _ask(self, state: State, asked: Asked, draws: Draws) -> Suggestion:
         self.warn_of_absence(state, stacklevel=6)
-        return super()._ask(state, now, context, draws, feasible)
+        return super()._ask(state, asked, draws)
 
     def undisturbed(self) -> SparQ:
         return replace(self, refresh=replace(self.refresh, schedule=Never()))

@@ -21,7 +21,7 @@ from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb, tv_g
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import MultiStart, Outcomes
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
-from botorch_tv.strategies.feasible import AllOf, Feasible
+from botorch_tv.strategies.feasible import AllOf, Asked, Feasible
 from botorch_tv.strategies.outcomes import SELECTED, Scalarisation, reference, undominated
 
 KERNEL = unit_kernel("se", 0.3)
@@ -108,9 +108,9 @@ def test_a_batch_makes_the_choices_of_its_trials(domain: str, limits, objective:
     batch = strategy.init(place, batch_shape=(3,))
     alone = [strategy.init(place) for _ in range(3)]
     for t in range(7):
-        made = strategy._ask(batch, float(t), None, Given(weights[t]), None)
+        made = strategy._ask(batch, Asked(float(t)), Given(weights[t]))
         each = [
-            strategy._ask(state, float(t), None, Given(weights[t, n]), None)
+            strategy._ask(state, Asked(float(t)), Given(weights[t, n]))
             for n, state in enumerate(alone)
         ]
         X = torch.stack([own.X for own in each])
