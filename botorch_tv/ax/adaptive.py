@@ -6,6 +6,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from statistics import median
 from typing import Any
@@ -188,8 +189,8 @@ def adaptive_generation_strategy(
     parameters are kept exactly. Parameters may be floats (also
     on logarithmic scales), integers and choices. Points may have up to 20 columns; a choice among k
     values has k - 1 columns. Time is a range parameter, as in
-    :func:`time_varying_generation_strategy`. The noise is learned, so standard errors of
-    measurements are not used.
+    :func:`time_varying_generation_strategy`. The noise is learned; if there is a
+    single outcome, a standard error (sem) above 0 replaces it for a measurement.
 
     Args:
         time_parameter: Name of the time parameter.
@@ -429,10 +430,11 @@ def ended(
     values: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, math.nan))
     for row in rows:
         values[row["trial_index"]][row["metric_name"]] = float(row["mean"])
-    if any(row["sem"] > 0 for row in rows):
+    errors = {row["trial_index"]: float(row["sem"]) for row in rows if row["sem"] > 0}
+    if errors and named:
         warnings.warn(
-            "The adaptive strategy learns the noise, and ignores standard errors (sem); drop them, "
-            "or use time_varying_generation_strategy.",
+            "With several outcomes, the adaptive strategy learns the noise, and ignores standard "
+            "errors (sem); drop them, or use time_varying_generation_strategy.",
             InputDataWarning,
             stacklevel=2,
         )
@@ -454,7 +456,10 @@ def ended(
                 )
         elif measured and any(map(math.isfinite, given := tuple(values[index].values()))):
             y = tuple(value if math.isfinite(value) else math.nan for value in given)
-            found.append(trial_answer(when, index, place, y if named else y[0]))
+            row = trial_answer(when, index, place, y if named else y[0])
+            if not named and index in errors:
+                row = replace(row, noise=errors[index] ** 2)
+            found.append(row)
             earlier.append((when, problem.expressions[0].value(dict(zip(names, y)))))
         elif measured or trial.status.is_failed:
             found.append(trial_answer(when, index, place, None))

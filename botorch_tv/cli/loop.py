@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,37 +69,53 @@ def add_loop_options(commands: Any) -> None:
         "loop",
         help="optimise with a loop in a file: ask where to measure, tell the observations",
         description="A loop in a file; any number of processes may ask and tell at once. The "
-        "strategy is adaptive_gp_ucb, which needs no prior knowledge. ask, recommend and status "
-        "--json print JSON; tell, observe and amend print a line that says what was understood.",
+        "strategy is adaptive_gp_ucb, which needs no prior knowledge. ask, recommend, pareto and "
+        "status --json print JSON; tell, observe and amend print what was understood.",
     )
     steps = loop.add_subparsers(required=True, metavar="STEP")
 
-    def step(name: str, run: Any, text: str, hint: str = "") -> Any:
-        parser = steps.add_parser(name, help=text, description=text)
+    def step(name: str, run: Any, text: str, hint: str = "", aliases: Sequence[str] = ()) -> Any:
+        parser = steps.add_parser(name, help=text, description=text, aliases=aliases)
         parser.set_defaults(run=run, hint=hint)
         parser.add_argument("file", type=Path, metavar="FILE", help="the file of the loop")
         return parser
 
-    new = step("new", _new, "create a loop in a new file")
+    def several(parser: Any, flag: str, text: str, metavar: str = "NAME=VALUE") -> None:
+        more = {"action": "extend", "default": [], "metavar": metavar, "help": text}
+        parser.add_argument(flag, nargs="+", **more)
+
+    new = step("new", _new, "create a loop in a new file", aliases=["begin"])
     new.add_argument("parameters", nargs="+", metavar="NAME=LOW:HIGH", help=FORM)
     option(new, "--pending", "suggestions open at once (default: %(default)s)", 1)
     text = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
     option(new, "--unit", text, "hours", choices=UNITS)
     new.add_argument("--minimize", action="store_true", help="minimise the values")
+    text = (
+        "outcomes to maximise, such as yield; --objective=-cost minimises, 'yield, -cost' does both"
+    )
+    new.add_argument("--objective", metavar="TEXT", help=text)
+    several(new, "--constraint", "limits on outcomes or parameters: 'pressure <= 5'", "TEXT")
+    text = "probability with which every measurement must keep the limits, such as 0.99"
+    new.add_argument("--safe", type=float, metavar="P", help=text)
+    several(new, "--start", "the first setting, which is known to be safe")
+    several(new, "--max-step", "the largest step of a parameter from the newest setting")
+    text = "conditions that are given, not chosen, such as outside=-10:40"
+    several(new, "--context", text, "NAME=LOW:HIGH")
     ask = step("ask", _ask, "print where to measure next, as a line of JSON", FULL)
     text = "suggestions open at once from now on (default: unchanged)"
     ask.add_argument("--pending", help=text, type=int)
     option(ask, "--n", "number of suggestions, one per line (default: %(default)s)", 1)
     text = "parameters to hold, such as rate=0.2"
-    ask.add_argument("--fixed", nargs="+", metavar="NAME=VALUE", help=text)
+    several(ask, "--fixed", text)
     queue = step("enqueue", _enqueue, "make ask suggest a point of your own next")
     queue.add_argument("values", nargs="+", metavar="NAME=VALUE", help="all parameters")
     tell = step("tell", _tell, "add the observation of a suggestion", OPEN)
     observe = step("observe", _observe, "add a measurement that was not suggested")
-    tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the observation")
+    text = "the observation; NAME=VALUE each if outcomes have names, without missing outcomes"
+    tell.add_argument("values", nargs="*", metavar="Y", help=text)
     text = "parameters that were set to other values than suggested, such as temperature=61.3"
-    tell.add_argument("--at", nargs="+", metavar="NAME=VALUE", help=text)
-    text = "the observation, and all parameters, such as temperature=60 metal=steel"
+    several(tell, "--at", text)
+    text = "the observation, and all parameters and contexts, such as temperature=60 metal=steel"
     observe.add_argument("values", nargs="+", metavar="VALUE", help=text)
     table = step("import", _import, "add a table of past measurements")
     text = (
@@ -120,7 +136,7 @@ def add_loop_options(commands: Any) -> None:
         text = "number of the suggestion; optional if only one is open"
         parser.add_argument("--number", help=text, type=int)
     amend = step("amend", _amend, "correct a measurement", MEASURED)
-    amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
+    amend.add_argument("values", nargs="*", metavar="Y", help="the right value, as for tell")
     for parser in (tell, observe, amend):
         text = "the measurement failed; give no Y"
         parser.add_argument("--failed", action="store_true", help=text)
@@ -128,12 +144,20 @@ def add_loop_options(commands: Any) -> None:
     for parser in (amend, remove):
         text = "number of the measurement, as botorch-tv loop table prints it"
         parser.add_argument("--number", type=int, required=True, metavar="N", help=text)
-    recommend = step("recommend", _recommend, "print the best setting now, as a line of JSON")
+    text = "print the best setting now, as a line of JSON"
+    recommend = step("recommend", _recommend, text, aliases=["best"])
+    text = "print trade-offs of several objectives now, a line of JSON each"
+    pareto = step("pareto", _pareto, text)
+    for parser in (ask, tell, recommend, pareto):
+        text = "conditions, such as outside=12.5 (default: the newest measured)"
+        several(parser, "--context", text)
     others = {tell: "that of the suggestion, which may be past", amend: "unchanged"}
-    for parser in (ask, tell, observe, recommend, amend):
+    for parser in (ask, tell, observe, recommend, pareto, amend):
         text = "time, a number, a date such as 2026-03-01T08:30+01:00, or 'now' "
         text += f"(default: {others.get(parser, 'now; after the newest if times are numbers')})"
-        also = ("--now",) if parser in (ask, recommend) else ()  # Python calls this argument `now`
+        also = (
+            ("--now",) if parser in (ask, recommend, pareto) else ()
+        )  # Python calls this argument `now`
         parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
         # The default pattern of argparse takes the number -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
@@ -148,14 +172,30 @@ def add_loop_options(commands: Any) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> None:
-    from botorch_tv import Loop
+    from botorch_tv import Choice, Loop
+    from botorch_tv.strategies.parameters import Context
 
-    box = _by_name([_parameter(text) for text in arguments.parameters])
+    box: dict[str, Any] = _by_name([_parameter(text) for text in arguments.parameters])
+    for name, axis in _by_name([_parameter(text) for text in arguments.context]).items():
+        ends = axis.choices if isinstance(axis, Choice) else (axis.low, axis.high)
+        box[name] = Context(*ends, log=not isinstance(axis, Choice) and axis.log)
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} exists; give another name, or remove the file.")
         unit = None if arguments.unit == ROUNDS else arguments.unit
-        loop = Loop(box, pending=arguments.pending, unit=unit, maximize=not arguments.minimize)
+        start = _by_name([_value(box, text) for text in arguments.start])
+        steps = _by_name([_value({}, text) for text in arguments.max_step])
+        loop = Loop(
+            box,
+            pending=arguments.pending,
+            unit=unit,
+            maximize=False if arguments.minimize else None,
+            objective=arguments.objective,
+            constraints=arguments.constraint or None,
+            safe=arguments.safe,
+            start=start or None,
+            max_step=steps or None,
+        )
         loop.save(arguments.file)
     print(f"Written: {arguments.file}")
     for name, parameter in box.items():
@@ -167,37 +207,60 @@ def _ask(arguments: argparse.Namespace) -> None:
         if arguments.pending is not None:
             loop.pending = arguments.pending
         now, fixed = _when(loop, arguments.time), arguments.fixed
-        made = loop.ask(now=now, fixed=fixed and _point(loop, fixed), n=arguments.n)
+        context, fixed = _named(loop, arguments.context), _named(loop, fixed)
+        held = _point(loop, fixed) if fixed else None
+        made = loop.ask(now=now, context=context or None, fixed=held, n=arguments.n)
     for suggestion in made:
         print(json.dumps(_suggested(suggestion)))
 
 
 def _enqueue(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
-        loop.enqueue(_point(loop, arguments.values))
+        loop.enqueue(_point(loop, _named(loop, arguments.values)))
 
 
 def _tell(arguments: argparse.Namespace) -> None:
-    if (arguments.y is None) != arguments.failed:
-        raise ValueError("give either the observation Y or --failed.")
-    ok, number, at = not arguments.failed, arguments.number, arguments.at
     with _changed(arguments.file) as loop:
-        at, when = at and _point(loop, at), _when(loop, arguments.time)
-        loop.tell(arguments.y, suggestion=number, at=at, time=when, ok=ok)
+        y, context, others, number = _observed(loop, arguments)
+        at = others | _named(loop, arguments.at)
+        loop.tell(
+            y,
+            suggestion=number if arguments.number is None else arguments.number,
+            at=_point(loop, at) if at else None,
+            time=_when(loop, arguments.time),
+            context=context | _named(loop, arguments.context) or None,
+            ok=not arguments.failed,
+        )
     _report(loop)
 
 
 def _observe(arguments: argparse.Namespace) -> None:
-    values, y = arguments.values, None
-    if arguments.failed == ("=" not in values[0]):
-        raise ValueError("give either the observation Y before NAME=VALUE ..., or --failed.")
-    if not arguments.failed:
-        first, *values = values
-        y = _number(first)
     with _changed(arguments.file) as loop:
-        point = _point(loop, values)
-        loop.observe(point, y, ok=not arguments.failed, time=_when(loop, arguments.time))
+        y, context, others, _ = _observed(loop, arguments)
+        point, when = _point(loop, others), _when(loop, arguments.time)
+        loop.observe(point, y, ok=not arguments.failed, time=when, context=context or None)
     _report(loop)
+
+
+def _observed(loop: Loop, arguments: argparse.Namespace) -> tuple[Any, Any, Any, int | None]:
+    """The observation, the context and the parameters that were given, and a suggestion's number.
+
+    A number before named outcomes is the number of the suggestion.
+
+    Raises:
+        ValueError: Unless either an observation or ``--failed`` is given.
+    """
+    texts, units = arguments.values, loop._units
+    first = texts[0] if texts and "=" not in texts[0] else None
+    values = _named(loop, texts[first is not None :])
+    outcomes = {name: values.pop(name) for name in units.outcomes if name in values}
+    context = {name: values.pop(name) for name in units.contexts if name in values}
+    number = None if first is None else _number(first)
+    if (number is None and not outcomes) != arguments.failed:
+        raise ValueError("give either the observation Y or --failed, before NAME=VALUE ...")
+    if outcomes:
+        return outcomes, context, values, None if number is None else int(number)
+    return number, context, values, None
 
 
 def _report(loop: Loop) -> None:
@@ -211,6 +274,11 @@ def _import(arguments: argparse.Namespace) -> None:
 
     path, y, rows, gaps = arguments.table, arguments.y, [], 0
     with _changed(arguments.file) as loop:
+        if loop._units.outcomes or loop.domain.columns > loop.domain.dim:
+            raise ValueError(
+                "import takes one observation without a name, and no context; use Loop.from_table "
+                "in Python."
+            )
         cells = read_cells(path)
         table = cells[1:].set_axis(list(cells.iloc[0]), axis=1)
         columns, times, ok, used = _columns(loop, table, arguments)
@@ -222,7 +290,8 @@ def _import(arguments: argparse.Namespace) -> None:
                     gaps += 1
                     continue
                 when = None if read_time is None else _when(loop, read_time(row[times]))
-                point = _point(loop, [f"{name}={row[column]}" for name, column in columns.items()])
+                texts = [f"{name}={row[column]}" for name, column in columns.items()]
+                point = _point(loop, _named(loop, texts))
                 rows.append((when, line, point, _number(row[y]) if good and not gap else None))
         new = _add_new(loop, rows, path)
     gaps_note = f"; {counted(gaps, 'rows')} without {y} skipped" if gaps else ""
@@ -360,12 +429,12 @@ def _discard(arguments: argparse.Namespace) -> None:
 
 
 def _amend(arguments: argparse.Namespace) -> None:
-    if arguments.failed and arguments.y is not None:
-        raise ValueError("give either the observation Y or --failed.")
-    ok = False if arguments.failed else None
+    ok, y, number = False if arguments.failed else None, None, arguments.number
     with _changed(arguments.file) as loop:
-        loop.amend(arguments.number, arguments.y, ok=ok, time=_when(loop, arguments.time))
-    _print_measurement(loop, arguments.number)
+        if arguments.values or arguments.failed:
+            y = _observed(loop, arguments)[0]
+        loop.amend(number, y, ok=ok, time=_when(loop, arguments.time))
+    _print_measurement(loop, number)
 
 
 def _remove(arguments: argparse.Namespace) -> None:
@@ -375,7 +444,15 @@ def _remove(arguments: argparse.Namespace) -> None:
 
 def _recommend(arguments: argparse.Namespace) -> None:
     loop = _loaded(arguments.file)
-    print(json.dumps(_best(loop, _when(loop, arguments.time))))
+    context = _named(loop, arguments.context) or None
+    print(json.dumps(_best(loop, _when(loop, arguments.time), context)))
+
+
+def _pareto(arguments: argparse.Namespace) -> None:
+    loop = _loaded(arguments.file)
+    now, context = _when(loop, arguments.time), _named(loop, arguments.context) or None
+    for setting in loop.pareto(now=now, context=context):
+        print(json.dumps(setting._asdict()))
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -389,7 +466,7 @@ def _status(arguments: argparse.Namespace) -> None:
             best = None
         summary = {
             "measurements": len(loop.history.y),
-            "failed": int(loop.history.y.isnan().sum()),
+            "failed": sum(row.y is None for row in loop._record.log.answers),
             "open": [_suggested(suggestion) for suggestion in loop.open],
             "best": best,
             "words": loop.describe(),
@@ -439,24 +516,30 @@ def _of_table(path: Path, y: str) -> Loop:
 def _suggested(suggestion: NumberedSuggestion) -> dict[str, Any]:
     """A suggestion as JSON; mean and sd are None if there is no prediction."""
     time, mean, sd = suggestion.time, suggestion.mean, suggestion.sd
-    return {
+    found = {
         "number": suggestion.number,
         "point": suggestion.point,
         "time": time.isoformat() if isinstance(time, datetime) else time,
         "mean": None if math.isnan(mean) else mean,
         "sd": None if math.isnan(sd) else sd,
     }
+    if suggestion.context is not None:
+        found["context"] = getattr(suggestion.context, "tolist", lambda: suggestion.context)()
+    if suggestion.keeps is not None:
+        found |= {"keeps": suggestion.keeps, "safe": suggestion.safe}
+    return found
 
 
-def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
+def _best(loop: Loop, now: Time | None, context: Any = None) -> dict[str, Any]:
     """The best point as JSON; mean and sd are None if there is no prediction."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        best: dict[str, Any] = {"point": loop.recommend(now=now), "mean": None, "sd": None}
+        best: dict[str, Any] = {"point": loop.recommend(now=now, context=context)}
+        best |= {"mean": None, "sd": None}
     for warning in caught:
         print(f"botorch-tv: {warning.message}", file=sys.stderr)
     if bool(loop.strategy.predicts(loop.state)):
-        posterior = loop.posterior([best["point"]], now=now)
+        posterior = loop.posterior([best["point"]], now=now, context=context)
         sd = float(posterior.variance.clamp_min(0).sqrt())
         best |= {"mean": float(posterior.mean), "sd": sd}
     return best
@@ -528,14 +611,20 @@ def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
     return found
 
 
-def _point(loop: Loop, values: list[str]) -> Any:
+def _named(loop: Loop, texts: list[str]) -> dict[str, Any]:
+    """The values that texts NAME=VALUE give, by name."""
+    kinds = {**_kinds(loop), **loop._units.contexts}
+    return _by_name([_value(kinds, text) for text in texts])
+
+
+def _point(loop: Loop, point: dict[str, Any]) -> Any:
     """A point as the loop takes it: a dictionary if its parameters have names, otherwise a list."""
-    kinds = _kinds(loop)
-    point = _by_name([_value(kinds, text) for text in values])
-    named = loop.parameters is not None
+    kinds, named = _kinds(loop), loop.parameters is not None
     if not all(map(str.strip, point)) or not (named or set(point) == set(kinds)):
         form = " ".join(f"{name}=VALUE" for name in kinds)
-        raise ValueError(f"{' '.join(values)} is not a point of this loop; give {form}.")
+        raise ValueError(
+            f"{' '.join(point) or 'nothing'} is not a point of this loop; give {form}."
+        )
     return point if named else [point[name] for name in kinds]
 
 
@@ -617,7 +706,9 @@ def _print_measurement(loop: Loop, answer: LastAnswer | int | None) -> None:
     history, number = loop.history, getattr(answer, "number", answer)
     row = history.number.tolist().index(number)
     point, y, time = history.points[row], float(history.y[row]), history.times[row]
-    value = "failed" if math.isnan(y) else f"y {y:.9g}"
+    values, value = loop._record.log.answers[row].y, "failed" if math.isnan(y) else f"y {y:.9g}"
+    if isinstance(values, tuple):
+        value = point_text(loop._units.measured(values))
     print(f"Measurement {number}: {point_text(point)}; {value}; time {time_text(time)}")
 
 

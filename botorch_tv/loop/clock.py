@@ -176,6 +176,7 @@ class Units:
         clock: The clock that converts times to numbers and back.
         dtype: The dtype of points in the unit cube.
         outcomes: The names of the outcomes; empty for a single outcome without a name.
+        outside: Whether measurements may lie outside the ranges of the parameters.
 
     Raises:
         ValueError: If a parameter is named "(context)", because files use this name for the
@@ -188,6 +189,7 @@ class Units:
         clock: LoopClock,
         dtype: torch.dtype,
         outcomes: Sequence[str] = (),
+        outside: bool = False,
     ) -> None:
         require(
             parameters is None or CONTEXT not in parameters,
@@ -195,17 +197,17 @@ class Units:
             "another name.",
         )
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
-        self.outcomes = tuple(outcomes)
+        self.outcomes, self.outside = tuple(outcomes), outside
+        given = parameters.contexts if parameters else {}
+        self.contexts = {name: context.axis for name, context in given.items()}
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point in the units of the parameters.
-
-        If parameters are named, the context is omitted.
-        """
+        """A point in the units of the parameters; the context is omitted unless it has names."""
         if self.parameters is None:
             return [float(value) for value in point]
-        place = point[: self.parameters.columns]
-        return self.parameters.named(torch.tensor(place, dtype=self.dtype, device="cpu"))
+        named, place = self.parameters, torch.tensor(point, dtype=self.dtype, device="cpu")
+        place = place[: named.columns + named.context_columns]
+        return named.named(place, outside=self.outside)
 
     def rounded(self, X: Tensor) -> Tensor:
         """Points `* x (d + c)`, rounded to the values that a file stores."""
@@ -226,12 +228,22 @@ class Units:
         point = tuple(domain.points(choice, like(state)).tolist())
         return point, int(choice) if isinstance(domain, Grid) else None
 
-    def moved(self, point: Point, at: Points, state: State) -> tuple[Point, int | None]:
-        """As :meth:`located`, for a point `d + c` at which parameters were set to other values."""
+    def moved(
+        self, point: Point, at: Points, state: State, context: Tensor | None = None
+    ) -> tuple[Point, int | None]:
+        """As :meth:`located`, for a point `d + c` at which parameters had other values.
+
+        Args:
+            point: The point.
+            at: The parameters that were set to other values, or a whole point; None for none.
+            state: The state.
+            context: The context, `c`, if it was another.
+        """
         X, d = like(state).new_tensor(point), state.domain.dim
         if self.parameters is not None and isinstance(at, Mapping):
             at = {**self.parameters.named(X[:d]), **at}
-        return self.located(torch.cat([as_place(at, state), X[d:]]), state)
+        place = X[:d] if at is None else as_place(at, state)
+        return self.located(torch.cat([place, X[d:] if context is None else context]), state)
 
     def time_text(self, number: float) -> str:
         """The text of a time that is given as a number."""
@@ -253,7 +265,7 @@ class Units:
 
         def named(point: Sequence[float]) -> dict[str, Any]:
             assert self.parameters is not None
-            context = point[self.parameters.columns :]
+            context = [] if self.contexts else point[self.parameters.columns :]
             values = cast(dict[str, Any], self.point(point))
             return values | ({CONTEXT: context} if context else {})
 
@@ -278,7 +290,8 @@ class Units:
             own = dict(values)
             context = own.pop(CONTEXT, [])
             like = torch.empty(0, dtype=self.dtype, device="cpu")
-            return [*self.parameters.place(own, like).tolist(), *context]
+            place = self.parameters.place(own, like, outside=self.outside)
+            return [*place.tolist(), *context]
 
         if self.outcomes and row.get("y") is not None:
             y = dict(row["y"])

@@ -32,7 +32,7 @@ from botorch_tv.identity import (
     warn_of_versions,
 )
 from botorch_tv.loop.clock import LoopClock, Units
-from botorch_tv.loop.log import Measurement, MeasurementLog, Question, recounted
+from botorch_tv.loop.log import Measurement, MeasurementLog, OpenBox, Question, recounted
 from botorch_tv.strategies.box import Bounds, Box
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.mixed_search import MixedSearch
@@ -146,7 +146,8 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
         parameters = content["domain"].get("parameters")
         named = None if parameters is None else Parameters.from_data(parameters)
         outcomes = (content.get("problem") or {}).get("outcomes", ())
-        units = Units(named, LoopClock.of(content["clock"]), DTYPES[content["dtype"]], outcomes)
+        clock, dtype = LoopClock.of(content["clock"]), DTYPES[content["dtype"]]
+        units = Units(named, clock, dtype, outcomes, bool(content["domain"].get("open")))
         for name, (_, fields) in ROWS.items():
             require(isinstance(content[name], list), f"{name} is not a list")
             content[name] = [_row(name, units.read(row), fields) for row in content[name]]
@@ -316,7 +317,8 @@ def domain_data(domain: Domain) -> dict[str, Description]:
 
     A user-defined domain or search is described but not stored, so it cannot be restored.
     """
-    if type(domain) is Box:
+    if type(domain) in (Box, OpenBox):
+        assert isinstance(domain, Box)
         ranges: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
         if domain.parameters is not None:
             ranges = {"parameters": domain.parameters.data()}
@@ -331,6 +333,8 @@ def domain_data(domain: Domain) -> dict[str, Description]:
             search = {TYPE: "Candidates", "X": _numbers(own.X)}
         else:
             search = describe(own, "domain.search")
+        if type(domain) is OpenBox:
+            ranges["open"] = True
         return {TYPE: "Box", **ranges, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
         axes = [torch.unique(domain.X[:, axis]) for axis in range(domain.dim)]
@@ -376,7 +380,8 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
         require(kind == "Mixed", "the file only describes the domain; pass domain=")
     limits = data.get("constraints", ())
     context_dim = 0 if named is not None and space.contexts else data["context_dim"]
-    return Box(bounds, constraints=limits, context_dim=context_dim, search=search)
+    made = OpenBox if data.get("open") else Box
+    return made(bounds, constraints=limits, context_dim=context_dim, search=search)
 
 
 def _product(axes: list[Tensor]) -> Tensor:

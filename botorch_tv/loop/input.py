@@ -23,6 +23,8 @@ from botorch_tv.validation import counted, plain, real, real_tensor, refuse_mask
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Type of points or values: a tensor, or plain numbers."""
+Condition = Numbers | Mapping[str, Any] | None
+"""Type of a context: numbers, or values by name; None for the newest measured context."""
 Points = Any
 """Type of points: numbers or, with named parameters, a dict, a list of dicts or a DataFrame."""
 FAILED = "for a failed measurement pass ok=False, or --failed on the command line."
@@ -196,7 +198,7 @@ def as_place(value: object, state: State) -> Tensor:
     return X[0]
 
 
-def context_row(state: State, context: Numbers | Mapping[str, Any] | None) -> Tensor | None:
+def context_row(state: State, context: Condition) -> Tensor | None:
     """The context of a round, `c`; None if the domain has none.
 
     Raises:
@@ -253,6 +255,9 @@ def as_rows(name: str, column: Any, rows: int) -> list[Any]:
     Raises:
         InputDataError: If the number of entries differs from the number of points.
     """
+    if hasattr(column, "columns"):  # a DataFrame of outcomes or of contexts; NaN is missing
+        records = column.to_dict("records")
+        column = [{key: own for key, own in row.items() if own == own} for row in records]
     # Sets and dicts are no columns: a set has no order, and a dict would give its keys.
     several = isinstance(column, Iterable) and not isinstance(column, (Set, Mapping))
     entries = list(column) if several and getattr(column, "ndim", 1) != 0 else [column]

@@ -24,7 +24,7 @@ from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.near import Within, near
-from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.outcomes import Kept, Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
 from botorch_tv.strategies.protocol import Strategy
@@ -45,6 +45,8 @@ Recommendations ignore a reading that is this much better than predicted, until 
 static, drifting and jumping objectives this did no harm; at 2, it did after jumps."""
 CAUTION = 0.5
 """Number of standard deviations between the mean and the lower bound that recommendations use."""
+SLACK = 1e-3
+"""A search may end this much below the required probability of keeping limits."""
 UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 Point = tuple[float, ...]
@@ -179,6 +181,8 @@ class Best(NamedTuple):
         fails: Whether every point of the domain is more likely to fail than to succeed.
         supported: Whether measurements support the point: its posterior variance is at most half
             the prior variance. True until the strategy makes predictions.
+        keeps: The probability that the point keeps each limit on outcomes.
+        breaks: Whether the point keeps all limits with less than the required probability.
     """
 
     X: Tensor
@@ -186,6 +190,8 @@ class Best(NamedTuple):
     sd: float
     fails: bool
     supported: bool
+    keeps: tuple[float, ...] = ()
+    breaks: bool = False
 
 
 class MeasurementLog(NamedTuple):
@@ -451,14 +457,16 @@ class MeasurementLog(NamedTuple):
         )
 
     def keeps(self, X: Tensor, now: float) -> float | None:
-        """The probability that a point, `d + c`, keeps all limits on outcomes; None without limits.
+        """The probability that a point, `d + c`, keeps all limits on outcomes; None if unpredicted.
 
         Args:
             X: The point.
             now: The time of its measurement.
         """
         kept = self.strategy.kept(self.state, now) if isinstance(self.strategy, Outcomes) else None
-        return None if kept is None else float(kept.probability(X.view(1, 1, -1)))
+        if kept is None or not all(bool(own.ready) for own in kept.bounds):
+            return None
+        return float(kept.probability(X.view(1, 1, -1)))
 
     def best(
         self,
@@ -481,7 +489,13 @@ class MeasurementLog(NamedTuple):
         most = float(share.sqrt() * strategy.band_factor(state, share))
         predicts = bool(self.answers) and bool(strategy.predicts(state))
         fails = chance is not None and bool(chance.fails)
-        return Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
+        best = Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
+        kept = strategy.kept(state, now) if isinstance(strategy, Outcomes) else None
+        if kept is None or not predicts:
+            return best
+        X = X.view(1, 1, -1)
+        each = [float(Kept([bound], kept.least).probability(X)) for bound in kept.bounds]
+        return best._replace(keeps=tuple(each), breaks=math.prod(each) < kept.least - SLACK)
 
     def pareto(
         self, now: float | None, context: Tensor | None, points: int

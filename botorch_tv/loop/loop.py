@@ -10,7 +10,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
 import torch
 from botorch.exceptions import InputDataError
@@ -35,6 +35,7 @@ from botorch_tv.loop.file import (
     write_loop,
 )
 from botorch_tv.loop.input import (
+    Condition,
     Numbers,
     Points,
     as_number,
@@ -46,7 +47,7 @@ from botorch_tv.loop.input import (
     parameters_of,
     with_context,
 )
-from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Place, Values, like
+from botorch_tv.loop.log import Best, Measurement, MeasurementLog, OpenBox, Place, Values, like
 from botorch_tv.loop.monitor import Monitored
 from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
 from botorch_tv.loop.table import (
@@ -59,6 +60,7 @@ from botorch_tv.loop.table import (
     SupersededMeasurement,
     Table,
     data_frame,
+    limits_text,
     numbered,
     numbered_consultation,
     rows_from,
@@ -76,10 +78,12 @@ from botorch_tv.loop.words import (
 )
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.expressions import Limit
 from botorch_tv.strategies.feasible import corners_of
-from botorch_tv.strategies.named import Parameters
+from botorch_tv.strategies.named import Parameters, moved
 from botorch_tv.strategies.near import within
 from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
 from botorch_tv.validation import counted, real, require, require_integer, shown
@@ -89,6 +93,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+TRADE_OFFS = 5
+"""Number of trade-offs in :meth:`Loop.describe`."""
 MOST_ADVISED = 50
 """Largest number of past recommendations in a plot."""
 NAMED = 3.0
@@ -269,7 +275,8 @@ class Loop(Monitored):
         begun = strategy.init(domain, dtype=dtype, device=device)
         names = outcomes_of(strategy)
         self._lock = LoopLock()
-        self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names)
+        outside = isinstance(begun.domain, OpenBox)
+        self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names, outside)
         self._strategy = strategy
         self._record = Record(MeasurementLog.begin(strategy, begun), 1, lost_after, max_step)
         self.pending = pending
@@ -292,7 +299,7 @@ class Loop(Monitored):
         y: Numbers | None = None,
         time: Numbers | Sequence[Time] | None = None,
         noise: Numbers | None = None,
-        context: Numbers | None = None,
+        context: Any = None,
         ok: Sequence[bool] | Tensor | None = None,
         pending: int = 1,
         seed: int = 0,
@@ -316,15 +323,18 @@ class Loop(Monitored):
             strategy: As for :class:`Loop`.
             domain: As for :class:`Loop`.
             X: Measured points, `n x d`; a list of dicts or a DataFrame if parameters are named. If
-                y is not given, a DataFrame in the format of :meth:`table`: columns for the point
-                and y, and optional columns context, time, ok and noise. Where noise is NaN, the
-                noise variance of the strategy applies.
-            y: Observations, `n`; ignored where ``ok`` is False.
+                y is not given, a DataFrame in the format of :meth:`table`: columns for the point,
+                for the context, and for y or each outcome (NaN if it is missing), and optional
+                columns time, ok and noise. Where noise is NaN, the noise variance of the strategy
+                applies.
+            y: Observations, `n`, or a list of dicts or a DataFrame of named outcomes; ignored where
+                ``ok`` is False.
             time: Times of the observations, `n`, in any order, numbers or datetimes; 1, 2, ..., n
                 by default.
             noise: Noise variance of each measurement, `n`; by default the noise variance of the
                 strategy.
-            context: Context of each measurement, `n x c`, for a domain with a context.
+            context: Context of each measurement, `n x c`, or a list of dicts or a DataFrame for
+                named contexts.
             ok: False where a measurement failed, `n`; by default, all measurements succeeded.
             pending: As for :class:`Loop`.
             seed: As for :class:`Loop`.
@@ -367,7 +377,7 @@ class Loop(Monitored):
             device=device,
         )
         columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
-        for row, arguments in rows_from(columns, loop.state, loop._begun):
+        for row, arguments in rows_from(columns, loop.state, loop._begun, loop._units.outcomes):
             try:
                 loop.observe(**arguments)
             except InputDataError as error:
@@ -379,12 +389,12 @@ class Loop(Monitored):
 
     @overload
     def ask(
-        self, *, now: Time | None = ..., context: Numbers | None = ..., fixed: Fixed = ...
+        self, *, now: Time | None = ..., context: Condition = ..., fixed: Fixed = ...
     ) -> NumberedSuggestion: ...
 
     @overload
     def ask(
-        self, *, n: int, now: Time | None = ..., context: Numbers | None = ..., fixed: Fixed = ...
+        self, *, n: int, now: Time | None = ..., context: Condition = ..., fixed: Fixed = ...
     ) -> list[NumberedSuggestion]: ...
 
     @locked
@@ -392,7 +402,7 @@ class Loop(Monitored):
         self,
         *,
         now: Time | None = None,
-        context: Numbers | None = None,
+        context: Condition = None,
         fixed: Fixed = None,
         n: int | None = None,
     ) -> NumberedSuggestion | list[NumberedSuggestion]:
@@ -403,8 +413,10 @@ class Loop(Monitored):
                 datetimes, the default is the present time of this computer. If times are numbers,
                 the default is the newest time plus 1 or, with the adaptive strategy, the newest
                 time plus the typical time between measurements.
-            context: Coordinates given by the environment, `c` numbers, for a box with
-                ``context_dim`` c.
+            context: What the environment gives: a value for each :class:`Context`,
+                ``{"outside": 12.5}``, or `c` numbers for a box with ``context_dim`` c. By default
+                the newest measured context; before any, the middle of the ranges of named contexts.
+                If it is measured only later, pass it to :meth:`tell`.
             fixed: Values of named parameters that are held for this choice, such as
                 ``{"rate": 0.2}``. Points of :meth:`enqueue` that differ from ``fixed`` stay in the
                 queue.
@@ -429,7 +441,7 @@ class Loop(Monitored):
                 f"{self._units.listed(waiting)}; tell or discard a suggestion by its number, or "
                 f"set pending to {len(waiting) + count}."
             )
-        present, row = self._present(now), context_row(self.state, context)
+        present, row = self._present(now), self._context(context)
         holding(self.state, fixed)  # raises for wrong names and values, before anything changes
         self._strategy.warn_of_absence(self.state, stacklevel=4)
         for _ in range(count):
@@ -453,6 +465,7 @@ class Loop(Monitored):
         at: Points = None,
         time: Time | None = None,
         noise: float | None = None,
+        context: Condition = None,
         ok: bool = True,
     ) -> None:
         """Add the answer to a suggestion.
@@ -471,6 +484,7 @@ class Loop(Monitored):
                 than the times of previous answers.
             noise: Noise variance of this measurement; by default the noise variance of the
                 strategy, which the adaptive strategy estimates.
+            context: The measured context, or the named contexts that differ from the suggestion's.
             ok: False if the measurement failed.
 
         Raises:
@@ -479,8 +493,12 @@ class Loop(Monitored):
                 changed.
         """
         row = self._meant(suggestion)
-        if at is not None:
-            point, arm = self._units.moved(row.point, at, self.state)
+        if at is not None or context is not None:
+            if isinstance(context, Mapping) and self._units.contexts:
+                values = cast(dict[str, Any], self._units.point(row.point))
+                context = {name: values[name] for name in self._units.contexts} | dict(context)
+            other = None if context is None else context_row(self.state, context)
+            point, arm = self._units.moved(row.point, at, self.state, other)
             if point != row.point:
                 row = replace(row, point=point, arm=arm, predicted=None)
         value = as_values(self._strategy, y, ok)
@@ -495,7 +513,7 @@ class Loop(Monitored):
         *,
         time: Time | None = None,
         noise: float | None = None,
-        context: Numbers | None = None,
+        context: Condition = None,
         ok: bool = True,
     ) -> None:
         """Add a measurement that was not suggested; its number is the next of -1, -2, ...
@@ -508,7 +526,7 @@ class Loop(Monitored):
                 time before the newest measurement is allowed.
             noise: Noise variance of this measurement; by default the noise variance of the
                 strategy, which the adaptive strategy estimates.
-            context: The context, `c` numbers.
+            context: The measured context, as in :meth:`ask`.
             ok: False if the measurement failed.
 
         Raises:
@@ -573,8 +591,9 @@ class Loop(Monitored):
         Args:
             number: Number of the answered suggestion, or -1, -2, ... for a measurement that was not
                 suggested; see :meth:`table`.
-            y: The corrected observation, a scalar; by default the observation stays as it is. A
-                failed measurement that is given a value counts as a success.
+            y: The corrected observation, a scalar, or a dict of the outcomes to correct; by default
+                the observation stays as it is. A failed measurement that is given a value counts as
+                a success.
             ok: False if the measurement failed.
             time: The corrected time; by default the time stays as it is.
 
@@ -584,6 +603,8 @@ class Loop(Monitored):
                 not changed.
         """
         wrong = self._answered(number)
+        if isinstance(y, Mapping) and isinstance(wrong.y, tuple):
+            y = self._units.measured(wrong.y) | dict(y)
         unchanged = ok is None and y is None
         value = wrong.y if unchanged else as_values(self._strategy, y, True if ok is None else ok)
         when = wrong.time if time is None else self._number("time", time)
@@ -685,7 +706,7 @@ class Loop(Monitored):
 
     @locked
     def recommend(
-        self, *, now: Time | None = None, context: Numbers | None = None, fixed: Fixed = None
+        self, *, now: Time | None = None, context: Condition = None, fixed: Fixed = None
     ) -> Any:
         """The point at which the lower bound, mean - sd / 2, is highest.
 
@@ -695,6 +716,11 @@ class Loop(Monitored):
         ignores the newest measurement while this measurement is more than 2.5 standard deviations
         better than predicted. A warning is issued if the posterior variance at the point exceeds
         half the prior variance.
+
+        With limits on outcomes, the result is the best point among those that keep all limits now
+        with a probability of at least ``confidence``; if there are none, it is the point that most
+        probably keeps them, and a warning is issued. With several objectives, the result is a
+        balanced trade-off; see :meth:`pareto`.
 
         Args:
             now: As in :meth:`ask`.
@@ -711,13 +737,15 @@ class Loop(Monitored):
         best = self._best(now, context, fixed)
         if best.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on a setting.")
+        if best.breaks:
+            warnings.warn(limits_text(best, self._strategy), stacklevel=3)
         if not best.supported:
             warnings.warn(UNSUPPORTED, stacklevel=3)
         return self._units.point(best.X.tolist()[: self.domain.dim])
 
     @locked
     def pareto(
-        self, *, now: Time | None = None, context: Numbers | None = None, points: int = 10
+        self, *, now: Time | None = None, context: Condition = None, points: int = 10
     ) -> list[ParetoSetting]:
         """Settings that trade several objectives off: none is predicted to be worse in all of them.
 
@@ -732,13 +760,13 @@ class Loop(Monitored):
         Raises:
             InputDataError: If the loop does not have several objectives.
         """
-        strategy, state, present = self._strategy, self.state, self._present(now)
+        strategy, present = self._strategy, self._present(now)
         if not isinstance(strategy, Outcomes) or len(strategy.objectives) < 2:
             raise InputDataError(
                 "pareto() needs several objectives, Loop(..., objective=['yield', '-energy']); "
                 "recommend() returns the best setting of one."
             )
-        found = self._record.log.pareto(present, context_row(state, context), points)
+        found = self._record.log.pareto(present, self._context(context), points)
         return [
             ParetoSetting(self._units.point(X[: self.domain.dim].tolist()), mean, sd)
             for X, mean, sd in found
@@ -766,12 +794,62 @@ class Loop(Monitored):
         self.__dict__.pop("_description", None)
 
     @locked
+    def with_space(self, space: Mapping[str, Any], *, had: Mapping[str, Any] | None = None) -> Self:
+        """A loop with other parameters or contexts, and with all measurements of this loop.
+
+        Ranges may be widened or narrowed, values added to a :class:`Choice`, parameters added, and
+        parameters removed that never varied. Measurements outside the new ranges stay in use.
+        Limits on parameters stay. Open suggestions and queued points are dropped with a warning.
+
+        Args:
+            space: The new parameters and contexts by name, as for :class:`Loop`.
+            had: The value that each new parameter had in all measurements, ``{"stirring": 0}``.
+
+        Returns:
+            The new loop; this loop is not changed.
+
+        Raises:
+            InputDataError: If parameters have no names, if a measurement has no place in the new
+                space, or if ``had`` does not name the new parameters.
+            ValueError: If a limit or ``max_step`` names a parameter that was removed.
+        """
+        old, record, domain = self.parameters, self._record, self.domain
+        if old is None or self._strategy.consults or not isinstance(domain, Box):
+            raise InputDataError(
+                "with_space() needs named parameters and a strategy without an expert; make a new "
+                "loop by Loop.from_table."
+            )
+        made = type(self)(
+            self._strategy,
+            OpenBox(space, constraints=domain.constraints),
+            pending=record.pending,
+            lost_after=record.lost_after,
+            max_step=record.max_step,
+            dtype=like(self.state).dtype,
+            device=self.state.time.device,
+        )
+        made._units.clock = self._units.clock
+        made._generator.set_state(self._generator.get_state())
+        rows = [row.point for row in (*record.log.answers, *record.superseded)]
+        if rows:
+            X = torch.tensor(rows, dtype=torch.float64, device="cpu")
+            places = moved(X, old, Parameters(space), had).tolist()
+            made._record = record.with_points(made._record.log, dict(zip(rows, map(tuple, places))))
+        if dropped := len(record.open) + len(record.queue):
+            warnings.warn(
+                f"the space has changed, so open suggestions and queued points, {dropped} in all, "
+                "were dropped; ask again.",
+                stacklevel=3,
+            )
+        return made
+
+    @locked
     def posterior(
         self,
         X: Points,
         *,
         now: Time | None = None,
-        context: Numbers | None = None,
+        context: Condition = None,
         outcome: str | None = None,
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
@@ -788,9 +866,12 @@ class Loop(Monitored):
 
         Returns:
             A joint posterior over the q points.
+
+        Raises:
+            ValueError: If no model predicts ``outcome``.
         """
         strategy, state = self._strategy, self.state
-        points = with_context(as_places("X", X, state), context_row(state, context))
+        points = with_context(as_places("X", X, state), self._context(context))
         if outcome is not None:
             require(
                 isinstance(strategy, Outcomes),
@@ -811,11 +892,11 @@ class Loop(Monitored):
             suggestion, or -1, -2, ... in order of arrival if the measurement was not suggested.
             Each parameter has a column, called ``x0, x1, ...`` if parameters have no names. If a
             parameter has the name of another column, such as ``time``, the column of the parameter
-            is called ``time (parameter)``. The columns ``context0, ...`` contain the context, and
-            ``time`` contains the time. The column ``y`` contains the observation, NaN if the
-            measurement failed; ``ok`` is False if the measurement failed. The column ``noise``
-            contains the noise variance, NaN if the strategy estimates the noise. The columns
-            ``mean`` and ``sd`` contain the prediction made with the suggestion, NaN if the
+            is called ``time (parameter)``. The columns of the context have the names of the
+            contexts, or ``context0, ...``; ``time`` contains the time. The column ``y`` contains
+            the observation, NaN if the measurement failed; ``ok`` is False if it failed. The column
+            ``noise`` contains the noise variance, NaN if the strategy estimates the noise. The
+            columns ``mean`` and ``sd`` contain the prediction made with the suggestion, NaN if the
             measurement was not suggested. The column ``reset`` states whether the measurement
             triggered a reset. If outcomes have names, the column ``objective`` takes the place of
             ``y``, and each outcome has a column.
@@ -826,28 +907,31 @@ class Loop(Monitored):
         return data_frame(self._record.log, self._units)
 
     @locked
-    def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
+    def describe(self, *, now: Time | None = None, context: Condition = None) -> str:
         """A summary as text: the model, the measurements and the best setting.
 
         With the adaptive strategy, the summary names the newest measurement if this measurement is
         more than 3 standard deviations from its prediction. The posterior of the best setting
-        excludes observation noise.
+        excludes observation noise. With limits, it states how probably the best setting keeps each
+        of them now; with several objectives, it lists some trade-offs.
 
         Args:
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`. If the domain has a context and no context is given, the
-                text omits the best setting.
+            context: As in :meth:`ask`.
 
         Returns:
-            Up to seven lines.
+            Some lines.
 
         Raises:
             InputDataError: If ``now`` or ``context`` is invalid; see :meth:`ask`.
         """
         suspect, best = self._suspect_text(now, context), None
-        if self._record.log.answers and self._has_best(context):
+        if self._record.log.answers and bool(self._strategy.predicts(self.state)):
             best = self._best(now, context)
-        return summary(self._record, self._units, suspect, best)
+        lines = [summary(self._record, self._units, suspect, best)]
+        if best and isinstance(self._strategy, Outcomes) and len(self._strategy.objectives) > 1:
+            lines += map(repr, self.pareto(now=now, context=context, points=TRADE_OFFS))
+        return "\n".join(lines)
 
     @locked
     def plot(
@@ -856,7 +940,7 @@ class Loop(Monitored):
         *,
         ax: Axes | None = None,
         now: Time | None = None,
-        context: Numbers | None = None,
+        context: Condition = None,
         ylabel: str = "y",
         replay: bool = False,
     ) -> Figure:
@@ -866,15 +950,15 @@ class Loop(Monitored):
         standard deviations to each side. Below the upper panel, each parameter has one panel, or
         two panels if there are predictions. The first panel shows the chosen values over time. The
         second panel shows a slice of the posterior through the current best point, which is dotted
-        in both panels. Open suggestions are circles.
+        in both panels. Open suggestions are circles. Each limit on outcomes has a panel, with its
+        bound and the measurements that violate it.
 
         Args:
             path: Where to write the figure; its extension selects the format.
             ax: Axes for the upper panel. If axes are given, only the upper panel is drawn.
             now: As in :meth:`ask`.
-            context: As in :meth:`ask`. If the domain has a context and no context is given, the
-                figure has no slices.
-            ylabel: Name of the observations.
+            context: As in :meth:`ask`.
+            ylabel: Name of the observations; if outcomes have names, that of the first objective.
             replay: Whether to replay all answers, and to draw what was recommended after them; this
                 takes as long as to load the loop.
 
@@ -891,15 +975,20 @@ class Loop(Monitored):
         from botorch_tv.loop.plots import draw_loop
 
         best, predict, advised = None, None, list[Place]()
-        if ax is None and self._has_best(context):
-            present, row = self._present(now), context_row(self.state, context)
+        if ax is None and bool(self._strategy.predicts(self.state)):
+            present, row = self._present(now), self._context(context)
             best = log.best(present, row).X
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
             if replay:
                 advised += log.recommendations(row, MOST_ADVISED)
         waiting = data_frame(log, units, list(self._record.open.values()))
         frames = self.table(), waiting
-        return draw_loop(frames, self.domain, units, best, predict, advised, path, ax, ylabel)
+        limits: Sequence[Limit] = ()
+        if isinstance(self._strategy, Outcomes):
+            limits = self._strategy.limits
+            ylabel = self._strategy.objectives[0].expression.text if ylabel == "y" else ylabel
+        arguments = best, predict, advised, path, ax, ylabel, limits
+        return draw_loop(frames, self.domain, units, *arguments)
 
     @property
     @locked
@@ -1133,16 +1222,28 @@ class Loop(Monitored):
         """The description of the strategy in files."""
         return describe(self._strategy, "strategy")
 
-    def _has_best(self, context: Numbers | None) -> bool:
-        """Whether the strategy makes predictions, and any context of the domain is given."""
-        given = context is not None or self.domain.columns == self.domain.dim
-        return given and bool(self._strategy.predicts(self.state))
+    def _context(self, context: Condition) -> Tensor | None:
+        """The context of a round, `c`; by default the newest measured context.
 
-    def _best(self, now: Time | None, context: Numbers | None, fixed: Fixed = None) -> Best:
-        row = context_row(self.state, context)
-        return self._record.log.best(self._present(now), row, fixed)
+        Before the first measurement, it is the middle of the ranges of named contexts.
 
-    def _suspect_text(self, now: Time | None, context: Numbers | None) -> str:
+        Raises:
+            InputDataError: As in :func:`context_row`.
+        """
+        state, d, answers = self.state, self.domain.dim, self._record.log.answers
+        if context is None and answers and self.domain.columns > d:
+            return like(state).new_tensor(answers[-1].point[d:])
+        if context is None and self._units.contexts:
+            context = {
+                name: axis.choices[0] if isinstance(axis, Choice) else axis.value([0.5])
+                for name, axis in self._units.contexts.items()
+            }
+        return context_row(state, context)
+
+    def _best(self, now: Time | None, context: Condition, fixed: Fixed = None) -> Best:
+        return self._record.log.best(self._present(now), self._context(context), fixed)
+
+    def _suspect_text(self, now: Time | None, context: Condition) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
         record = self._record
         found = record.log.suspect()
@@ -1151,8 +1252,8 @@ class Loop(Monitored):
         answer, better, _ = found
         following = [row.point for row in record.open.values() if row.known > answer.arrival]
         following = following or list(record.queue[:1])
-        if not following and not self._draws and self._has_best(context):
-            row = context_row(self.state, context)
+        if not following and not self._draws and bool(self._strategy.predicts(self.state)):
+            row = self._context(context)
             choice = record.choice(self._present(now), row, None, self._generator)
             following = [tuple(choice.X.tolist())]
         prior = bank_prior(self.state.data)

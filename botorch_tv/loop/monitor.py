@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,23 +15,29 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.loop.backtest import backtest, of_objective
 from botorch_tv.loop.clock import Time, Units
-from botorch_tv.loop.input import Numbers, Points, as_place, context_row, with_context
-from botorch_tv.loop.log import MeasurementLog, like
+from botorch_tv.loop.input import Condition, Points, as_place, with_context
+from botorch_tv.loop.log import Measurement, MeasurementLog, like
 from botorch_tv.loop.record import Record
+from botorch_tv.loop.table import contexts_of, names_of
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
+from botorch_tv.strategies.sobol import importance
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
+BAND = NormalDist().inv_cdf(0.975)
+"""Half-width of a 95 % band in standard deviations."""
 FALSE_ALARMS = 1 / 1000
 """Default rate of false detections of a change, per measurement."""
 SHIFTS = (0.5, 1.0, 2.0, 4.0)
@@ -44,8 +50,8 @@ AT_LEAST = 8
 predictions from fewer are not reliable."""
 RECENT, EVEN = 7, 16
 """Numbers of recently measured and of evenly spread settings that may become the best."""
-NODES = 64
-"""Number of values of a reading over which an expected gain is averaged."""
+NODES = [NormalDist().inv_cdf((n + 0.5) / 64) for n in range(64)]
+"""Equally probable standardised values of a reading, over which an expected gain is averaged."""
 LONGEST = 1000.0
 """Longest wait before a measurement, in steps between measurements."""
 STATIC = 0.9
@@ -53,55 +59,72 @@ STATIC = 0.9
 
 
 class Gain(NamedTuple):
-    """What a move from one setting to another gains, in the units of y; positive is better."""
+    """What a move from one setting to another gains, in the units of y; positive is better.
+
+    Attributes:
+        gain: Expected gain.
+        sd: Its posterior standard deviation.
+        probability: Probability that the gain is positive.
+    """
 
     gain: float
-    """Expected gain."""
     sd: float
-    """Its posterior standard deviation."""
     probability: float
-    """Probability that the gain is positive."""
 
 
 class Worth(NamedTuple):
-    """Whether a measurement is worth its cost; as a condition, it has the value of ``worth``."""
+    """Whether a measurement is worth its cost; as a condition, it has the value of ``worth``.
+
+    Attributes:
+        worth: Whether the expected gain exceeds the cost.
+        gain: Expected gain, in units of y times the unit of time.
+        wait: Time after which a measurement is worth its cost: 0 if it is now, infinite if
+            never.
+    """
 
     worth: bool
-    """Whether the expected gain exceeds the cost."""
     gain: float
-    """Expected gain, in units of y times the unit of time."""
     wait: float
-    """Time after which a measurement is worth its cost: 0 if it is now, infinite if never."""
 
     def __bool__(self) -> bool:
         return self.worth
 
 
 class Drift(NamedTuple):
-    """Whether the process changed; as a condition, it has the value of ``drifted``."""
+    """Whether the process changed; as a condition, it has the value of ``drifted``.
+
+    Attributes:
+        drifted: Whether the evidence reaches its limit, the inverse of the rate of false
+            detections.
+        time: Time of the first measurement after the newest jump; None for no change or steady
+            drift.
+        evidence: How much better a changing process explains the measurements than a static
+            process.
+    """
 
     drifted: bool
-    """Whether the evidence reaches its limit, the inverse of the rate of false detections."""
     time: Time | None
-    """Time of the first measurement after the newest jump; None for no change or steady drift."""
     evidence: float
-    """How much better a changing process explains the measurements than a static process."""
 
     def __bool__(self) -> bool:
         return self.drifted
 
 
 class Stop(NamedTuple):
-    """Whether to stop measuring; as a condition, it has the value of ``stop``."""
+    """Whether to stop measuring; as a condition, it has the value of ``stop``.
+
+    Attributes:
+        stop: Whether the expected improvement is below the noise, and the process is static.
+        improvement: Expected improvement of the best setting by one more measurement, in the
+            units of y.
+        noise: Standard deviation of the noise of a measurement.
+        reason: A sentence that says why.
+    """
 
     stop: bool
-    """Whether the expected improvement is below the noise, and the process is static."""
     improvement: float
-    """Expected improvement of the best setting by one more measurement, in the units of y."""
     noise: float
-    """Standard deviation of the noise of a measurement."""
     reason: str
-    """A sentence that says why."""
 
     def __bool__(self) -> bool:
         return self.stop
@@ -133,12 +156,6 @@ def gain(strategy: Strategy, state: State, best: Tensor, at: Tensor, now: float 
     return Gain(more, sd, NormalDist().cdf(more / sd))
 
 
-@functools.cache
-def _nodes() -> tuple[float, ...]:
-    """Equally probable values of a standard normal variable."""
-    return tuple(NormalDist().inv_cdf((n + 0.5) / NODES) for n in range(NODES))
-
-
 @without_gradients
 def value_of_measuring(
     strategy: Strategy, state: State, X: Tensor, now: float | Tensor | None
@@ -161,7 +178,7 @@ def value_of_measuring(
     K = posterior.distribution.covariance_matrix
     noise = strategy.model_noise(state).to(K)[..., None, None]
     moves = K / (K.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) + noise).sqrt()
-    after = mean[..., None, None] + moves.unsqueeze(-1) * moves.new_tensor(_nodes())
+    after = mean[..., None, None] + moves.unsqueeze(-1) * moves.new_tensor(NODES)
     gained = after.amax(-3).mean(-1) - mean.amax(-1, keepdim=True)
     return gained.amax(-1).clamp_min(0)
 
@@ -187,6 +204,28 @@ def contenders(state: State, *chosen: Tensor) -> Tensor:
 
 
 # ------------------------------------------------------------------------------ changes
+
+
+def of_objective(log: MeasurementLog) -> MeasurementLog:
+    """The log with the values of the objective, or of the first of several, if outcomes have names.
+
+    Args:
+        log: The log.
+
+    Returns:
+        A log whose answers are numbers, or None where the objective is missing, and whose strategy
+        predicts the objective.
+    """
+    strategy = log.strategy
+    if not isinstance(strategy, Outcomes):
+        return log
+    answers, formula = [], strategy.expressions[0]
+    for answer in log.answers:
+        named = dict(zip(strategy.names, answer.y)) if isinstance(answer.y, tuple) else {}
+        y = float(formula.value(named)) if named else math.nan
+        answers.append(replace(answer, y=None if math.isnan(y) else y))
+    states = tuple(state.members[0] for state in log.states)
+    return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
 
 
 def residuals(log: MeasurementLog) -> list[tuple[float, float]]:
@@ -319,6 +358,54 @@ def static_chance(strategy: Strategy, state: State) -> float:
     return chance
 
 
+# ------------------------------------------------------------------------------ backtests
+
+
+def usual_strategies(maximize: bool = True) -> dict[str, Strategy]:
+    """The adaptive strategy, and its parts that assume drift alone, jumps alone, or neither.
+
+    Args:
+        maximize: False to minimise.
+    """
+    banks = {
+        "adaptive": Bank(),
+        "drift": Bank(hazards=(0.0,)),
+        "jumps": Bank(rates=(0.0,)),
+        "static": Bank(rates=(0.0,), hazards=(0.0,)),
+    }
+    return {name: adaptive_gp_ucb(bank=bank, maximize=maximize) for name, bank in banks.items()}
+
+
+def predictions(
+    strategy: Strategy, log: MeasurementLog
+) -> Iterator[tuple[Measurement, float, float] | None]:
+    """For each answer of a log: the answer, and the mean and sd predicted for it.
+
+    The prediction uses the earlier answers alone, and its variance includes the noise.
+
+    Args:
+        strategy: The strategy that predicts.
+        log: The log, of numbers.
+
+    Returns:
+        An iterator; it yields None for a failed measurement, and while the strategy makes no
+        predictions.
+    """
+    own, domain = like(log.state), log.state.domain
+    state = strategy.init(domain, dtype=own.dtype, device=own.device)
+    answers = tuple(replace(answer, predicted=None) for answer in log.answers)
+    steps = MeasurementLog.begin(strategy, state)._steps(state, answers)
+    for answer in answers:
+        found = None
+        if isinstance(answer.y, float) and bool(strategy.predicts(state)):
+            made = strategy.suggestion_at(state, own.new_tensor(answer.point), now=answer.time)
+            noise = answer.noise
+            noise = float(strategy.model_noise(state)) if noise is None else noise
+            found = answer, float(made.mean), math.sqrt(float(made.sd) ** 2 + noise)
+        yield found
+        state, _ = next(steps)
+
+
 # ------------------------------------------------------------------------------ the loop
 
 
@@ -332,12 +419,14 @@ class Monitored:
 
         def _present(self, now: Time | None) -> float | None: ...
 
+        def _context(self, context: Condition) -> Tensor | None: ...
+
     def gain(
         self,
         at: Points = None,
         *,
         now: Time | None = None,
-        context: Numbers | None = None,
+        context: Condition = None,
     ) -> Gain:
         """What a move from the present setting to the recommended setting gains.
 
@@ -360,7 +449,7 @@ class Monitored:
         return gain(log.strategy, log.state, best, with_context(place, row), present)
 
     def worth_measuring(
-        self, cost: float, *, now: Time | None = None, context: Numbers | None = None
+        self, cost: float, *, now: Time | None = None, context: Condition = None
     ) -> Worth:
         """Whether to measure now, or to hold the recommended setting and measure later.
 
@@ -423,7 +512,22 @@ class Monitored:
 
     drift_alarm = drifted
 
-    def should_stop(self, *, now: Time | None = None, context: Numbers | None = None) -> Stop:
+    def importance(self, *, now: Time | None = None) -> dict[str, float]:
+        """The share of each parameter and context in the variation of the posterior mean.
+
+        See :func:`~botorch_tv.strategies.sobol.importance`.
+
+        Args:
+            now: As in :meth:`Loop.ask`.
+
+        Returns:
+            The shares by name, which sum to 1.
+        """
+        log = self._record.log
+        shares = importance(log.strategy, log.state, now=self._present(now)).tolist()
+        return dict(zip([*names_of(log.state.domain), *contexts_of(log.state.domain)], shares))
+
+    def should_stop(self, *, now: Time | None = None, context: Condition = None) -> Stop:
         """Whether further measurements are expected to improve the best setting by less than noise.
 
         The expected improvement is the largest expected excess of a setting over the recommended
@@ -476,14 +580,42 @@ class Monitored:
             InputDataError: If no measurement was predicted by all strategies.
             ImportError: If pandas is not installed.
         """
-        return backtest(self._record.log, strategies)
+        import pandas as pd
+
+        log = of_objective(self._record.log)
+        if strategies is None:
+            strategies = usual_strategies(log.strategy.maximize)
+            if log.strategy not in strategies.values():
+                strategies = {"this loop": log.strategy} | strategies
+        found = {name: list(predictions(strategy, log)) for name, strategy in strategies.items()}
+        judged = [rows for rows in zip(*found.values()) if None not in rows]
+        if not judged:
+            raise InputDataError(
+                f"no strategy predicts any of the {len(log.answers)} measurements; give more "
+                "measurements, at least ten."
+            )
+        scores = []
+        for own in zip(*judged):
+            z = torch.tensor([(row.y - mean) / sd for row, mean, sd in own], dtype=torch.float64)
+            sd = torch.tensor([sd for *_, sd in own], dtype=torch.float64)
+            density = -0.5 * z.square() - sd.log() - 0.5 * math.log(2 * math.pi)
+            scores.append(
+                {
+                    "measurements": len(own),
+                    "rmse": float((z * sd).square().mean().sqrt()),
+                    "log_score": float(density.mean()),
+                    "coverage": float((z.abs() <= BAND).double().mean()),
+                }
+            )
+        table = pd.DataFrame(scores, index=pd.Index(list(found), name="strategy"))
+        return table.sort_values("log_score", ascending=False)
 
     def _contenders(
-        self, now: Time | None, context: Numbers | None
+        self, now: Time | None, context: Condition
     ) -> tuple[float | None, Tensor | None, Tensor, Tensor]:
         """The present time, the context, the best setting, and all settings that may be better."""
         record, log = self._record, self._record.log
-        row, present = context_row(log.state, context), self._present(now)
+        row, present = self._context(context), self._present(now)
         if not log.answers or not bool(log.strategy.predicts(log.state)):
             raise InputDataError("there are too few measurements for predictions; measure first.")
         best = log.best(present, row).X

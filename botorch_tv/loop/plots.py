@@ -29,6 +29,7 @@ from botorch_tv.loop.log import Place
 from botorch_tv.loop.table import OBJECTIVE, names_of
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.expressions import Limit
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Parameter
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def draw_loop(
     path: str | os.PathLike[str] | None,
     ax: Axes | None,
     ylabel: str,
+    limits: Sequence[Limit] = (),
 ) -> Figure:
     """Draw the figure of :meth:`Loop.plot`.
 
@@ -90,6 +92,7 @@ def draw_loop(
         path: The file; None to write none.
         ax: Axes for the observations alone; None to draw all panels.
         ylabel: Name of the observations.
+        limits: Limits on outcomes; each has a panel.
     """
     kinds: dict[str, Any] = dict(units.parameters or dict.fromkeys(names_of(domain)))
     times = [time for frame in frames for time in frame["time"]]
@@ -107,13 +110,17 @@ def draw_loop(
         _draw_values(ax, *frames, ylabel)
         settle(ax)
         return figure
-    figure = canvas(10, 3.2 + 1.9 * len(kinds))
-    heights = [3.0] + [1.9] * len(kinds)
+    heights = [3.0] + [1.9] * (len(kinds) + len(limits))
+    figure = canvas(10, 0.2 + sum(heights))
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[3, 2])
     values = figure.add_subplot(grid[0, :])
     values.set_title("Observations and predictions", loc="left")
     _draw_values(values, *frames, ylabel)
     settle(values)
+    for row, limit in enumerate(limits):
+        axes = figure.add_subplot(grid[1 + len(kinds) + row, :])
+        _draw_limit(axes, frames[0], units.outcomes, limit)
+        settle(axes)
     for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
         # The whole range is shown, so the axis does not change from measurement to measurement.
@@ -140,7 +147,7 @@ def draw_loop(
             if row == 0:
                 axes.set_title("Posterior now, ± 2 sd", loc="left")
     if frames[0]["time"].dtype.kind == "f":  # an axis of dates needs no label
-        chosen.set_xlabel("time")
+        (axes if limits else chosen).set_xlabel("time")
     return written(figure, path)
 
 
@@ -165,6 +172,20 @@ def _draw_values(axes: Axes, table: pd.DataFrame, waiting: pd.DataFrame, ylabel:
         axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "reset")
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), **LEGEND)  # above the panel
     axes.set_ylabel(ylabel)
+
+
+def _draw_limit(axes: Axes, table: pd.DataFrame, outcomes: Sequence[str], limit: Limit) -> None:
+    """Draw a limited outcome over time, its bound, and the measurements that violate it."""
+    y = limit.expression.value(
+        dict(zip(outcomes, table.to_numpy()[:, -len(outcomes) :].astype(float).T))
+    )
+    bad = (y > limit.bound) if limit.upper else (y < limit.bound)
+    axes.plot(table["time"], y, "o", color=MEASURED, markersize=3)
+    if bad.any():
+        axes.plot(table["time"][bad], y[bad], "o", color=FAILED, markersize=4, label="violated")
+    axes.axhline(limit.bound, color=FAILED, linestyle="dashed", label=limit.text)
+    axes.set_ylabel(limit.expression.text)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), **LEGEND)
 
 
 def _draw_chosen(

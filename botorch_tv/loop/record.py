@@ -215,6 +215,20 @@ class Record(NamedTuple):
         rows = {number: row for number, row in self.consultations.items() if number > reply.number}
         return self._replace(log=self.log.absorbed(reply), consultations=rows)
 
+    def with_points(self, log: MeasurementLog, moved: Mapping[Point, Point]) -> Record:
+        """The record with another log, whose points are moved; without open suggestions.
+
+        Args:
+            log: The new log, without answers.
+            moved: The new place of each point `d + c`.
+        """
+        answers, superseded = (
+            [replace(row, point=moved[row.point]) for row in rows]
+            for rows in (self.log.answers, self.superseded)
+        )
+        empty = self._replace(log=log, open={}, queue=(), superseded=superseded)
+        return empty._rebuilt((answers, (), (), ()), ())
+
     def restored(self, content: Mapping[str, Any], stale: set[int], path: Path | None) -> Record:
         """The record that a file describes, except its queue.
 

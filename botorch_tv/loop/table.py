@@ -44,11 +44,11 @@ class NumberedSuggestion:
     Attributes:
         number: The number to pass to ``tell`` and ``discard``, counted from 1.
         X: The point, `d`; a point of the unit cube if parameters are named.
-        context: The context, shape `c`; None without a context.
+        context: The context: values by name, or a tensor of shape `c`; None without a context.
         time: The time for which the point was chosen, a number or a datetime.
         mean: Posterior mean of the objective given all answers; NaN without a prediction.
         sd: Posterior standard deviation of the objective; NaN without a prediction.
-        keeps: The probability of keeping all limits on outcomes; None without limits.
+        keeps: The probability of keeping all limits on outcomes; None without predictions.
         safe: Whether this probability reaches what the loop requires; True without limits.
         point: The point as a list of numbers, or as a dict of named parameters in the parameters'
             units.
@@ -57,7 +57,7 @@ class NumberedSuggestion:
 
     number: int
     X: Tensor
-    context: Tensor | None
+    context: Any
     time: Time
     mean: float
     sd: float
@@ -73,7 +73,8 @@ class NumberedSuggestion:
     def __repr__(self) -> str:
         at = f"{point_text(self.point)} at time {time_text(self.time)}"
         if self.context is not None:
-            at += f", context {point_text(self.context.tolist())}"
+            own = self.context if isinstance(self.context, dict) else self.context.tolist()
+            at += f", context {point_text(own)}"
         prediction = f"posterior mean {self.mean:.4g} ± {2 * self.sd:.2g} (2 sd)"
         if self.row.predicted is None:
             prediction = "no prediction yet"
@@ -87,7 +88,10 @@ def numbered(
     """The suggestion that a row of the log describes."""
     mean, sd, _ = row.prediction
     X, d = like(state).new_tensor(row.point), state.domain.dim
-    context, time = X[d:] if len(X) > d else None, units.clock.shown(row.time)
+    time, values = units.clock.shown(row.time), units.point(row.point)
+    context: Any = X[d:] if len(X) > d else None
+    if isinstance(values, dict) and units.contexts:
+        context = {name: values[name] for name in units.contexts}
     point = units.point(row.point[:d])
     least = strategy.confidence if isinstance(strategy, Outcomes) else 0.0
     return NumberedSuggestion(
@@ -151,8 +155,8 @@ class Table(NamedTuple):
         time: The times, `n`, float64; datetimes are in the unit of the loop.
         noise: The noise variances, `n`; infinite if the measurement failed.
         reset: Whether the measurement triggered a reset, `n`, bool.
-        points: The n points as lists of numbers, or as dicts of named parameters in the parameters'
-            units.
+        points: The n points as lists of numbers, or as dicts of named parameters and contexts in
+            their units.
         times: The n times as they were given, numbers or datetimes.
     """
 
@@ -210,6 +214,12 @@ class ParetoSetting(NamedTuple):
     mean: dict[str, float]
     sd: dict[str, float]
 
+    def __repr__(self) -> str:
+        values = (
+            f"{name} {mean:.4g} ± {2 * self.sd[name]:.2g}" for name, mean in self.mean.items()
+        )
+        return f"Trade-off: {point_text(self.point)}; {', '.join(values)} (2 sd)"
+
 
 class LastAnswer(NamedTuple):
     """The answer that arrived last.
@@ -239,7 +249,9 @@ def table(log: MeasurementLog, units: Units) -> Table:
         time=log.state.time.new_tensor([row.time for row in rows]),
         noise=own.new_tensor(noise),
         reset=torch.tensor(log.resets, dtype=torch.bool, device="cpu"),
-        points=[units.point(row.point[: domain.dim]) for row in rows],
+        points=[
+            units.point(row.point if units.contexts else row.point[: domain.dim]) for row in rows
+        ],
         times=[units.clock.shown(row.time) for row in rows],
     )
 
@@ -255,12 +267,26 @@ def names_of(domain: Domain) -> list[str]:
     return list(parameters_of(domain) or [f"x{n}" for n in range(domain.dim)])
 
 
-def _columns_of_points(domain: Domain) -> tuple[list[str], list[str]]:
-    """The names of the columns of a point, and of its context."""
-    context = [f"context{n}" for n in range(domain.columns - domain.dim)]
-    others = {*COLUMNS, *context}
-    names = names_of(domain)
-    return [f"{name} (parameter)" if name in others else name for name in names], context
+def contexts_of(domain: Domain) -> list[str]:
+    """The names of the contexts; ``context0, context1, ...`` if they have no names."""
+    named = parameters_of(domain)
+    numbered = [f"context{n}" for n in range(domain.columns - domain.dim)]
+    return numbered if named is None else list(named.contexts) or numbered
+
+
+def titles(domain: Domain, outcomes: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """The columns of a point, of its context and of its outcomes; no two have the same name."""
+    contexts, others = contexts_of(domain), {*COLUMNS}
+
+    def settled(names: Sequence[str], kind: str) -> list[str]:
+        return [f"{name} ({kind})" if name in others else name for name in names]
+
+    context = settled(contexts, "context")
+    others |= {*context}
+    points = settled(names_of(domain), "parameter")
+    others |= {*points, OBJECTIVE}
+    others.discard("y")  # the objective takes its place
+    return points, context, settled(outcomes, "outcome")
 
 
 def data_frame(
@@ -285,24 +311,28 @@ def data_frame(
         ) from error
     number, *rest = COLUMNS
     domain, usual = log.state.domain, log.strategy.usual_noise
-    points, context = _columns_of_points(domain)
+    points, context, measured = titles(domain, units.outcomes)
     pairs = zip(log.answers, log.resets) if waiting is None else zip(waiting, repeat(False))
     cells = []
     for row, reset in pairs:
-        values = units.point(row.point[: domain.dim])
+        values = units.point(row.point if units.contexts else row.point[: domain.dim])
         own = values.values() if isinstance(values, dict) else values
-        begun = [row.number, *own, *row.point[domain.dim :], units.clock.shown(row.time)]
+        given = () if units.contexts else row.point[domain.dim :]
+        begun = [row.number, *own, *given, units.clock.shown(row.time)]
         y, noise = objective_of(log.strategy, row.y), usual if row.noise is None else row.noise
         mean, sd, _ = row.prediction if row.number > 0 else (math.nan,) * 3
         outcomes = row.y if isinstance(row.y, tuple) else (math.nan,) * len(units.outcomes)
         cells.append([*begun, y, row.y is not None, noise, mean, sd, reset, *outcomes])
     if units.outcomes:
         rest[rest.index("y")] = OBJECTIVE
-    return pd.DataFrame(cells, columns=[number, *points, *context, *rest, *units.outcomes])
+    return pd.DataFrame(cells, columns=[number, *points, *context, *rest, *measured])
 
 
 def rows_from(
-    columns: dict[str, Any], state: State, begun: Callable[[Any], LoopClock]
+    columns: dict[str, Any],
+    state: State,
+    begun: Callable[[Any], LoopClock],
+    outcomes: Sequence[str] = (),
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of :meth:`Loop.from_table` in order of time: the number of each, and its arguments.
 
@@ -310,13 +340,14 @@ def rows_from(
         columns: The arguments of the user, by name, with None for missing columns.
         state: The state of the loop.
         begun: Function that returns the clock of the loop, given its first time.
+        outcomes: The names of the outcomes.
 
     Raises:
         ValueError: As in :func:`columns_from`.
         InputDataError: If the columns do not match each other or the domain.
     """
     if columns["y"] is None:
-        columns = columns_from(columns, state.domain)
+        columns = columns_from(columns, state.domain, outcomes)
     check_labels(columns)
     X = as_table(columns["X"], columns["y"], state)
     present = {name: column for name, column in columns.items() if column is not None}
@@ -328,29 +359,34 @@ def rows_from(
         yield row, {name: column[row] for name, column in rows.items()}
 
 
-def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
+def columns_from(
+    given: dict[str, Any], domain: Domain, outcomes: Sequence[str] = ()
+) -> dict[str, Any]:
     """Take the arguments of :meth:`Loop.from_table` from the columns of the table X.
 
     Args:
         given: The arguments of the user: X must be a table in the format of :meth:`Loop.table`, and
             all other arguments must be None.
         domain: The domain.
+        outcomes: The names of the outcomes.
 
     Raises:
         ValueError: If a column is missing, or another argument is given.
     """
     frame, passed = given["X"], [name for name, value in given.items() if value is not None]
-    names, contexts = _columns_of_points(domain)
+    names, contexts, measured = titles(domain, outcomes)
+    needed = [*names, *contexts, *(measured or ["y"])]
     have = getattr(frame, "columns", ())
-    missing = [name for name in (*names, *contexts, "y") if name not in have]
-    odd = [name for name in have if str(name).lower() in COLUMNS and name not in (*COLUMNS, *names)]
+    missing = [name for name in needed if name not in have]
+    allowed = {*COLUMNS, *needed}
+    odd = [name for name in have if str(name).lower() in COLUMNS and name not in allowed]
     require(not odd, f"Loop.from_table: X has a column {', '.join(odd)}; write it in lower case.")
     require(
         passed == ["X"] and not missing,
         "Loop.from_table: give y, or give X alone, in the format of loop.table(); "
         f"given: {', '.join(passed) or 'none'}; missing columns: {', '.join(missing) or 'none'}.",
     )
-    twice = [name for name in (*names, *contexts, *COLUMNS) if list(have).count(name) > 1]
+    twice = [name for name in dict.fromkeys([*needed, *COLUMNS]) if list(have).count(name) > 1]
     require(not twice, f"Loop.from_table: X has several columns {', '.join(twice)}; give one each.")
     points = frame[names]
     named = parameters_of(domain)
@@ -358,8 +394,11 @@ def columns_from(given: dict[str, Any], domain: Domain) -> dict[str, Any]:
     columns = {name: frame[name] for name in ("time", "noise", "ok") if name in have}
     if "noise" in columns:
         columns["noise"] = [None if noise != noise else noise for noise in columns["noise"]]
-    context = frame[contexts].to_numpy() if contexts else None
-    return given | {"X": points, "y": frame["y"], "context": context} | columns
+    y = frame[measured].set_axis(list(outcomes), axis=1) if outcomes else frame["y"]
+    context = frame[contexts].set_axis(contexts_of(domain), axis=1) if contexts else None
+    if named is None or not named.contexts:
+        context = None if context is None else context.to_numpy()
+    return given | {"X": points, "y": y, "context": context} | columns
 
 
 def summary(record: Record, units: Units, suspect: str, best: Best | None) -> str:
@@ -387,12 +426,33 @@ def summary(record: Record, units: Units, suspect: str, best: Best | None) -> st
     ]
     if best is not None:
         mean, low, high = (f"{best.mean + n * best.sd:#.4g}".removesuffix(".") for n in (0, -2, 2))
+        X = best.X if units.contexts else best.X[: log.state.domain.dim]
         lines.append(
-            f"Best setting now: {units.point_text(best.X.tolist()[: log.state.domain.dim])}; "
+            f"Best setting now: {units.point_text(X.tolist())}; "
             f"posterior mean {mean}, ± 2 sd: {low} to {high}."
         )
+        lines.append(limits_text(best, log.strategy))
         lines += [FAILS_EVERYWHERE * best.fails, UNSUPPORTED * (not best.supported)]
     return "\n".join(filter(None, lines))
+
+
+def limits_text(best: Best, strategy: Strategy) -> str:
+    """Sentences on the limits on outcomes: how probably the best setting keeps each.
+
+    Args:
+        best: The setting to recommend.
+        strategy: The strategy, with limits if ``best`` has such probabilities.
+    """
+    if not best.keeps:
+        return ""
+    assert isinstance(strategy, Outcomes)
+    each = (f"{limit.text} ({p:.2f})" for limit, p in zip(strategy.limits, best.keeps))
+    none = (
+        f"No setting keeps all limits now with probability {strategy.confidence:g}; this is the "
+        "likeliest to keep them. "
+    )
+    text = f"Probability that this setting keeps the limits: {', '.join(each)}."
+    return none * best.breaks + text
 
 
 def _measured_text(record: Record, units: Units) -> str:

@@ -47,6 +47,7 @@ def stated(
     Raises:
         ValueError: If the words do not fit each other, the strategy or the domain.
     """
+    constraints = constraints or None  # an empty list has no limit
     if objective is None and constraints is None:
         require(
             confidence is None and safe is None,

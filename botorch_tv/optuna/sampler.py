@@ -56,6 +56,7 @@ from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Number
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import (
@@ -214,9 +215,10 @@ class DriftSampler(BaseSampler):
         warn_independent_sampling: bool = True,
     ) -> None:
         require(
-            strategy is None or isinstance(strategy, Strategy),
-            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; to "
-            "name the user attribute with the time of each trial, pass time_key=.",
+            isinstance(strategy, Strategy | None) and not isinstance(strategy, Outcomes),
+            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy for one "
+            "outcome; time_key= names the user attribute with the time of each trial, and Optuna "
+            "states objectives and constraints.",
         )
         require(
             strategy is None or (strategy.remakes_suggestions and not strategy.consults),
@@ -547,12 +549,11 @@ def _prepared(
 ) -> tuple[StudyData, float, Tensor | None]:
     """The data, the present time and the context, in the units of the model."""
     sampler = study.sampler if sampler is None else sampler
-    require(
-        isinstance(sampler, DriftSampler),
-        f"{name}: the sampler is {sampler}, but it must be a DriftSampler; give "
-        f"{name}(study, DriftSampler()).",
-    )
-    assert isinstance(sampler, DriftSampler)
+    if not isinstance(sampler, DriftSampler):
+        raise ValueError(
+            f"{name}: the sampler is {sampler}, but it must be a DriftSampler; give "
+            f"{name}(study, DriftSampler())."
+        )
     trials, keys = study.get_trials(deepcopy=False), sampler._clock.keys
     space = StudySpace(modelled(trials, sampler._startup))
     require(

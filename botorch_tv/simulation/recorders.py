@@ -14,8 +14,7 @@ import xarray as xr
 from torch import Tensor
 
 from botorch_tv.gp.mixture.bank import Bank
-from botorch_tv.simulation.worlds.base import Objective, OnArms, arguments_shown
-from botorch_tv.simulation.worlds.outcomes import OutcomesOnArms
+from botorch_tv.simulation.worlds.base import Objective, OnArms, OutcomesOnArms, arguments_shown
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.protocol import Strategy

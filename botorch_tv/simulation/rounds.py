@@ -20,8 +20,7 @@ from botorch_tv.simulation.recorders import Recorder, Seen
 from botorch_tv.simulation.rules import TooManyArms
 from botorch_tv.simulation.settings import Arrays, StudySettings, scatter_of
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.base import Objective
-from botorch_tv.simulation.worlds.outcomes import OutcomesOnArms
+from botorch_tv.simulation.worlds.base import Objective, OutcomesOnArms
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.state import Info, State
 from botorch_tv.validation import require

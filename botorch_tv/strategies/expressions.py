@@ -79,21 +79,6 @@ class Expression:
         """
         return _value(self._tree, values)
 
-    def linear(self) -> tuple[dict[str, float], float]:
-        """The coefficient of each name, and the constant.
-
-        Raises:
-            ValueError: If the formula is not linear.
-        """
-        require(
-            _degree(self._tree) <= 1,
-            f"{self.text!r} is not linear; here, parameters can be added, subtracted, and "
-            "multiplied or divided by numbers, such as 'a + 2 * b'.",
-        )
-        zeros = dict.fromkeys(self.names or (), 0.0)
-        constant = self.value(zeros)
-        return {name: self.value(zeros | {name: 1.0}) - constant for name in zeros}, constant
-
 
 @dataclass(frozen=True)
 class Objective:
@@ -310,18 +295,3 @@ def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
         return OPERATIONS[type(node.op)](left, right)
     except ZeroDivisionError:  # of numbers; tensors and arrays give ±inf or NaN
         return left * math.copysign(math.inf, right) if left else math.nan
-
-
-def _degree(node: ast.AST) -> int:
-    """The degree of a polynomial; at least 2 for a formula that divides by a name."""
-    match node:
-        case ast.Name():
-            return 1
-        case ast.UnaryOp():
-            return _degree(node.operand)
-        case ast.BinOp():
-            left, right = _degree(node.left), _degree(node.right)
-            if isinstance(node.op, ast.Mult):
-                return left + right
-            return max(left, 2 * right if isinstance(node.op, ast.Div) else right)
-    return 0

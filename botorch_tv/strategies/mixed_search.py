@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -47,8 +46,9 @@ DRAWN = 64
 """Number of random points among which the first that keeps all limits is chosen."""
 FEW = 8
 """Number of steps that move continuous parameters after a change of another parameter."""
-CHANGES = 16
-"""Largest number of changes of listed values, one after another, if there are limits."""
+
+CHANGES = 4
+"""Largest number of changes of listed values after each ascent, if there are limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +188,7 @@ class MixedSearch(Search):
         # If there are limits, each point is the first allowed point of a block of the sequence.
         block = AHEAD if self.inner.limited else 1
         U = even_points(AHEAD * block, len(self.space.axes), seed=seed, first=number * block)
-        X = self.inner.snapped(self.inner.spread(U)).view(AHEAD, block, -1)
-        first = self.inner.roomy(X).to(X).argmax(-1)
-        even = [self.held(points[index]) for points, index in zip(X, first)]
+        even = self.held(self._first_allowed(self.inner.spread(U).view(AHEAD, block, -1)))
         return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
@@ -200,15 +198,16 @@ class MixedSearch(Search):
         return self.held(self.inner.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        drawn = (DRAWN,) if self.inner.limited else ()
-        uniform = draws.uniform(*drawn, len(self.space.axes))
-        points = self.inner.spread(uniform.reshape(-1, uniform.shape[-1]))
-        if drawn:
-            X = self.inner.snapped(points).view(*uniform.shape[:-1], -1)
-            first = self.inner.roomy(X).to(X).argmax(-1)
-            points = X.take_along_dim(first[..., None, None], -2).flatten(0, -2)
-        shape = uniform.shape[: -1 - len(drawn)]
-        return self.held(self.space.rounded(points).view(*shape, -1))
+        drawn = DRAWN if self.inner.limited else 1
+        uniform = draws.uniform(drawn, len(self.space.axes))
+        X = self.inner.spread(uniform.flatten(0, -2)).view(*uniform.shape[:-1], -1)
+        return self.held(self.space.rounded(self._first_allowed(X)))
+
+    def _first_allowed(self, X: Tensor) -> Tensor:
+        """The first of points `* x q x D` that keeps all limits, or the first point, `* x D`."""
+        X = self.inner.snapped(X)
+        first = self.inner.roomy(X).to(X).argmax(-1)
+        return X.take_along_dim(first[..., None, None], -2).squeeze(-2)
 
     # ---------------------------------------------------------------- without limits
 
@@ -221,9 +220,18 @@ class MixedSearch(Search):
         return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
 
     def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """Points after the best change of at most one listed value, `q x D`; their scores, `q`."""
+        """Points after the best change of at most one listed value, `q x D`; their scores, `q`.
+
+        The other parameters follow if a limit requires it.
+        """
         every = self._options(X)
-        values = value(every.flatten(0, 1)).view(every.shape[:2])
+        flat, good = every.flatten(0, 1), None
+        if self.inner.limited:
+            flat, good = self.inner.repaired(flat, FEW)
+        values = value(flat)
+        if good is not None:
+            values = values.masked_fill(~good, -torch.inf)
+        every, values = flat.view_as(every), values.view(every.shape[:2])
         best = values.argmax(-1)
         rows = torch.arange(len(X), device=X.device)
         return every[rows, best], values[rows, best]
@@ -252,8 +260,12 @@ class MixedSearch(Search):
         """
         free, stepped = self.inner.free, self.inner.stepped
         for evaluations, remaining in SWEEPS:
-            X = self._moved(self._ascended(X, value, climb, evaluations, free), value)
-            X = X[value(X).topk(min(remaining, len(X))).indices]
+            X = self._ascended(X, value, climb, evaluations, free)
+            for _ in range(CHANGES):
+                before, (X, values) = X, self._changed(X, value)
+                if torch.equal(X, before):
+                    break
+            X = X[values.topk(min(remaining, len(X))).indices]
         return self._ascended(X, value, climb, SWEEPS[-1][0], free & ~stepped)
 
     def _ascended(
@@ -304,40 +316,3 @@ class MixedSearch(Search):
         )
         ends = at(np.clip(found.x, lower, upper))
         return torch.where(ends.isfinite().all(-1, keepdim=True), ends, X)
-
-    def _moved(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor:
-        """Allowed points after the best changes of values with steps, `q x D`.
-
-        A change gives a parameter another listed value, or moves two parameters by a step each.
-        Continuous parameters follow if a limit requires it.
-        """
-        for _ in range(CHANGES):
-            every = torch.cat([self._options(X), *self._neighbours(X)], 1)
-            if every.shape[1] == 1:
-                break
-            flat, good = self.inner.repaired(every.flatten(0, 1), FEW)
-            values = value(flat).masked_fill(~good, -torch.inf).view(every.shape[:2])
-            best = values.argmax(-1)
-            changed = flat.view_as(every)[torch.arange(len(X), device=X.device), best]
-            if not bool((values.amax(-1) > values[:, 0]).any()):
-                break
-            X = changed
-        return X
-
-    def _neighbours(self, X: Tensor) -> list[Tensor]:
-        """Points with one or two parameters a step away, `q x M x D` each."""
-        columns = list(self.inner.neighbours(X).items())
-        single = [[(at, side)] for at, sides in columns for side in sides]
-        double = [
-            [(at, side), (other, away)]
-            for (at, sides), (other, rest) in combinations(columns, 2)
-            for side in sides
-            for away in rest
-        ]
-        found = []
-        for moves in single + double:
-            moved = X.clone()
-            for at, column in moves:
-                moved[:, at] = column
-            found.append(moved.unsqueeze(1))
-        return found

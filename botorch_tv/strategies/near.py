@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -180,7 +181,7 @@ class NearSearch(Search):
 
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
         near = problem._replace(observed=self.held(problem.observed))
-        return self.search.best(_Part(box, self), near)
+        return self.held(self.search.best(self._part(box), near))
 
     def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
         return self.search.numbers(dim, sizes, trials)
@@ -189,42 +190,19 @@ class NearSearch(Search):
         return self.search.held(X).clamp(self.lower.to(X), self.upper.to(X))
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
-        return self.search.filling(_Part(box, self), number, rounds, like)
+        return self.held(self.search.filling(self._part(box), number, rounds, like))
 
     def first(self, box: Region, like: Tensor) -> Tensor:
-        return self.search.first(_Part(box, self), like)
+        return self.held(self.search.first(self._part(box), like))
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        return self.search.anywhere(_Part(box, self), draws)
+        return self.held(self.search.anywhere(self._part(box), draws))
 
-
-class _Part:
-    """A part of a box, as a region that a search can use.
-
-    Args:
-        box: The box.
-        near: The corners of the part.
-    """
-
-    def __init__(self, box: Region, near: NearSearch) -> None:
-        self._box, self._lower, self._upper = box, near.lower, near.upper
-
-    @property
-    def dim(self) -> int:
-        return self._box.dim
-
-    def from_unit(self, U: Tensor) -> Tensor:
-        return torch.lerp(self._lower.to(U), self._upper.to(U), U)
-
-    def to_unit(self, X: Tensor) -> Tensor:
-        lower, upper = self._lower.to(X), self._upper.to(X)
-        return torch.where(upper > lower, (X - lower) / (upper - lower), 0.0)
-
-    def by_unit(self, by: Tensor) -> Tensor:
-        return by * (self._upper - self._lower).to(by)
-
-    def center(self, like: Tensor) -> Tensor:
-        return self.from_unit(like.new_full((self.dim,), 0.5))
-
-    def require_inside(self, X: Tensor, name: str = "X") -> None:
-        self._box.require_inside(X, name)
+    def _part(self, box: Region) -> Box:
+        """The box between the corners, where an empty range has the length of a rounding error."""
+        assert isinstance(box, Box)
+        part = copy.copy(box)
+        part.__dict__.pop("_corners", None)  # a cached property
+        least = torch.nextafter(self.lower, torch.full_like(self.lower, torch.inf))
+        part.bounds = torch.stack([self.lower, torch.maximum(self.upper, least)])
+        return part

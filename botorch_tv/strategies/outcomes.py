@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.9
 """Default probability of keeping all limits above which a point may be chosen."""
+SELECTED = 2.0
+"""Factor on the variances of limited outcomes in safe strategies. The best of the allowed points is
+often a point whose predicted outcome is by chance too far from the bound."""
 
 
 class Bound(NamedTuple):
@@ -42,8 +45,20 @@ class Bound(NamedTuple):
     """Whether there are predictions, `trials x 1`, bool."""
     bound: float
     upper: bool
-    wider: Tensor | float = 1.0
-    """Factor on the standard deviation, `trials x 1` or a number."""
+    factor: float
+    """Factor a on variances."""
+    growth: Tensor
+    """Coefficient b of a further variance b v², for a variance v, `trials x 1` or `1 x 1`."""
+
+    def distance(self, mean: Tensor, sd: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The distance z from the bound in wider sds √(a v + b v²), positive within the limit.
+
+        The wider sds and their derivatives in ``sd`` follow.
+        """
+        v = sd.square()
+        wide = (self.factor * v + self.growth * v.square()).sqrt()
+        z = (self.bound - mean if self.upper else mean - self.bound) / wide
+        return z, wide, (self.factor + 2 * self.growth * v) * sd / wide
 
 
 class Kept(Feasible):
@@ -59,21 +74,20 @@ class Kept(Feasible):
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         p = X.new_ones(X.shape[:-1])
-        for predictions, ready, bound, upper, wider in self.bounds:
-            mean, sd = predictions.at(X)
-            z = (bound - mean if upper else mean - bound) / (wider * sd)
-            p = p * torch.where(ready, torch.special.ndtr(z), 1.0)
+        for own in self.bounds:
+            z, *_ = own.distance(*own.predictions.at(X))
+            p = p * torch.where(own.ready, torch.special.ndtr(z), 1.0)
         return p, (1 - p) / (1 - self.least)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
-        for predictions, ready, bound, upper, wider in self.bounds:
-            mean, sd, pull = predictions.slopes(X)
-            sign = 1.0 if upper else -1.0
-            z = sign * (bound - mean) / (wider * sd)
-            q = torch.where(ready, torch.special.ndtr(z), 1.0)
-            density = torch.where(ready, torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi), 0.0)
-            own = pull(-sign * density / (wider * sd), -density * z / sd)
+        for limit in self.bounds:
+            mean, sd, pull = limit.predictions.slopes(X)
+            z, wide, rise = limit.distance(mean, sd)
+            q = torch.where(limit.ready, torch.special.ndtr(z), 1.0)
+            density = torch.exp(-0.5 * z.square()) / (math.sqrt(2 * math.pi) * wide)
+            density = torch.where(limit.ready, density, 0.0)
+            own = pull(-density if limit.upper else density, -density * z * rise)
             by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
             p = p * q
         return p, (1 - p) / (1 - self.least), by, -by / (1 - self.least)
@@ -83,7 +97,7 @@ class Kept(Feasible):
             own._replace(
                 predictions=own.predictions.select(trials),
                 ready=own.ready[trials],
-                wider=own.wider[trials] if isinstance(own.wider, Tensor) else own.wider,
+                growth=own.growth if len(own.growth) == 1 else own.growth[trials],
             )
             for own in self.bounds
         ]
@@ -110,7 +124,7 @@ class Around(Feasible):
         X = X[..., : len(self.ranges)]
         away = ((X.unsqueeze(-2) - self.X.unsqueeze(-3)) / self.ranges).abs().amax(-1)
         away = torch.where(self.use.unsqueeze(-2), away, math.inf).amin(-1)
-        return torch.ones_like(away), away / (AROUND * (1 + 1e-9))
+        return 1 + 0 * X.sum(-1), away / (AROUND * (1 + 1e-9))  # differentiable
 
     def select(self, trials: Tensor) -> Around:
         return Around(self.X[trials], self.use[trials], self.ranges)
@@ -136,9 +150,11 @@ class Outcomes(Composed):
     show that the limits are kept. What time makes uncertain is no longer safe (as in TVSafeOpt,
     arXiv 2409.18000). The first measurement must be at a setting that is known to be safe. Until
     there are predictions, only points near measured settings that kept the limits are allowed.
-    ``adaptive_gp_ucb`` learns the scale of an outcome from few measurements close to each other, so
-    this scale is assumed to be at least the distance from the bound: far from all measurements,
-    either side of the bound is possible. No method keeps limits which jump.
+    ``adaptive_gp_ucb`` learns the scale V of an outcome's variances from few measurements close to
+    each other. A variance v is therefore replaced by 2 v + max(0, m² / V - 1) v² / V, where m is
+    the distance between the mean of the domain and the bound: far from all measurements, either
+    side of the bound is possible, and near them the models decide. These posteriors assume that
+    nothing has jumped since the newest measurement. No method keeps limits which jump.
 
     ``tell`` takes the outcomes as `batch_shape x m` in the order of ``names``, NaN where an outcome
     is missing. The suggestion's mean and sd, :meth:`posterior` and :meth:`recommend` refer to the
@@ -175,7 +191,7 @@ class Outcomes(Composed):
             "model and without an expert, such as adaptive_gp_ucb().",
         )
         require(bool(self.objectives), "Outcomes: objectives is empty; give at least one.")
-        settle_number(self, "confidence", "(0, 1)", "0.9 is usual.")
+        settle_number(self, "confidence", "(0, 1)", f"{CONFIDENCE} is usual.")
         for expression in self.expressions:
             unknown = [name for name in expression.names or () if name not in self.names]
             require(
@@ -216,11 +232,6 @@ class Outcomes(Composed):
     def restorable(self) -> bool:
         """Whether a loop may store snapshots of the state."""
         return self.model.restorable
-
-    @property
-    def usual_noise(self) -> float:
-        """Default noise variance of the members; NaN if they estimate it."""
-        return self.model.usual_noise
 
     def undisturbed(self) -> Outcomes:
         return replace(self, model=cast(ProcessStrategy, self.model.undisturbed()))
@@ -341,17 +352,17 @@ class Outcomes(Composed):
         """
         if not self.limits:
             return None
-        found, bounds = self.predictions(state, now), []
+        found, bounds = self.predictions(state, now, limited=True), []
         for limit in self.limits:
             predictions, ready = found[limit.expression.text]
-            wider: Tensor | float = 1.0
-            if self.safe and isinstance(self.model, Adaptive):
-                member, own = self.member(state, limit.expression.text)
-                assert isinstance(member, Adaptive)
-                margin = (limit.bound - predictions.center).abs()
-                sd = member.scale(own).clamp_min(torch.finfo(margin.dtype).tiny).sqrt()
-                wider = (margin / sd.reshape(-1, 1)).clamp_min(1)
-            bounds.append(Bound(predictions, ready, limit.bound, limit.upper, wider))
+            member, own = self.member(state, limit.expression.text)
+            growth, factor = torch.zeros_like(predictions.center), 1.0
+            if self.safe and isinstance(member, Adaptive):
+                least = torch.finfo(growth.dtype).tiny
+                scale = member.scale(own).clamp_min(least).reshape(-1, 1)
+                margin = (limit.bound - predictions.center).square()
+                factor, growth = SELECTED, (margin / scale - 1).clamp_min(0) / scale
+            bounds.append(Bound(predictions, ready, limit.bound, limit.upper, factor, growth))
         return Kept(bounds, self.confidence)
 
     def _around(self, state: State) -> Around | None:
@@ -378,17 +389,25 @@ class Outcomes(Composed):
         lower, upper = corners_of(domain).to(X)
         return Around(X, use | ready.reshape(-1, 1), upper - lower)
 
-    def predictions(self, state: State, now: Now = None) -> dict[str, tuple[Predictions, Tensor]]:
+    def predictions(
+        self, state: State, now: Now = None, *, limited: bool = False
+    ) -> dict[str, tuple[Predictions, Tensor]]:
         """For the text of each expression: its predictions, and which trials have any.
 
         Args:
             state: The current state.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
+            limited: Whether the expressions in limits alone, from posteriors for choices.
         """
-        found = {}
+        found, texts = {}, {limit.expression.text for limit in self.limits}
         for expression, (member, own) in zip(self.expressions, self.pairs(state)):
-            ready = member.predicts(own).reshape(-1, 1)
-            found[expression.text] = member.decision(own, now).predictions(), ready
+            if limited and expression.text not in texts:
+                continue
+            decision, ready = member.decision(own, now), member.predicts(own).reshape(-1, 1)
+            if limited and isinstance(member, Adaptive):
+                choosing = member.inference_for(own.domain, choosing=True)
+                decision = replace(decision, inference=choosing)
+            found[expression.text] = decision.predictions(), ready
         return found
 
     def _feasible(self, state: State, now: Now, given: Feasible | None) -> Feasible | None:
@@ -484,8 +503,9 @@ class Outcomes(Composed):
             suggestion: As for :meth:`Strategy.tell`.
             y: The outcomes, `batch_shape x m`, NaN where an outcome is missing; for a single trial
                 also a list of m numbers, or a dict of numbers by name.
-            time: As for :meth:`Strategy.tell`.
-            ok: As for :meth:`Strategy.tell`; a failed measurement has no outcome.
+            time: Time of the measurements, a scalar or `batch_shape`; the suggestion's by default.
+            ok: Whether the measurement succeeded, bool, `batch_shape`; a failed measurement has no
+                outcome.
             noise: Not supported.
             check: As for :meth:`Strategy.tell`.
             consume: As for :meth:`Strategy.tell`.
@@ -543,12 +563,13 @@ class Outcomes(Composed):
     ) -> Tensor:
         """Points whose predicted objectives no other of the points dominates, `p x (d + c)`.
 
-        Each maximises a scalarisation of the objectives' means, with evenly spread weights.
+        The first objective falls from point to point, and no two points are alike. Each maximises a
+        scalarisation of the objectives' means, with evenly spread weights.
 
         Args:
             state: The current state, of a single trial.
             now: Time, as in :meth:`ask`.
-            context: The context, `c`.
+            context: The context, shape `c`.
             points: Number of scalarisations.
             feasible: Where a choice is allowed, as in :meth:`recommend`.
         """
@@ -561,14 +582,19 @@ class Outcomes(Composed):
         found = [self._best_for(state, now, context, 0.0, feasible, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)
         values = self.objective_means(state, X, now)
-        return X[undominated(values.unsqueeze(0))[0]]
+        best = undominated(values.unsqueeze(0))[0]
+        X = X[best][values[best, 0].argsort(descending=True)]
+        lower, upper = corners_of(state.domain).to(X)
+        apart = (X.unsqueeze(1) - X)[..., : state.domain.dim].abs()
+        alike = apart <= ALIKE * (upper - lower)
+        return X[~alike.all(-1).tril(-1).any(-1)]
 
     def objective_means(self, state: State, X: Tensor, now: Now = None) -> Tensor:
         """The means of the objectives, to be maximised, at points `q x (d + c)`, `q x k`.
 
         Args:
             state: The current state, of a single trial.
-            X: The points.
+            X: The points, `q x (d + c)`.
             now: Time, as in :meth:`ask`.
         """
         found = self.predictions(state, now)
@@ -579,6 +605,8 @@ class Outcomes(Composed):
         return torch.stack(means, -1)
 
 
+ALIKE = 1e-3
+"""Points are alike if no coordinate differs by more than this share of its range."""
 SMALLEST_WEIGHT = 1e-3
 """Smallest weight of an objective in a scalarisation."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -536,16 +536,13 @@ class Space:
         every = zip(self.by_name.items(), self.places)
         return {name: axis.value(row[at]) for (name, axis), at in every}
 
-    def numbers_at(self, X: Tensor) -> dict[str, Tensor]:
-        """The values of all numeric parameters at points `* x D`, `*` each.
+    def numbers_at(self, X: Tensor, names: Collection[str]) -> dict[str, Tensor]:
+        """The values of some numeric parameters at points `* x D`, `*` each.
 
         Values are neither rounded nor clipped, and are differentiable in the coordinates of ranges.
         """
-        return {
-            name: axis.along(X[..., at])
-            for (name, axis), at in zip(self.by_name.items(), self.places)
-            if isinstance(axis, BoxParameter) or axis.numeric
-        }
+        pairs = zip(self.by_name.items(), self.places)
+        return {name: axis.along(X[..., at]) for (name, axis), at in pairs if name in names}
 
     def rounded(self, X: Tensor) -> Tensor:
         """Round points, `* x D`: every parameter gets the allowed value nearest to the point."""

@@ -339,6 +339,11 @@ class Composed(Strategy):
         """Whether an observation may reset a member."""
         return any(member.reacts for member in self.members)
 
+    @property
+    def usual_noise(self) -> float:
+        """Default noise variance of the first member; NaN if it estimates the noise."""
+        return self.members[0].usual_noise
+
     @functools.cached_property
     def _begun(self) -> tuple[str, ...]:
         return tuple(part for member in self.members for part in member._begun)

@@ -25,10 +25,8 @@ TRIED, MOST_TRIED = 16, 2**17
 of points among which any such point is sought."""
 REPAIRS = 60
 """Number of steps that move a point until it keeps all limits."""
-STALLED = 4
-"""Number of such steps without progress after which a point counts as stuck."""
-OVERSHOOT = (1.1, 1.9)
-"""Smallest and largest length of such a step, relative to a step that just keeps a limit."""
+OVERSHOOT = 1.5
+"""Length of such a step, relative to a step that just keeps a limit."""
 INWARD = (1e-9, 1e-7, 1e-5, 1e-3, 0.01, 0.03, 0.1, 0.3)
 """Shares of the way to an allowed point, at which a rounded point is tried."""
 
@@ -178,13 +176,6 @@ class Subspace:
             X: The points.
             worst: Whether to return only the most exceeded limit of each point, m = 1.
         """
-        if self._linear is not None:
-            weights, excess = self._linear[0].to(X), self.excess(X)
-            slopes = weights / self._scales.to(X).unsqueeze(-1) * self._along(X)[1].unsqueeze(-2)
-            if worst:
-                excess, place = excess.max(-1, keepdim=True)
-                slopes = slopes.take_along_dim(place.unsqueeze(-1), -2)
-            return excess, slopes
         with torch.enable_grad():
             x = X.detach().requires_grad_()
             excess, none = self.excess(x), 0 * x.sum()  # a limit may not depend on any coordinate
@@ -275,19 +266,16 @@ class Subspace:
         """
         good, margin = (self.roomy if inward else self.allowed)(X), self._margin(X).amax()
         before, X = X, X[~good]
-        shares = torch.linspace(*OVERSHOOT, len(X), dtype=X.dtype, device=X.device).unsqueeze(-1)
         for free in (self.free, self.free & ~self.stepped) if len(X) else ():
-            free, past = free.to(X.device), list[Tensor]()
+            free = free.to(X.device)
             for _ in range(steps if bool(free.any()) else 0):
                 worst, by = self.slopes(X, worst=True)
-                # Points that made no progress for some steps will not keep all limits.
-                past = [*past[-STALLED:], (worst + 2 * margin.clamp_min(0)).clamp_min(0)]
-                share = 0.99 if len(past) > STALLED else math.inf
-                if bool((past[-1] >= share * past[0]).all()):
+                exceeded = (worst + 2 * margin.clamp_min(0)).clamp_min(0)
+                if not bool(exceeded.any()):
                     break
                 by = torch.where(free, by.squeeze(-2), 0.0)
                 squared = by.square().sum(-1, keepdim=True).clamp_min(torch.finfo(X.dtype).tiny)
-                step = shares * past[-1] / squared * by
+                step = OVERSHOOT * exceeded / squared * by
                 X = self._clamped(X - step.nan_to_num(0.0, 0.0, 0.0), free)
             X = self.snapped(X)
         after = before.clone()
@@ -329,32 +317,6 @@ class Subspace:
             found.append(start.tolist() if values is None else self.space.point(values))
         return X.new_tensor(found).view_as(X)
 
-    def neighbours(self, X: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
-        """For each column with steps, the coordinates of the steps above and below points, `q`.
-
-        Args:
-            X: Points, `q x D`.
-        """
-        found = {}
-        for _, axis, at, rows in self._axes:
-            if axis.number is None or at.start == at.stop or not axis.number.step:
-                continue
-            column = X[:, at]
-            if rows is not None:
-                listed = rows.to(X).squeeze(-1)
-                index = (column - listed).abs().argmin(-1)
-                sides = [listed[(index + one).clamp(0, len(listed) - 1)] for one in (1, -1)]
-            else:
-                number = axis.number
-                step = number.step / (number.high - number.low)
-                if number.log:
-                    step = number.step / number.along(column) / math.log(number.high / number.low)
-                lower, upper = (end.to(X)[at] for end in self.ends)
-                column = column.squeeze(-1)
-                sides = [(column + sign * step).clamp(lower, upper) for sign in (1, -1)]
-            found[at.start] = (sides[0], sides[1])
-        return found
-
     def _values(self, point: Tensor) -> dict[str, Any]:
         """The values at a point `D`, rounded to the stored digits, and in the ranges."""
         values = self.space.params(point)
@@ -392,55 +354,10 @@ class Subspace:
         beyond = self._beyond(X).abs().nan_to_num(0.0, 0.0, 0.0).amax(0)
         return torch.maximum(beyond, like.new_tensor(bounds).abs()).clamp_min(1e-300)
 
-    @cached_property
-    def _linear(self) -> tuple[Tensor, Tensor] | None:
-        """Coefficients `m x D` and constants `m` of the limits; None unless all are linear."""
-        at = {name: (axis, place) for name, axis, place, _ in self._axes}
-        shape = len(self.space.limits), self.space.columns
-        weights = torch.zeros(shape, dtype=torch.float64, device="cpu")
-        constants = weights.new_zeros(len(weights))
-        for row, limit in enumerate(self.space.limits):
-            try:
-                by_name, constant = limit.expression.linear()
-            except ValueError:
-                return None
-            sign = 1 if limit.upper else -1
-            constants[row] = sign * (constant - limit.bound)
-            for name, weight in by_name.items():
-                axis, place = at[name]
-                if axis.number is not axis or axis.single:
-                    return None
-                weights[row, place] += sign * weight
-        return weights, constants
-
-    @cached_property
-    def _scaling(self) -> tuple[Tensor, Tensor, Tensor]:
-        """For each column: lower end and length of the scaled range, and whether it is a logarithm.
-
-        Columns of a :class:`Choice` have the range 0 to 1.
-        """
-        rows = []
-        for _, axis, at, _ in self._axes:
-            low, high, log = 0.0, 1.0, False
-            if axis.number is axis:
-                low, high, log = axis.scaled(axis.low), axis.scaled(axis.high), axis.log
-            rows += [(low, high - low, log)] * (at.stop - at.start)
-        ends = torch.tensor(rows, dtype=torch.float64, device="cpu").view(-1, 3)
-        return ends[:, 0], ends[:, 1], ends[:, 2].bool()
-
-    def _along(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The values in each column at points `* x D`, and their derivatives, `* x D` each."""
-        low, size, log = (part.to(X.device) for part in self._scaling)
-        scaled = low.to(X) + size.to(X) * X
-        values = torch.where(log, scaled.clamp_max(700).exp(), scaled)
-        return values, size.to(X) * torch.where(log, values, 1.0)
-
     def _beyond(self, X: Tensor) -> Tensor:
         """How far limits are exceeded in their own units, `* x m`; infinite if undefined."""
-        if self._linear is not None:
-            weights, constants = (part.to(X) for part in self._linear)
-            return self._along(X)[0] @ weights.T + constants
-        values, found = self.space.numbers_at(X), []
+        names = {name for limit in self.space.limits for name in limit.names}
+        values, found = self.space.numbers_at(X, names), []
         for limit in self.space.limits:
             value = limit.expression.value(values)
             found.append(value - limit.bound if limit.upper else limit.bound - value)

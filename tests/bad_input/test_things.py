@@ -154,8 +154,6 @@ ROWS |= {
     "limit of numbers": (lambda: parse_limits("1 <= 2"), "'1 <= 2'", "write a name"),
     "limit of one side": (lambda: parse_limits("a <="), "''", NO_FORMULA, SYNTAX),
     "infinite limit": (lambda: parse_limits("a <= 1/0"), "inf", "finite", "such as 5"),
-    "not linear": (lambda: Expression("a * b + 1").linear(), "'a * b + 1'", "linear"),
-    "divides by a name": (lambda: Expression("1 / a").linear(), "'1 / a'", "linear"),
 }
 ROWS |= {
     f"limit with {sign}": (partial(parse_limits, f"a {sign} 3"), sign, "<= or >=", "4.9 <=")

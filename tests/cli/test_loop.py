@@ -305,7 +305,7 @@ def test_failed_observations(file, call):
     assert Loop.load(file).table()["y"].fillna(99).tolist() == [99, -0.25]
     for argv in (("--failed", "1", "x=0.5"), ("x=0.5",)):
         output = call("observe", file, *argv, fails=True)
-        assert "give either the observation Y before NAME=VALUE" in output
+        assert "give either the observation Y or --failed" in output
     output = call("observe", file, "nan", "x=0.5", fails=True)
     assert "for a failed measurement pass ok=False, or --failed" in output
 

@@ -23,6 +23,8 @@ from optuna.trial import TrialState, create_trial
 from botorch_tv import et_gp_ucb, gp_ei, gp_ts, random_search, sparq_gp_ucb
 from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.trials import TrialClock
+from botorch_tv.strategies import Outcomes
+from botorch_tv.strategies.expressions import parse_objectives
 
 
 @pytest.mark.few(1)
@@ -117,7 +119,11 @@ def test_parameters_that_not_all_trials_have_are_sampled_independently(given, lo
             {"strategy": sparq_gp_ucb(kernel=RBFKernel(), noise=0.02)},
             "needs an expert's answers",
         ),
-        ({"strategy": "hour"}, "name the user attribute"),
+        ({"strategy": "hour"}, "time_key= names the user attribute"),
+        (
+            {"strategy": Outcomes(names=("y",), objectives=parse_objectives("y"))},
+            "for one outcome; .* Optuna states objectives and constraints",
+        ),
         ({"unit": 3600}, "positive timedelta"),
         ({"n_startup_trials": 0}, "n_startup_trials"),
         ({"seed": -1}, "seed"),

@@ -86,6 +86,9 @@ def test_a_number_outside_its_range_is_no_narrow_neighbour():
     assert float(near) < 0.2 * float(far)
 
 
+START = {"x": 1.0, "kind": "a"}
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [
@@ -100,7 +103,10 @@ def test_a_number_outside_its_range_is_no_narrow_neighbour():
         (lambda: row(outside=3, day="sun", dust=1), "day is 'sun'; choose from 'mon'"),
         (lambda: row(outside=float("nan"), day="mon", dust=1), "outside is nan, but it must be"),
         (lambda: row(outside=3, day="mon", dust=0), "dust is 0, .* positive and finite"),
-        (lambda: Loop(GIVEN, SPACE).ask(), "the context is None, but it must have a value"),
+        (
+            lambda: Loop(GIVEN, SPACE).observe(START, 1.0),
+            "the context is None, but it must have a value",
+        ),
         (lambda: Loop(GIVEN, {"x": (0, 1)}).ask(context={"o": 1}), "no context is declared"),
         (lambda: Float(900, 650), "low is 900.* high 650.*, but high must exceed low"),
     ],

@@ -63,10 +63,6 @@ def test_names():
     assert Expression("-a / b").value({"a": 2.0, "b": 0.0}) == -math.inf
 
 
-def test_linear_formulas():
-    assert Expression("a + 300 * (b - 2 * a) / 2 - 4").linear() == ({"a": -299.0, "b": 150.0}, -4.0)
-
-
 def test_equal_formulas_have_equal_texts_and_descriptions():
     first, second = Expression("(yield) -0.20*energy"), Expression("`yield` - (0.2 * energy)")
     assert first == second == eval(repr(first))

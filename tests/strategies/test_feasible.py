@@ -104,6 +104,24 @@ def test_the_probability_is_that_of_the_textbook(seed):
     np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-10)
 
 
+def test_a_batch_has_the_feasibility_of_its_trials():
+    random = np.random.default_rng(0)
+    X, ok = (
+        torch.from_numpy(random.random((3, 9, 2))),
+        torch.from_numpy(random.random((3, 9)) < 0.6),
+    )
+    time = torch.from_numpy(random.random((3, 9)).cumsum(-1))
+    now, points = 1 + time[:, -1], torch.from_numpy(random.random((3, 4, 2)))
+    batch, order = Success(X, ok, time, UNIT, now), torch.tensor([2, 0])
+    some = batch.select(order).judge(points[order])
+    for n in range(3):
+        alone = Success(X[n : n + 1], ok[n : n + 1], time[n : n + 1], UNIT, now[n : n + 1])
+        for number, wanted in enumerate(alone.judge(points[n : n + 1])):
+            torch.testing.assert_close(batch.judge(points)[number][n], wanted[0])
+            if n != 1:
+                torch.testing.assert_close(some[number][n // 2 - 1], wanted[0])
+
+
 def test_the_unit_of_time_lies_between_measurements_not_before_the_present():
     U, ok = np.array([[0.2, 0.2], [0.8, 0.8]]), np.array([True, False])
     time = torch.tensor([0.0, 4.0], dtype=torch.float64)
@@ -395,10 +413,9 @@ def test_a_due_category_is_chosen_at_its_best_bound() -> None:
     strategy = adaptive_gp_ucb(bank=SMALL)
     letters = "ab" * 4 + "a" * 32
     rows = [
-        trial_answer(
-            float(n), n, space.point({"x": (5 * n) % 17, "c": c}), float((5 * n) % 17) / 16
-        )
+        trial_answer(float(n), n, space.point({"x": x, "c": c}), x / 16 - 0.5 * (c == "b"))
         for n, c in enumerate(letters)
+        for x in [(5 * n) % 17]
     ]
     state = trial_log(strategy, space).changed(rows, OLDEST).state
     plain = strategy.ask(state, now=40.0)

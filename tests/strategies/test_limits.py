@@ -71,13 +71,17 @@ def test_random_points_are_spread_over_the_allowed_part():
     assert (X < 0.5).all(-1).double().mean() == pytest.approx(0.5, abs=0.1)  # a quarter of a half
 
 
+def numeric(box):
+    return [name for name, axis in box.parameters.items() if not isinstance(axis, Choice)]
+
+
 def searched(box, score, observed=None):
     """The best point by the search of a box, in users' units."""
     observed = torch.empty(1, 0, box.dim, dtype=D) if observed is None else observed
     live = torch.ones(observed.shape[:2], dtype=torch.bool)
 
     def of(X, trials):
-        return score(box.parameters.numbers_at(X))
+        return score(box.parameters.numbers_at(X, numeric(box)))
 
     X = box.search.best(box, SearchProblem(of, observed, live, 3, 1.0))
     return box.parameters.named(X[0])
@@ -117,7 +121,7 @@ def test_the_best_point_on_a_face_is_found(case):
     dim, count = box.dim, 401 if box.dim == 2 else 91
     axes = [torch.linspace(0, 1, count, dtype=D)] * dim
     U = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).view(-1, dim)
-    values = box.parameters.numbers_at(U)
+    values = box.parameters.numbers_at(U, box.parameters)
     allowed = torch.ones(len(U), dtype=torch.bool)
     for limit in parse_limits(limits):
         slack = 1e-9 + (0.02 if case == "thin" else 0)

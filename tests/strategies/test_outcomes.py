@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from botorch.acquisition.multi_objective import (
@@ -16,12 +17,12 @@ from botorch.sampling import ListSampler, SobolQMCNormalSampler
 from gp.mixture.readings import bank_of
 from gpytorch.means import ZeroMean
 
-from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb
+from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb, tv_gp_ucb
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import MultiStart, Outcomes
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.feasible import AllOf, Feasible
-from botorch_tv.strategies.outcomes import Scalarisation, reference, undominated
+from botorch_tv.strategies.outcomes import SELECTED, Scalarisation, reference, undominated
 
 KERNEL = unit_kernel("se", 0.3)
 MODELS = {
@@ -124,37 +125,105 @@ def test_a_batch_makes_the_choices_of_its_trials(domain: str, limits, objective:
         ]
 
 
+NO_JUMPS = adaptive_gp_ucb(bank=bank_of(1, hazards=(0.0,)))
+
+
+def moments(member, state, X: torch.Tensor, now: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Means and variances at points `q x d`, from the joint posterior at each."""
+    choice = state.domain.locate(X) if isinstance(state.domain, Grid) else X
+    mean, covariance, _ = member._joint(state, choice.unsqueeze(1), now)
+    return mean.flatten(), covariance.flatten()
+
+
 @pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("name", ["adaptive", "given"])
-def test_the_probability_of_keeping_limits_is_that_of_the_posteriors(name, domain) -> None:
-    strategy = outcomes(MODELS[name], ["p <= 0.5", "-0.4 <= y - p"])
-    state, own = strategy.init(DOMAINS[domain]), DOMAINS["grid"].X[::7]
+@pytest.mark.parametrize(("model", "safe"), [(NO_JUMPS, False), (NO_JUMPS, True), ("given", False)])
+def test_the_probability_of_keeping_limits_is_that_of_the_posteriors(model, safe, domain) -> None:
+    limits = ["p <= 0.5", "-0.4 <= y - p"]
+    strategy = outcomes(MODELS.get(model, model), limits, safe=safe)
+    state, own = strategy.init(DOMAINS[domain]), DOMAINS["grid"].X[:24:3]
     for t, x in enumerate(own):
         state, _ = strategy.tell(state, strategy.suggestion_at(state, x), truth(x, t))
-    X = DOMAINS["grid"].X[3::11].unsqueeze(0)
+    X = DOMAINS["grid"].X[3::11]
     kept = strategy.kept(state, 20.0)
-    normal, wanted = torch.distributions.Normal(0.0, 1.0), 1.0
-    for member, part, (sign, bound) in zip(
-        strategy.members[1:], state.members[1:], [(1, 0.5), (-1, -0.4)]
+    normal, wanted, first = torch.distributions.Normal(0.0, 1.0), 1.0, own[:4]
+    for member, part, (sign, bound), value in zip(
+        strategy.members[1:],
+        state.members[1:],
+        [(1, 0.5), (-1, -0.4)],
+        [lambda y, p: p, lambda y, p: y - p],
     ):
-        mean, covariance, _ = member._joint(part, part.domain.locate(X[0].unsqueeze(-2)), 20.0)
-        sd = covariance.flatten().sqrt()
-        wanted = wanted * normal.cdf(sign * (bound - mean.flatten()) / sd)
-    p, risk = kept.judge(X)
+        mean, v = moments(member, part, X, 20.0)
+        if safe:
+            center = sum(value(*truth(x, t)) for t, x in enumerate(first)) / len(first)
+            scale = member.prior_variance(part)
+            growth = max(0.0, (bound - center) ** 2 / scale - 1) / scale
+            v = SELECTED * v + growth * v.square()
+        wanted = wanted * normal.cdf(sign * (bound - mean) / v.sqrt())
+    p, risk = kept.judge(X.unsqueeze(0))
     torch.testing.assert_close(p[0], wanted, rtol=0, atol=1e-8)
-    torch.testing.assert_close(risk, (1 - p) / 0.1)
-    assert torch.equal(kept.allowed(X), p >= strategy.confidence)
+    torch.testing.assert_close(risk, (1 - p) / (1 - strategy.confidence))
+    assert torch.equal(kept.allowed(X.unsqueeze(0)), risk <= 1)
 
 
-def test_gradients_of_feasibility_are_those_of_automatic_differentiation() -> None:
-    strategy = outcomes(MODELS["adaptive"], ["p <= 0.5", "y >= 0.2"])
+@pytest.mark.parametrize("safe", [False, True])
+def test_gradients_of_feasibility_are_those_of_automatic_differentiation(safe: bool) -> None:
+    strategy = outcomes(MODELS["adaptive"], ["p <= 0.5", "y >= 0.2"], safe=safe)
     state = strategy.init(DOMAINS["box"])
-    for t, x in enumerate(DOMAINS["grid"].X[::9]):
+    for t, x in enumerate(DOMAINS["grid"].X[:24:3]):
         state, _ = strategy.tell(state, strategy.suggestion_at(state, x), truth(x, t))
     kept, X = strategy.kept(state, 20.0), DOMAINS["grid"].X[4::13].unsqueeze(0)
     for part in (kept, AllOf([kept, kept])):
         for found, wanted in zip(part.slopes(X), Feasible.slopes(part, X)):
             torch.testing.assert_close(found, wanted)
+
+
+def promised(score, p, risk, unit):
+    """The rule of choices, from its formula."""
+    first = p * (score - score.min()) / (1 + risk**16)
+    return first - unit * (1 - 1 / risk.clamp_min(1))
+
+
+@pytest.mark.parametrize("model", [NO_JUMPS, tv_gp_ucb(kernel=KERNEL, noise=0.01, epsilon=0.03)])
+def test_choices_on_a_grid_maximise_the_promise_of_dense_posteriors(model) -> None:
+    strategy = outcomes(model, ["p <= 0.7", "y - p >= -0.9"])
+    state, X = strategy.init(DOMAINS["grid"]), DOMAINS["grid"].X
+    normal, values, unit = torch.distributions.Normal(0.0, 1.0), [], 1.0
+    for t in range(11):
+        made = strategy.ask(state, now=float(t))
+        if t >= 6:
+            if model is NO_JUMPS:
+                unit = float(np.std(values[:4]))
+            (mean, v), *limited = (
+                moments(member, own, X, float(t)) for member, own in strategy.pairs(state)
+            )
+            p = 1.0
+            for (middle, variance), sign, bound in zip(limited, [1, -1], [0.7, -0.9]):
+                p = p * normal.cdf(sign * (bound - middle) / variance.sqrt())
+            risk = (1 - p) / (1 - strategy.confidence)
+            bounds = mean + made.sqrt_beta * v.sqrt()
+            assert int(made.index) == int(promised(bounds, p, risk, unit).argmax())
+            best = state.domain.locate(strategy.recommend(state, now=float(t)))
+            assert int(best) == int(promised(mean, p, risk, unit).argmax())
+        state, _ = strategy.tell(state, made, truth(made.X, t))
+        values.append(truth(made.X, t)[0])
+
+
+@pytest.mark.parametrize("name", ["adaptive", "given"])
+def test_a_missing_outcome_leaves_the_other_members_as_if_nothing(name: str) -> None:
+    whole, alone = (outcomes(MODELS[name]).init(DOMAINS["grid"]) for _ in range(2))
+    strategy = outcomes(MODELS[name])
+    for t, x in enumerate(DOMAINS["grid"].X[:24:3]):
+        y, p = truth(x, t)
+        made = strategy.suggestion_at(whole, x, now=float(t))
+        whole, _ = strategy.tell(whole, made, {"y": y, "p": p})
+        made = strategy.suggestion_at(alone, x, now=float(t))
+        alone, _ = strategy.tell(alone, made, {"p": p} if t in (2, 5) else {"y": y, "p": p})
+    for number, same in enumerate((False, True)):
+        (first, _), (second, _) = (
+            moments(strategy.members[number], state.members[number], DOMAINS["grid"].X, 9.0)
+            for state in (whole, alone)
+        )
+        assert torch.equal(first, second) is same
 
 
 @pytest.mark.parametrize("domain", DOMAINS)

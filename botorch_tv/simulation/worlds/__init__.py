@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from botorch_tv.simulation.worlds.base import GridWorld as GridWorld
+from botorch_tv.simulation.worlds.base import OutcomesWorld as OutcomesWorld
 from botorch_tv.simulation.worlds.base import World as World
 from botorch_tv.simulation.worlds.box import BoxWorld as BoxWorld
 from botorch_tv.simulation.worlds.box import GMPBWorld as GMPBWorld
@@ -20,7 +21,6 @@ from botorch_tv.simulation.worlds.grid import RKHSFunctions as RKHSFunctions
 from botorch_tv.simulation.worlds.grid import SineWorld as SineWorld
 from botorch_tv.simulation.worlds.grid import SmoothedDraw as SmoothedDraw
 from botorch_tv.simulation.worlds.grid import StaticWorld as StaticWorld
-from botorch_tv.simulation.worlds.outcomes import OutcomesWorld as OutcomesWorld
 from botorch_tv.simulation.worlds.panel import PanelWorld as PanelWorld
 
 if not TYPE_CHECKING:  # type checkers export the imports above

@@ -70,6 +70,7 @@ def test_a_posterior_in_relevant_coordinates_is_the_textbook(kind):
     found = relevance_of(state)
     assert found[0] == 2.0
     assert (found[1:] < 1).all()
+    assert "of the ranges" in player.describe(state)
     parts = dict(good=data.good, clock=0.5, relevance=found)
     assert_textbook(
         player, state, predicted(BANK, *data[:3], query, now, **parts), query, now, 1e-7
