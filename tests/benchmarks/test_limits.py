@@ -76,7 +76,8 @@ def test_runs_are_resumed_and_compared(tmp_path, monkeypatch):
 @pytest.mark.parametrize("player", ["ours", "safe 0.95", "no context"])
 def test_a_batch_of_seeds_plays_as_loops(player):
     for seed, run in zip((3, 5), limits.play_together(player, "weekdays", (3, 5), 12)):
-        assert np.allclose(limits.play(player, "weekdays", seed, 12)["settings"], run["settings"])
+        alone = limits.play(player, "weekdays", seed, 12)["settings"]
+        assert np.allclose(alone, run["settings"], atol=1.01e-4)  # records have four digits
 
 
 @pytest.mark.full
