@@ -118,9 +118,9 @@ def draw_loop(
     _draw_values(values, *frames, ylabel)
     settle(values)
     for row, limit in enumerate(limits):
-        axes = figure.add_subplot(grid[1 + len(kinds) + row, :])
-        _draw_limit(axes, frames[0], units.outcomes, limit)
-        settle(axes)
+        limited = figure.add_subplot(grid[1 + len(kinds) + row, :])
+        _draw_limit(limited, frames[0], units.outcomes, limit)
+        settle(limited)
     for row, (name, kind) in enumerate(kinds.items()):
         chosen = figure.add_subplot(grid[1 + row, slice(None) if best is None else 0])
         # The whole range is shown, so the axis does not change from measurement to measurement.
@@ -147,7 +147,7 @@ def draw_loop(
             if row == 0:
                 axes.set_title("Posterior now, ± 2 sd", loc="left")
     if frames[0]["time"].dtype.kind == "f":  # an axis of dates needs no label
-        (axes if limits else chosen).set_xlabel("time")
+        (limited if limits else chosen).set_xlabel("time")
     return written(figure, path)
 
 
