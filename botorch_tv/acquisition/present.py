@@ -211,8 +211,8 @@ def points_at_present(
     Args:
         model: The model.
         X: Points, `... x r x (d - 1)`, or `... x r x d` with their times.
-        now: As in :func:`at_present`.
-        time_dim: As in :func:`at_present`.
+        now: The present, a scalar or `batch_shape`, as in :func:`at_present`.
+        time_dim: Index of the column of time, a scalar, as in :func:`at_present`.
 
     Raises:
         InputDataError: See :func:`at_present`.

@@ -304,7 +304,8 @@ def against_static(strategy: Strategy, state: State) -> float | None:
     if prior in (0, 1) or not bool(strategy.predicts(state)):
         return None
     weights = strategy.weights(state)
-    still = torch.tensor([[not rate and not h for h in hazards] for rate in rates])
+    rows = [[not rate and not hazard for hazard in hazards] for rate in rates]
+    still = torch.tensor(rows, device="cpu")
     by_part = weights.sum((-4, -1)).reshape(still.shape).double().cpu()
     static, other = float(by_part[still].sum()), float(by_part[~still].sum())
     return math.inf if not static else other / static * prior / (1 - prior)
@@ -596,8 +597,9 @@ class Monitored:
             )
         scores = []
         for own in zip(*judged):
-            z = torch.tensor([(row.y - mean) / sd for row, mean, sd in own], dtype=torch.float64)
-            sd = torch.tensor([sd for *_, sd in own], dtype=torch.float64)
+            errors = [(row.y - mean) / sd for row, mean, sd in own]
+            z = torch.tensor(errors, dtype=torch.float64, device="cpu")
+            sd = torch.tensor([sd for *_, sd in own], dtype=torch.float64, device="cpu")
             density = -0.5 * z.square() - sd.log() - 0.5 * math.log(2 * math.pi)
             scores.append(
                 {

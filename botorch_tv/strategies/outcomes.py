@@ -434,7 +434,7 @@ class Outcomes(Composed):
         asked = self._within(state, asked, strict=True)
         if len(self.objectives) == 1:
             return self.members[0]._best(state.members[0], asked, caution)
-        weights = torch.ones(*state.time.shape, len(self.objectives)).to(state.basis.variance)
+        weights = state.basis.variance.new_ones(*state.time.shape, len(self.objectives))
         return self._best_for(state, asked, caution, weights)
 
     def _best_for(self, state: State, asked: Asked, caution: float, weights: Tensor) -> Tensor:

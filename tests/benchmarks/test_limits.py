@@ -4,9 +4,18 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks.statistics import limits
 from benchmarks.statistics.limit_worlds import LIMITED, WORLDS, volume
+
+
+@pytest.fixture(autouse=True)
+def default_dtype():
+    """The players set PyTorch's default dtype."""
+    before = torch.get_default_dtype()
+    yield
+    torch.set_default_dtype(before)
 
 
 def mesh(dim, points):

@@ -440,7 +440,7 @@ def test_plots_of_grids_contexts_and_given_axes():
     assert len(GRID) == 36
     there = Loop(STRATEGIES["Markov"](), WITH_CONTEXT)
     there.observe([0.5, 0.5], 1.0, context=[0.25])
-    assert len(there.plot().axes) == 3
+    assert len(there.plot().axes) == 5  # with the newest context
     assert len(there.plot(context=[0.25]).axes) == 5
     own = Figure()
     assert loop.plot(ax=own.add_subplot()) is own

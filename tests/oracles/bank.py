@@ -105,11 +105,14 @@ class DenseBank:
         """Probability that the newest jump came just before the newest measurement."""
         return sum(share for share, _, history in self.shares() if history.since == self.time)
 
-    def observe(self, rows: list[int], y: Array, time: float, variance: Array) -> None:
+    def observe(
+        self, rows: list[int], y: Array, time: float, variance: Array | None = None
+    ) -> None:
         """Learn from all readings of one time: the values ``y`` at the points ``rows``.
 
         A reading with a given variance, not NaN, has this noise; others have that of a member.
         """
+        variance = np.full(len(rows), np.nan) if variance is None else variance
         self._remove_points()
         for _, retained in self.groups:
             retained += [row for row in dict.fromkeys(rows) if row not in retained]

@@ -59,7 +59,7 @@ def played(n, seed, *, rate=0.0, hazard=0.0, outliers=0.0, block=1, ahead=1.7):
     bank = SimpleNamespace(
         lengthscales=(0.4,), rates=(rate,), hazards=(hazard,), noise_ratios=(NOISE,)
     )
-    bank.outliers, bank.histories = outliers, 4
+    bank.outliers, bank.histories, bank.tolerance = outliers, 4, 1e-5
     dense = DenseBank(bank, U)
     for first in range(0, n, block):
         rows = list(range(first, min(n, first + block)))
@@ -134,7 +134,7 @@ def test_in_a_block_a_reading_that_is_surely_wrong_counts_for_nothing():
     bank = SimpleNamespace(
         lengthscales=(0.4,), rates=(0.05,), hazards=(0.0,), noise_ratios=(NOISE,), outliers=0.05
     )
-    bank.histories, random = 4, np.random.default_rng(0)
+    bank.histories, bank.tolerance, random = 4, 1e-5, np.random.default_rng(0)
     U, y = random.random((17, 2)), 0.3 * random.standard_normal(10)
     alone, block, turned = (DenseBank(bank, U) for _ in range(3))
     for dense in (alone, block, turned):
