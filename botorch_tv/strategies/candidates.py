@@ -117,16 +117,13 @@ class Decision:
             return choice
         domain, own, shape = self.state.domain, self.data.prior.variance, self.present.now.shape
         trials, d = self.present.now.numel(), domain.dim
-        rest = own.new_empty(trials, 1, 0)
-        if self.context is not None:
-            rest = self.context.reshape(trials, 1, -1)
+        context = None if self.context is None else self.context.reshape(trials, -1)
         if isinstance(domain, Grid):
             points = domain.points(torch.arange(len(domain), device=own.device), own)
         else:
             assert isinstance(domain, Box)
             points = domain.search.filling(domain, POINTS, self.state.rounds, own)
-        seen = domain.points(self.state.history.choice.tensor(), own)
-        seen = seen.reshape(trials, -1, domain.columns)[..., :d]
+        seen = measured_points(self.state)[..., :d]
         first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
         every = torch.cat([first, points.expand(trials, -1, -1)], 1)
         if isinstance(domain, Box) and seen.shape[1]:  # points near the measured points, too
@@ -134,8 +131,7 @@ class Decision:
             shift = raw_points(POINTS // NEAR, d, self.state.rounds, own) - 0.5
             near = domain.from_unit((U + REACH * shift).clamp(0, 1))
             every = torch.cat([every, domain.search.held(near.flatten(1, 2))], 1)
-        every_row = torch.cat([every, rest.expand(-1, every.shape[1], -1)], -1)
-        _, risk = self.feasible.judge(every_row)
+        _, risk = self.feasible.judge(with_context(every, context))
         lower, upper = corners_of(domain).to(own)
         away = torch.ones_like(risk)
         if seen.shape[1]:
@@ -248,6 +244,12 @@ class Decision:
         if self.context is not None:
             candidates.context = self.context.reshape(-1, box.columns - box.dim)
         return candidates
+
+
+def measured_points(state: State) -> Tensor:
+    """The measured points with their context, `trials x n x columns`, with flattened trials."""
+    X = state.domain.points(state.history.choice.tensor(), state.basis.variance)
+    return X.reshape(state.time.numel(), state.rounds, state.domain.columns)
 
 
 class OnArms(NamedTuple):

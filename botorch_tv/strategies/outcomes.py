@@ -19,12 +19,12 @@ from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.arguments import Measured, require_suggestion, require_tensors
-from botorch_tv.strategies.candidates import Predictions, RoundCandidates
+from botorch_tv.strategies.candidates import Predictions, RoundCandidates, measured_points
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Asked, Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
-from botorch_tv.strategies.state import Info, Now, State, Suggestion
+from botorch_tv.strategies.state import Info, Now, State, Suggestion, draws_from
 from botorch_tv.validation import real_tensor, require, settle_number, shown
 
 if TYPE_CHECKING:
@@ -300,11 +300,13 @@ class Outcomes(Composed):
         Raises:
             ValueError: If no member predicts it.
         """
-        texts = [own.text for own in self.expressions]
-        text = Expression(name, self.names).text
-        require(text in texts, f"{name!r} is not predicted; choose from {', '.join(texts)}.")
-        number = texts.index(text)
-        return self.members[number], state.members[number]
+        by_text, text = self._by_text(state), Expression(name, self.names).text
+        require(text in by_text, f"{name!r} is not predicted; choose from {', '.join(by_text)}.")
+        return by_text[text]
+
+    def _by_text(self, state: State) -> dict[str, tuple[ProcessStrategy, State]]:
+        """The member and its state for the text of each expression."""
+        return dict(zip([own.text for own in self.expressions], self.pairs(state)))
 
     def as_models(self, state: State, *, now: float | Tensor | None = None) -> ModelList:
         """The posteriors of all ``expressions``, in their order, as a BoTorch model.
@@ -337,8 +339,7 @@ class Outcomes(Composed):
         if not self.avoids_failures or bool(ok.all()):
             return None
         trials, n, domain = state.time.numel(), state.rounds, state.domain
-        X = domain.points(state.history.choice.tensor(), state.basis.variance)
-        X = X.reshape(trials, n, domain.columns)[..., : domain.dim]
+        X = measured_points(state)[..., : domain.dim]
         time = state.history.time.tensor().reshape(trials, n)
         present = self.members[0].decision(state.members[0], now).present.now
         return Success(X, ok.reshape(trials, n), time, corners_of(domain), present.reshape(trials))
@@ -352,10 +353,14 @@ class Outcomes(Composed):
         """
         if not self.limits:
             return None
-        found, bounds = self.predictions(state, now, limited=True), []
+        found, by_text, bounds = (
+            self.predictions(state, now, limited=True),
+            self._by_text(state),
+            [],
+        )
         for limit in self.limits:
             predictions, ready = found[limit.expression.text]
-            member, own = self.member(state, limit.expression.text)
+            member, own = by_text[limit.expression.text]
             growth, factor = torch.zeros_like(predictions.center), 1.0
             if self.safe and isinstance(member, Adaptive):
                 least = torch.finfo(growth.dtype).tiny
@@ -369,7 +374,8 @@ class Outcomes(Composed):
         """Where a safe strategy may choose before it has predictions; None once it has."""
         if not self.safe or not self.limits:
             return None
-        every = [self.member(state, limit.expression.text) for limit in self.limits]
+        by_text = self._by_text(state)
+        every = [by_text[limit.expression.text] for limit in self.limits]
         ready = torch.stack([member.predicts(own) for member, own in every]).all(0)
         if bool(ready.all()):
             return None
@@ -384,8 +390,7 @@ class Outcomes(Composed):
             y, noise = (part.tensor().reshape(trials, -1) for part in own.history[1:3])
             use &= limit.keeps(y) & noise.isfinite()
         use[:, 0] |= ~use.any(-1)  # the setting that is said to be safe
-        X = domain.points(state.history.choice.tensor(), state.basis.variance)
-        X = X.reshape(trials, state.rounds, -1)[..., : domain.dim]
+        X = measured_points(state)[..., : domain.dim]
         lower, upper = corners_of(domain).to(X)
         return Around(X, use | ready.reshape(-1, 1), upper - lower)
 
@@ -400,14 +405,14 @@ class Outcomes(Composed):
             limited: Whether the expressions in limits alone, from posteriors for choices.
         """
         found, texts = {}, {limit.expression.text for limit in self.limits}
-        for expression, (member, own) in zip(self.expressions, self.pairs(state)):
-            if limited and expression.text not in texts:
+        for text, (member, own) in self._by_text(state).items():
+            if limited and text not in texts:
                 continue
             decision, ready = member.decision(own, now), member.predicts(own).reshape(-1, 1)
             if limited and isinstance(member, Adaptive):
                 choosing = member.inference_for(own.domain, choosing=True)
                 decision = replace(decision, inference=choosing)
-            found[expression.text] = decision.predictions(), ready
+            found[text] = decision.predictions(), ready
         return found
 
     def _within(self, state: State, asked: Asked, *, strict: bool = False) -> Asked:
@@ -441,7 +446,7 @@ class Outcomes(Composed):
         """The choice with the best scalarisation of cautious bounds, for given weights."""
         first = self._scalarised(state, asked.now, weights, -caution)
         decision = first.decision(state.members[0], *asked)
-        return decision.chosen(first.exploration, Unused()).choice
+        return decision.chosen(first.exploration, draws_from(None, state)).choice
 
     def _scalarised(self, state: State, now: Now, weights: Tensor, width: float) -> ProcessStrategy:
         """The first member with an exploration by a scalarisation of all objectives.
@@ -453,8 +458,7 @@ class Outcomes(Composed):
             width: Width of the bounds: a factor on √beta if positive, else a number of sds.
         """
         found = self.predictions(state, now)
-        X = state.domain.points(state.history.choice.tensor(), state.basis.variance)
-        X = X.reshape(state.time.numel(), state.rounds, state.domain.columns)
+        X = measured_points(state)
         others, means = [], []
         for objective in self.objectives:
             predictions, sign = found[objective.expression.text][0], 1 if objective.maximize else -1
@@ -591,16 +595,6 @@ ALIKE = 1e-3
 """Points are alike if no coordinate differs by more than this share of its range."""
 SMALLEST_WEIGHT = 1e-3
 """Smallest weight of an objective in a scalarisation."""
-
-
-class Unused:
-    """Random numbers of a choice that draws none."""
-
-    def normal(self, *event_shape: int) -> Tensor:
-        """Not called."""
-        raise NotImplementedError
-
-    uniform = normal
 
 
 @dataclass(frozen=True, eq=False)
