@@ -165,8 +165,8 @@ def all_of(*parts: Feasible | None) -> Feasible | None:
 
 
 STEEP = 16
-"""Power of the risk in :func:`promise`. At 8, a recommendation gave up the best bound for a point of
-lower risk, though both were allowed."""
+"""Power of the risk in :func:`promise`. At 8, a recommendation gave up the best bound for a
+point of lower risk, though both were allowed."""
 
 
 def promise(score: Tensor, lowest: Tensor, p: Tensor, risk: Tensor, unit: float) -> Tensor:
