@@ -99,6 +99,7 @@ def add_loop_options(commands: Any) -> None:
     new.add_argument("--safe", type=float, metavar="P", help=text)
     several(new, "--start", "the first setting, which is known to be safe")
     several(new, "--max-step", "the largest step of a parameter from the newest setting")
+    several(new, "--move-cost", "cost of a move, in units of the observation per range moved")
     text = "conditions that are given, not chosen, such as outside=-10:40"
     several(new, "--context", text, "NAME=LOW:HIGH")
     ask = step("ask", _ask, "print where to measure next, as a line of JSON", FULL)
@@ -185,6 +186,7 @@ def _new(arguments: argparse.Namespace) -> None:
         unit = None if arguments.unit == ROUNDS else arguments.unit
         start = _by_name([_value(box, text) for text in arguments.start])
         steps = _by_name([_value({}, text) for text in arguments.max_step])
+        costs = _by_name([_value({}, text) for text in arguments.move_cost])
         loop = Loop(
             box,
             pending=arguments.pending,
@@ -195,6 +197,7 @@ def _new(arguments: argparse.Namespace) -> None:
             safe=arguments.safe,
             start=start or None,
             max_step=steps or None,
+            move_cost=costs or None,
         )
         loop.save(arguments.file)
     print(f"Written: {arguments.file}")

@@ -23,7 +23,7 @@ from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
-from botorch_tv.strategies.near import Within, near
+from botorch_tv.strategies.near import Moves, Within, near
 from botorch_tv.strategies.outcomes import Kept, Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
@@ -441,6 +441,7 @@ class MeasurementLog(NamedTuple):
         now: float | None,
         context: Tensor | None = None,
         chance: Success | None = None,
+        moves: Moves | None = None,
     ) -> Tensor:
         """The point with the best lower bound, `d + c`, among points where success is likely.
 
@@ -449,11 +450,13 @@ class MeasurementLog(NamedTuple):
             now: As in :meth:`success`.
             context: The context, `c`.
             chance: The probability of success; by default that of :meth:`success`.
+            moves: What moves cost, if anything.
         """
         chance = chance or self.success(now)
         feasible = None if chance is None else chance.strict()
+        cost = None if moves is None else moves.price(state)
         return self.strategy.recommend(
-            state, now=now, context=context, caution=CAUTION, feasible=feasible
+            state, now=now, context=context, caution=CAUTION, feasible=feasible, cost=cost
         )
 
     def keeps(self, X: Tensor, now: float) -> float | None:
@@ -473,6 +476,7 @@ class MeasurementLog(NamedTuple):
         now: float | None,
         context: Tensor | None = None,
         fixed: Mapping[str, Any] | None = None,
+        moves: Moves | None = None,
     ) -> Best:
         """The setting to recommend.
 
@@ -480,9 +484,10 @@ class MeasurementLog(NamedTuple):
             now: As in :meth:`success`.
             context: The context, `c`.
             fixed: Values of named parameters that are held.
+            moves: What moves cost, if anything; their steps are not limited.
         """
         strategy, state, chance = self.strategy, self.state, self.success(now)
-        X = self.recommended(holding(self.trusted, fixed), now, context, chance)
+        X = self.recommended(holding(self.trusted, fixed), now, context, chance, moves)
         predicted = strategy.suggestion_at(state, X, now=now)
         mean, sd = float(predicted.mean), float(predicted.sd)
         share = state.time.new_tensor(UNSUPPORTED_SHARE * strategy.prior_variance(state))
@@ -549,7 +554,7 @@ class MeasurementLog(NamedTuple):
         *,
         retry: bool,
         context: Tensor | None = None,
-        around: tuple[Point, Any] | None = None,
+        moves: Moves | None = None,
         generator: torch.Generator | None = None,
     ) -> Suggestion:
         """The next point to measure, among points likely enough to succeed.
@@ -561,14 +566,15 @@ class MeasurementLog(NamedTuple):
             retry: Whether to restrict the search to a category that must be tried again, if any;
                 see :func:`~botorch_tv.strategies.pending.due_again`.
             context: The context, `c`.
-            around: A point, and the largest step from it; see
-                :func:`~botorch_tv.strategies.near.near`.
+            moves: The largest steps from a setting, and what moves from it cost; None for any
+                steps at no cost.
             generator: Source of random numbers.
         """
         chance, state = self.success(now), self.as_if_answered(waiting, now)
         feasible: Feasible | None = chance
-        if around is not None:
-            point, reach = like(state).new_tensor(around[0]), around[1]
+        cost = None if moves is None else moves.price(state)
+        if moves is not None and moves.max_step is not None:
+            point, reach = like(state).new_tensor(moves.at), moves.max_step
             if isinstance(state.domain, Box):
                 state = near(state, point, reach)
             else:
@@ -576,14 +582,14 @@ class MeasurementLog(NamedTuple):
         state = holding(state, fixed)
         among = holding(state, due_again(state)) if retry else state
         choice = self.quiet.ask(
-            among, now=now, context=context, feasible=feasible, generator=generator
+            among, now=now, context=context, feasible=feasible, cost=cost, generator=generator
         )
         assumed = state.history.choice.tensor()[self.state.rounds :]
         pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
         if not len(pending):
             return choice
         before = self.state._replace(domain=state.domain)
-        return apart(self.quiet, before, float(choice.time), choice, pending, feasible)
+        return apart(self.quiet, before, float(choice.time), choice, pending, feasible, cost)
 
 
 def replayed(

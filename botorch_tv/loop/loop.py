@@ -79,7 +79,7 @@ from botorch_tv.loop.words import (
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import Limit
-from botorch_tv.strategies.feasible import corners_of
+from botorch_tv.strategies.feasible import Cost, MoveCost, corners_of
 from botorch_tv.strategies.named import Parameters, moved
 from botorch_tv.strategies.near import within
 from botorch_tv.strategies.outcomes import Outcomes
@@ -93,6 +93,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+FUNCTION = "function"
+"""What a file has for the cost of moves if it is a function."""
 TRADE_OFFS = 5
 """Number of trade-offs in :meth:`Loop.describe`."""
 MOST_ADVISED = 50
@@ -200,6 +202,11 @@ class Loop(Monitored):
         max_step: The largest difference between a suggestion and the newest setting, such as
             ``{"temperature": 20}``, in the units of the parameters; without names, a number for
             each coordinate. Points of :meth:`enqueue` are not restricted.
+        move_cost: The cost of a move from the newest setting, in the units of y: a number per range
+            moved, ``{"temperature": 3}``, or a number for all parameters, or a function of two
+            settings, from and to. It is subtracted from the bounds that choices and recommendations
+            maximise; see :class:`~botorch_tv.strategies.feasible.MoveCost`. Points of
+            :meth:`enqueue`, and first points without predictions, ignore it.
         lost_after: A suggestion is lost if it is still open when more than this number of answers
             have arrived since. A lost suggestion may still be answered, but no longer counts: not
             for ``pending``, and not in later choices. The default is twice the larger of
@@ -243,6 +250,7 @@ class Loop(Monitored):
         safe: float | None = None,
         start: Points = None,
         max_step: Mapping[str, float] | Sequence[float] | None = None,
+        move_cost: Cost | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -278,13 +286,18 @@ class Loop(Monitored):
         outside = isinstance(begun.domain, OpenBox)
         self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names, outside)
         self._strategy = strategy
-        self._record = Record(MeasurementLog.begin(strategy, begun), 1, lost_after, max_step)
+        log, corner = MeasurementLog.begin(strategy, begun), corners_of(begun.domain)[0]
+        self._record = Record(log, 1, lost_after, max_step, move_cost)
         self.pending = pending
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
         if max_step is not None:  # raises for wrong names and steps
-            within(begun.domain, corners_of(begun.domain), corners_of(begun.domain)[0], max_step)
+            within(begun.domain, corner, corner, max_step)
+        if move_cost is not None:  # raises for wrong names and numbers
+            MoveCost(begun.domain, corner, move_cost)
+            single = len(getattr(strategy, "objectives", "1")) == 1
+            require(single, "Loop: move_cost has the unit of a single objective; use max_step=.")
         if start is not None:
             self.enqueue(start)
 
@@ -311,6 +324,7 @@ class Loop(Monitored):
         safe: float | None = None,
         start: Points = None,
         max_step: Mapping[str, float] | Sequence[float] | None = None,
+        move_cost: Cost | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -345,6 +359,7 @@ class Loop(Monitored):
             confidence: As for :class:`Loop`.
             safe: As for :class:`Loop`.
             max_step: As for :class:`Loop`.
+            move_cost: As for :class:`Loop`.
             start: As for :class:`Loop`; usually None, because there are measurements.
             lost_after: As for :class:`Loop`.
             dtype: As for :class:`Loop`.
@@ -372,6 +387,7 @@ class Loop(Monitored):
             safe=safe,
             start=start,
             max_step=max_step,
+            move_cost=move_cost,
             lost_after=lost_after,
             dtype=dtype,
             device=device,
@@ -811,7 +827,7 @@ class Loop(Monitored):
         Raises:
             InputDataError: If parameters have no names, if a measurement has no place in the new
                 space, or if ``had`` does not name the new parameters.
-            ValueError: If a limit or ``max_step`` names a parameter that was removed.
+            ValueError: If a limit, ``max_step`` or ``move_cost`` names a removed parameter.
         """
         old, record, domain = self.parameters, self._record, self.domain
         if old is None or self._strategy.consults or not isinstance(domain, Box):
@@ -825,6 +841,7 @@ class Loop(Monitored):
             pending=record.pending,
             lost_after=record.lost_after,
             max_step=record.max_step,
+            move_cost=record.move_cost,
             dtype=like(self.state).dtype,
             device=self.state.time.device,
         )
@@ -977,7 +994,7 @@ class Loop(Monitored):
         best, predict, advised = None, None, list[Place]()
         if ax is None and bool(self._strategy.predicts(self.state)):
             present, row = self._present(now), self._context(context)
-            best = log.best(present, row).X
+            best = self._record.best(present, row).X
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
             if replay:
                 advised += log.recommendations(row, MOST_ADVISED)
@@ -1106,6 +1123,7 @@ class Loop(Monitored):
             "pending": record.pending,
             "lost_after": record.lost_after,
             "max_step": record.max_step,
+            "move_cost": FUNCTION if callable(record.move_cost) else record.move_cost,
             "queue": [self._units.point(point) for point in record.queue],
             "asked": record.asked,
             "consulted": record.consulted,
@@ -1126,6 +1144,7 @@ class Loop(Monitored):
         strategy: Strategy | None = None,
         domain: Domain | Bounds | None = None,
         *,
+        move_cost: Cost | None = None,
         device: torch.device | str | None = None,
         snapshot: bool = False,
     ) -> Self:
@@ -1149,6 +1168,7 @@ class Loop(Monitored):
             domain: The domain of the saved loop. By default, the domain is restored from the file
                 if it is a :class:`Grid`, or a :class:`Box` with a search of this package; any other
                 domain must be given.
+            move_cost: The cost of a move, if it is a function; a file contains numbers alone.
             device: Device of all computations; by default the device of the saved loop.
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
@@ -1169,11 +1189,12 @@ class Loop(Monitored):
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)
+        move_cost = content.get("move_cost") if move_cost is None else move_cost
+        require(move_cost != FUNCTION, f"{path} lacks the function of its loop; pass move_cost=.")
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
-            limits: dict[str, Any] = {
-                key: content.get(key) for key in ("pending", "lost_after", "max_step")
-            }
+            names = ("pending", "lost_after", "max_step")
+            limits = {name: content.get(name) for name in names} | {"move_cost": move_cost}
             loop = cls(strategy, made, **limits, dtype=DTYPES[content["dtype"]], device=place)
             loop._units.clock = LoopClock.of(content["clock"])
             loop._record = loop._record.restored(content, stale, path if snapshot else None)
@@ -1241,7 +1262,7 @@ class Loop(Monitored):
         return context_row(state, context)
 
     def _best(self, now: Time | None, context: Condition, fixed: Fixed = None) -> Best:
-        return self._record.log.best(self._present(now), self._context(context), fixed)
+        return self._record.best(self._present(now), self._context(context), fixed)
 
     def _suspect_text(self, now: Time | None, context: Condition) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""

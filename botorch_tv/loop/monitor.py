@@ -25,6 +25,7 @@ from botorch_tv.loop.record import Record
 from botorch_tv.loop.table import contexts_of, names_of
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.near import Moves
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
@@ -134,23 +135,23 @@ class Stop(NamedTuple):
 
 
 @without_gradients
-def gain(strategy: Strategy, state: State, best: Tensor, at: Tensor, now: float | None) -> Gain:
+def gain(strategy: Strategy, state: State, X: Tensor, now: float | None, cost: float = 0) -> Gain:
     """What a move gains, from the joint posterior of two settings.
 
     Args:
         strategy: The strategy.
         state: Its state, of one trial.
-        best: The setting to move to, `d + c`.
-        at: The present setting, `d + c`.
+        X: The setting to move to, and the present setting, `2 x (d + c)`.
         now: The present time; one step after the newest measurement by default.
+        cost: What the move costs.
     """
-    posterior = strategy.posterior(state, torch.stack([best, at]), now=now)
+    posterior = strategy.posterior(state, X, now=now)
     sign = 1 if strategy.maximize else -1
     better, present = posterior.mean.flatten().tolist()
     covariance = posterior.distribution.covariance_matrix
     weights = covariance.new_tensor([1.0, -1.0])
     sd = math.sqrt(max(float(weights @ covariance @ weights), 0.0))
-    more = sign * (better - present)
+    more = sign * (better - present) - cost
     if sd <= 1e-9 * float(covariance.diagonal().max().sqrt()):  # the same setting
         return Gain(more, sd, float(more > 0))
     return Gain(more, sd, NormalDist().cdf(more / sd))
@@ -429,7 +430,7 @@ class Monitored:
         now: Time | None = None,
         context: Condition = None,
     ) -> Gain:
-        """What a move from the present setting to the recommended setting gains.
+        """What a move from the present setting to the recommended setting gains, less its cost.
 
         Args:
             at: The present setting, as in :meth:`Loop.observe`; by default the setting that was
@@ -447,7 +448,9 @@ class Monitored:
         log, d = self._record.log, self._record.log.state.domain.dim
         place = like(log.state).new_tensor(log.answers[-1].point[:d])
         place = place if at is None else as_place(at, log.state)
-        return gain(log.strategy, log.state, best, with_context(place, row), present)
+        price = Moves(place.tolist(), None, self._record.move_cost).price(log.state)
+        X = torch.stack([best, with_context(place, row)])
+        return gain(log.strategy, log.state, X, present, float(price(best)) if price else 0.0)
 
     def worth_measuring(
         self, cost: float, *, now: Time | None = None, context: Condition = None
@@ -546,7 +549,8 @@ class Monitored:
             return Stop(False, math.inf, math.nan, "there are too few measurements.")
         present, _, best, X = self._contenders(now, context)
         noise = float(log.strategy.model_noise(log.state).sqrt())
-        most = max(_excess(gain(log.strategy, log.state, x, best, present)) for x in X[1:])
+        pairs = (torch.stack([x, best]) for x in X[1:])
+        most = max(_excess(gain(log.strategy, log.state, pair, present)) for pair in pairs)
         static, stop = static_chance(log.strategy, log.state), False
         if static < 1 - STATIC or drift(log, self._units):
             reason = "never: the process changes; hold the best setting, see worth_measuring()."
@@ -620,7 +624,7 @@ class Monitored:
         row, present = self._context(context), self._present(now)
         if not log.answers or not bool(log.strategy.predicts(log.state)):
             raise InputDataError("there are too few measurements for predictions; measure first.")
-        best = log.best(present, row).X
+        best = record.best(present, row).X
         generator = torch.Generator().manual_seed(0)  # the loop's own numbers are for its choices
         chosen = record.choice(present, row, None, generator).X
         return present, row, best, contenders(log.state, best, chosen)

@@ -14,6 +14,7 @@ from botorch_tv.loop.file import REBUILT, restored_log
 from botorch_tv.loop.input import with_context
 from botorch_tv.loop.log import (
     OPEN,
+    Best,
     Measurement,
     MeasurementLog,
     Point,
@@ -25,6 +26,7 @@ from botorch_tv.loop.log import (
     replayed,
 )
 from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.near import Moves
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.state import Consultation, Suggestion
 from botorch_tv.validation import plain
@@ -50,6 +52,7 @@ class Record(NamedTuple):
         consultations: Consultations without an answer, by number, oldest first.
         superseded: Wrong readings, in the order in which they were amended or removed.
         max_step: The largest step of a suggestion from the newest setting; None for no limit.
+        move_cost: The cost of a move from the newest setting; None for none.
         queue: Points that the loop suggests next, with their context.
         asked: Number of suggestions so far, which is the number of the newest suggestion.
         consulted: Number of consultations so far.
@@ -59,6 +62,7 @@ class Record(NamedTuple):
     pending: int
     lost_after: int | None
     max_step: Any = None
+    move_cost: Any = None
     open: Mapping[int, Measurement] = {}
     consultations: Mapping[int, Question] = {}
     superseded: Sequence[Measurement] = ()
@@ -101,19 +105,23 @@ class Record(NamedTuple):
         if isinstance(strategy, Outcomes):
             retry = isinstance(strategy.model, Adaptive) and not strategy.safe
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        around = None
-        if self.max_step is not None and (last := self._last) is not None:
-            around = last, self.max_step
+        moves = self.moves
         return log.choice(
-            now, waiting, fixed, retry=retry, context=context, around=around, generator=generator
+            now, waiting, fixed, retry=retry, context=context, moves=moves, generator=generator
         )
 
     @property
-    def _last(self) -> Point | None:
-        """The newest setting: that of the newest suggestion, or of the newest measurement."""
+    def moves(self) -> Moves | None:
+        """The limits and costs of moves from the newest suggestion or measurement, if any."""
         rows = [*self.log.answers, *self.open.values()]
-        order = [(row.known, row.arrival == OPEN, row.number) for row in rows]
-        return rows[order.index(max(order))].point if rows else None
+        if not rows or self.max_step is self.move_cost is None:
+            return None
+        newest = max(rows, key=lambda row: (row.known, row.arrival == OPEN, row.number))
+        return Moves(newest.point, self.max_step, self.move_cost)
+
+    def best(self, now: float | None, context: Tensor | None, fixed: Fixed = None) -> Best:
+        """The setting to recommend; see :meth:`MeasurementLog.best`."""
+        return self.log.best(now, context, fixed, self.moves)
 
     def asking(
         self,

@@ -24,7 +24,7 @@ from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.named import Parameters, checked_value
-from botorch_tv.strategies.parameters import Context, Parameter
+from botorch_tv.strategies.parameters import Context, Parameter, Space
 from botorch_tv.strategies.state import State
 from botorch_tv.strategies.subspace import TOLERANCE, Subspace
 from botorch_tv.validation import largest, require, require_integer, shown
@@ -305,6 +305,13 @@ class Box(Domain):
         return self.from_unit(like.new_full((self.dim,), 0.5))
 
 
+def space_of(domain: Domain) -> Space | None:
+    """The named parameters of a domain; None if coordinates have no names."""
+    if not isinstance(domain, Box):
+        return None
+    return domain.search.space if isinstance(domain.search, MixedSearch) else domain.parameters
+
+
 def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
     """A state whose choices and recommendations have given values of some parameters.
 
@@ -319,9 +326,7 @@ def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
     """
     if fixed is None or (isinstance(fixed, Mapping) and not fixed):
         return state
-    box = state.domain
-    search = box.search if isinstance(box, Box) else None
-    space = search.space if isinstance(search, MixedSearch) else getattr(box, "parameters", None)
+    box, space = state.domain, space_of(state.domain)
     if not isinstance(fixed, Mapping) or space is None or not set(fixed) <= set(space.by_name):
         raise InputDataError(
             f"fixed is {shown(fixed)}, but it may hold only the parameters "
@@ -332,6 +337,7 @@ def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
         )
     dtype = state.basis.variance.dtype
     values = {name: checked_value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
+    search = getattr(box, "search", None)
     before = search if isinstance(search, MixedSearch) else MixedSearch(space)
     return searched(state, replace(before, fixed={**before.fixed, **values}))
 

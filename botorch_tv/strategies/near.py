@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
@@ -13,9 +13,9 @@ from torch import Tensor
 
 from botorch_tv.gp.process import SearchSizes
 from botorch_tv.gp.search import DiscreteSearch, Region, Search, SearchProblem, Uniform
-from botorch_tv.strategies.box import Box, searched
+from botorch_tv.strategies.box import Box, searched, space_of
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Cost, Feasible, MoveCost
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.state import State
@@ -54,7 +54,7 @@ def near(state: State, at: Setting, reach: Setting) -> State:
         if not len(X):
             raise InputDataError(f"no candidate of {box!r} lies within {reach} of {at}.")
         return searched(state, DiscreteSearch(X))
-    space = _space_of(box)
+    space = space_of(box)
     if space is None:
         own = state.basis.variance
         center, most = _row(at, box.dim, own), _row(reach, box.dim, own)
@@ -92,7 +92,7 @@ def within(domain: Domain, X: Tensor, at: Setting, reach: Setting) -> Tensor:
     Raises:
         InputDataError, ValueError: As for :func:`near`.
     """
-    space = _space_of(domain)
+    space = space_of(domain)
     X = X[..., : domain.dim]
     if space is None:
         center, most = _row(at, domain.dim, X), _row(reach, domain.dim, X)
@@ -104,6 +104,27 @@ def within(domain: Domain, X: Tensor, at: Setting, reach: Setting) -> Tensor:
         apart = (axis.number.along(X[..., place]) - value).abs()
         good &= apart <= step + ROUNDING * (abs(value) + step)
     return good
+
+
+class Moves(NamedTuple):
+    """The largest steps from a setting, and the cost of moves from it; each may be None.
+
+    Attributes:
+        at: The coordinates of the setting; a context may follow.
+        max_step: The largest steps, as for :func:`near`.
+        cost: The cost of a move, as for :class:`~botorch_tv.strategies.feasible.MoveCost`.
+    """
+
+    at: Sequence[float]
+    max_step: Setting | None = None
+    cost: Cost | None = None
+
+    def price(self, state: State) -> MoveCost | None:
+        """The cost of moves from the setting, on the domain of a state; None without any."""
+        if self.cost is None:
+            return None
+        made = MoveCost(state.domain, state.basis.variance.new_tensor(self.at), self.cost)
+        return made if made.places else None
 
 
 class Within(Feasible):
@@ -121,13 +142,6 @@ class Within(Feasible):
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         inside = within(self.domain, X, self.at, self.reach)
         return torch.ones_like(X[..., 0]), torch.where(inside, 0.0, FAR).to(X)
-
-
-def _space_of(domain: Domain) -> Space | None:
-    """The named parameters of a domain."""
-    if not isinstance(domain, Box):
-        return None
-    return domain.search.space if isinstance(domain.search, MixedSearch) else domain.parameters
 
 
 def _row(values: Setting, dim: int, own: Tensor) -> Tensor:

@@ -417,9 +417,9 @@ class Outcomes(Composed):
 
     def _within(self, state: State, asked: Asked, *, strict: bool = False) -> Asked:
         """What is asked, among points that succeed, keep all limits and are near safe settings."""
-        now, _, given = asked
+        now = asked.now
         feasible = all_of(
-            given or self.success(state, now), self.kept(state, now), self._around(state)
+            asked.feasible or self.success(state, now), self.kept(state, now), self._around(state)
         )
         if strict and feasible is not None:
             feasible = feasible.strict()
