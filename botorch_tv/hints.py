@@ -30,7 +30,7 @@ INSTEAD = {
     "pruner": "nothing is pruned here; Optuna's create_study() takes a pruner",
     "kappa xi": "adaptive_gp_ucb(width=Constant(4)) sets the weight of exploration",
     "random_seed random_state": "seed=0 sets the seed",
-    "noise_sd noise_std noise_var sem sigma yvar": "Loop.tell(y, noise=) takes the variance",
+    "noise noise_sd noise_std noise_var sem sigma yvar": "Loop.tell(y, noise=) takes the variance",
     "X bounds parameters pbounds point search_space vocs x": "Loop({'x': (20, 80)}) takes the "
     "ranges first, Loop.observe({'x': 55}, y) a point",
     "index number trial_index trial": "Loop.tell(y, suggestion=3) takes the number of a suggestion",

@@ -173,7 +173,7 @@ def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement |
 
 def _checked(field: str, value: Any, of_reply: bool) -> Any:
     if isinstance(value, list):
-        if field == "y" and not of_reply:  # outcomes by name; a missing outcome is NaN
+        if field in ("y", "noise") and not of_reply:  # by name; a missing outcome is NaN
             return tuple(
                 number if number != number else _checked(field, number, of_reply)
                 for number in value

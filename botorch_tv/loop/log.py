@@ -74,7 +74,8 @@ class Measurement:
             in standard deviations. None if there is no prediction.
         y: The observation: a number or, if outcomes have names, a number for each outcome, NaN if
             it is missing. None before the answer, or if the measurement failed.
-        noise: The noise variance; None for the strategy's default.
+        noise: The noise variance or, if outcomes have names, one for each, NaN if it is not given;
+            None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
             answer.
         became: ``"amended"`` or ``"removed"`` if the measurement is superseded, else None.
@@ -90,7 +91,7 @@ class Measurement:
     known: int
     predicted: tuple[float, float, float] | None
     y: Values = None
-    noise: float | None = None
+    noise: Values = None
     arrival: int = OPEN
     became: str | None = None
     keeps: float | None = None
@@ -382,7 +383,7 @@ class MeasurementLog(NamedTuple):
                 told(strategy, answer.y, own),
                 time=answer.time,
                 ok=None if good else torch.tensor(False, device=own.device),
-                noise=answer.noise,
+                noise=cast(Any, answer.noise),
             )
             reset = bool(info.reset)
             trigger = max(answer.arrival, trigger) if reset else trigger

@@ -38,7 +38,6 @@ from botorch_tv.loop.input import (
     Condition,
     Numbers,
     Points,
-    as_number,
     as_place,
     as_places,
     as_replies,
@@ -349,8 +348,8 @@ class Loop(Monitored):
                 ``ok`` is False.
             time: Times of the observations, `n`, in any order, numbers or datetimes; 1, 2, ..., n
                 by default.
-            noise: Noise variance of each measurement, `n`; by default the noise variance of the
-                strategy.
+            noise: Noise variance of each measurement, `n`, or a list of dicts for named outcomes;
+                by default the noise variance of the strategy.
             context: Context of each measurement, `n x c`, or a list of dicts or a DataFrame for
                 named contexts.
             ok: False where a measurement failed, `n`; by default, all measurements succeeded.
@@ -484,7 +483,7 @@ class Loop(Monitored):
         suggestion: int | NumberedSuggestion | None = None,
         at: Points = None,
         time: Time | None = None,
-        noise: float | None = None,
+        noise: Observed = None,
         context: Condition = None,
         ok: bool = True,
     ) -> None:
@@ -502,8 +501,8 @@ class Loop(Monitored):
                 a measurement has no prediction in :meth:`table`.
             time: Time of the measurement; the suggestion's time by default. The time may be earlier
                 than the times of previous answers.
-            noise: Noise variance of this measurement; by default the noise variance of the
-                strategy, which the adaptive strategy estimates.
+            noise: Noise variance of this measurement, with named outcomes a dict; by default the
+                noise variance of the strategy, which the adaptive strategy estimates.
             context: The measured context, or the named contexts that differ from the suggestion's.
             ok: False if the measurement failed.
 
@@ -532,7 +531,7 @@ class Loop(Monitored):
         y: Observed = None,
         *,
         time: Time | None = None,
-        noise: float | None = None,
+        noise: Observed = None,
         context: Condition = None,
         ok: bool = True,
     ) -> None:
@@ -544,8 +543,8 @@ class Loop(Monitored):
             y: The observation, a scalar; ignored if ``ok`` is False.
             time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. A
                 time before the newest measurement is allowed.
-            noise: Noise variance of this measurement; by default the noise variance of the
-                strategy, which the adaptive strategy estimates.
+            noise: Noise variance of this measurement, with named outcomes a dict; by default the
+                noise variance of the strategy, which the adaptive strategy estimates.
             context: The measured context, as in :meth:`ask`.
             ok: False if the measurement failed.
 
@@ -916,7 +915,8 @@ class Loop(Monitored):
             is called ``time (parameter)``. The columns of the context have the names of the
             contexts, or ``context0, ...``; ``time`` contains the time. The column ``y`` contains
             the observation, NaN if the measurement failed; ``ok`` is False if it failed. The column
-            ``noise`` contains the noise variance, NaN if the strategy estimates the noise. The
+            ``noise`` contains the noise variance, or a dict of variances if outcomes have names,
+            NaN if the strategy estimates the noise. The
             columns ``mean`` and ``sd`` contain the prediction made with the suggestion, NaN if the
             measurement was not suggested. The column ``reset`` states whether the measurement
             triggered a reset. If outcomes have names, the column ``objective`` takes the place of
@@ -1324,10 +1324,9 @@ class Loop(Monitored):
             )
         return row
 
-    def _add(self, row: Measurement, y: Values, time: float, noise: float | None) -> None:
-        if noise is not None:
-            noise = as_number("noise", noise, "give the variance of this measurement.")
-        self._record = self._record.answered(row, y, time, noise)
+    def _add(self, row: Measurement, y: Values, time: float, noise: Observed) -> None:
+        given = None if noise is None else as_values(self._strategy, noise, what="noise")
+        self._record = self._record.answered(row, y, time, given)
 
     def _answered(self, number: int) -> Measurement:
         """The measurement with a given number.

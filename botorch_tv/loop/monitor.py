@@ -23,6 +23,7 @@ from botorch_tv.loop.input import Condition, Points, as_place, with_context
 from botorch_tv.loop.log import Measurement, MeasurementLog, like
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.table import contexts_of, names_of
+from botorch_tv.loop.words import noise_of
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.near import Moves
@@ -224,7 +225,8 @@ def of_objective(log: MeasurementLog) -> MeasurementLog:
     for answer in log.answers:
         named = dict(zip(strategy.names, answer.y)) if isinstance(answer.y, tuple) else {}
         y = float(formula.value(named)) if named else math.nan
-        answers.append(replace(answer, y=None if math.isnan(y) else y))
+        noise = noise_of(strategy, answer.noise)
+        answers.append(replace(answer, y=None if math.isnan(y) else y, noise=noise))
     states = tuple(state.members[0] for state in log.states)
     return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
 
@@ -245,7 +247,7 @@ def residuals(log: MeasurementLog) -> list[tuple[float, float]]:
     usual = float(strategy.model_noise(state))
     for answer in log.answers[AT_LEAST:]:
         mean, sd, _ = answer.prediction
-        noise = usual if answer.noise is None else answer.noise
+        noise = answer.noise if isinstance(answer.noise, float) else usual
         if isinstance(answer.y, float) and sd**2 <= MEASURED * noise:  # False for a NaN
             found.append((answer.time, (answer.y - mean) / math.sqrt(sd**2 + noise)))
     return found
@@ -401,8 +403,8 @@ def predictions(
         found = None
         if isinstance(answer.y, float) and bool(strategy.predicts(state)):
             made = strategy.suggestion_at(state, own.new_tensor(answer.point), now=answer.time)
-            noise = answer.noise
-            noise = float(strategy.model_noise(state)) if noise is None else noise
+            usual, noise = float(strategy.model_noise(state)), answer.noise
+            noise = noise if isinstance(noise, float) else usual
             found = answer, float(made.mean), math.sqrt(float(made.sd) ** 2 + noise)
         yield found
         state, _ = next(steps)

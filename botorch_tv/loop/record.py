@@ -176,7 +176,7 @@ class Record(NamedTuple):
         number = min([0, *(row.number for row in rows)]) - 1
         return Measurement(number, point, arm, time, time, len(self.log.answers), None)
 
-    def answered(self, row: Measurement, y: Values, time: float, noise: float | None) -> Record:
+    def answered(self, row: Measurement, y: Values, time: float, noise: Values) -> Record:
         """The record with the answer to a suggestion, or a measurement that was not suggested.
 
         Raises:

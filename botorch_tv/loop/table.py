@@ -17,7 +17,7 @@ from botorch_tv.loop.clock import LoopClock, Time, Units, Values, earliest, poin
 from botorch_tv.loop.input import as_rows, as_table, check_labels, parameters_of
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Question, like
 from botorch_tv.loop.record import Record
-from botorch_tv.loop.words import objective_of
+from botorch_tv.loop.words import noise_of, objective_of
 from botorch_tv.notebook import listing
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.outcomes import Outcomes
@@ -247,17 +247,16 @@ def table(log: MeasurementLog, units: Units) -> Table:
     """The table of all measurements."""
     rows, own, domain = log.answers, like(log.state), log.state.domain
     points = own.new_tensor([row.point for row in rows]).view(len(rows), domain.columns)
+    given = [noise_of(log.strategy, row.noise) for row in rows]
     usual = log.strategy.usual_noise
-    noise = [
-        math.inf if row.y is None else usual if row.noise is None else row.noise for row in rows
-    ]
+    noise = [usual if variance is None else variance for variance in given]
     return Table(
         number=torch.tensor([row.number for row in rows], dtype=torch.int64, device="cpu"),
         X=points[:, : domain.dim],
         context=points[:, domain.dim :],
         y=own.new_tensor([objective_of(log.strategy, row.y) for row in rows]),
         time=log.state.time.new_tensor([row.time for row in rows]),
-        noise=own.new_tensor(noise),
+        noise=own.new_tensor([math.inf if row.y is None else v for row, v in zip(rows, noise)]),
         reset=torch.tensor(log.resets, dtype=torch.bool, device="cpu"),
         points=[
             units.point(row.point if units.contexts else row.point[: domain.dim]) for row in rows
@@ -330,9 +329,10 @@ def data_frame(
         given = () if units.contexts else row.point[domain.dim :]
         begun = [row.number, *own, *given, units.clock.shown(row.time)]
         y, noise = objective_of(log.strategy, row.y), usual if row.noise is None else row.noise
+        shown = units.measured(noise) if isinstance(noise, tuple) else noise
         mean, sd, _ = row.prediction if row.number > 0 else (math.nan,) * 3
         outcomes = row.y if isinstance(row.y, tuple) else (math.nan,) * len(units.outcomes)
-        cells.append([*begun, y, row.y is not None, noise, mean, sd, reset, *outcomes])
+        cells.append([*begun, y, row.y is not None, shown, mean, sd, reset, *outcomes])
     if units.outcomes:
         rest[rest.index("y")] = OBJECTIVE
     return pd.DataFrame(cells, columns=[number, *points, *context, *rest, *measured])

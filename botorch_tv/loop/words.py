@@ -119,13 +119,14 @@ def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
     return strategy.names if isinstance(strategy, Outcomes) else ()
 
 
-def as_values(strategy: Strategy, y: Any, ok: object) -> Values:
+def as_values(strategy: Strategy, y: Any, ok: object = True, what: str = "y") -> Values:
     """A measurement as a number, or as a number for each named outcome; None if it failed.
 
     Args:
         strategy: The strategy of the loop.
         y: The measurement: a number; with named outcomes a dict, in which outcomes may be missing.
         ok: Whether the measurement succeeded.
+        what: What the numbers are, for errors.
 
     Raises:
         InputDataError: If a value is not finite, or if a name is unknown.
@@ -136,16 +137,16 @@ def as_values(strategy: Strategy, y: Any, ok: object) -> Values:
     if not names:
         if isinstance(y, Mapping):
             raise InputDataError(
-                f"y is {shown(y)}, but this loop has one outcome without a name; tell a number, or "
-                "begin with Loop(..., objective='yield')."
+                f"{what} is {shown(y)}, but this loop has one outcome without a name; tell a "
+                "number, or begin with Loop(..., objective='yield')."
             )
-        return as_number("y", y, FAILED)
+        return as_number(what, y, FAILED)
     if not isinstance(y, Mapping) and len(names) == 1:
         y = {names[0]: y}
     example = ", ".join(f"{name!r}: ..." for name in names)
     if not isinstance(y, Mapping) or not {*y} <= {*names} or not y:
         raise InputDataError(
-            f"y is {shown(y)}, but the outcomes are {', '.join(names)}; tell {{{example}}}, "
+            f"{what} is {shown(y)}, but the outcomes are {', '.join(names)}; tell {{{example}}}, "
             "without those that are missing; for a failed measurement pass ok=False."
         )
     fix = "omit an outcome that was not measured."
@@ -159,6 +160,15 @@ def objective_of(strategy: Strategy, values: Values) -> float:
     assert isinstance(strategy, Outcomes)
     first = strategy.objectives[0].expression
     return float(first.value(dict(zip(strategy.names, values))))
+
+
+def noise_of(strategy: Strategy, noise: Values) -> float | None:
+    """The noise variance of the first objective; None if it was not given."""
+    if not isinstance(noise, tuple):
+        return noise
+    assert isinstance(strategy, Outcomes)
+    found: float | None = strategy.noise_of(strategy.expressions[0], noise)
+    return found
 
 
 def problem_data(strategy: Strategy) -> dict[str, Any] | None:
