@@ -669,8 +669,16 @@ class Problem(NamedTuple):
         """
         if not self.limits and self.expressions == (Expression(self.names[0], self.names),):
             return replace(cast(Any, model), maximize=self.objectives[0].maximize)
-        parts: dict[str, Any] = {**self._asdict(), "names": self.names, "model": model}
-        return Outcomes(**parts, avoids_failures=False)  # the log computes where trials succeed
+        return self.outcomes(model=model)
+
+    def outcomes(self, **settings: Any) -> Outcomes:
+        """The strategy for named outcomes; a log computes where measurements succeed.
+
+        Args:
+            settings: As for :class:`~botorch_tv.strategies.Outcomes`.
+        """
+        parts: dict[str, Any] = {**self._asdict(), "names": self.names} | settings
+        return Outcomes(**parts, avoids_failures=False)
 
 
 def trial_log(strategy: Strategy, space: Space, context_dim: int = 0) -> MeasurementLog:

@@ -252,13 +252,7 @@ class Loop(Monitored):
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
         strategy, domain = stated(
-            strategy,
-            as_domain(domain),
-            maximize=maximize,
-            objective=objective,
-            constraints=constraints,
-            confidence=confidence,
-            safe=safe,
+            strategy, as_domain(domain), maximize, objective, constraints, confidence, safe
         )
         require(
             maximize in (None, strategy.maximize),
@@ -289,7 +283,6 @@ class Loop(Monitored):
             self.enqueue(start)
 
     @classmethod
-    @hinted
     def from_table(
         cls,
         *given: Any,
@@ -301,19 +294,7 @@ class Loop(Monitored):
         noise: Numbers | None = None,
         context: Any = None,
         ok: Sequence[bool] | Tensor | None = None,
-        pending: int = 1,
-        seed: int = 0,
-        unit: str | None = None,
-        maximize: bool | None = None,
-        objective: Texts = None,
-        constraints: Texts = None,
-        confidence: float | None = None,
-        safe: float | None = None,
-        start: Points = None,
-        max_step: Mapping[str, float] | Sequence[float] | None = None,
-        lost_after: int | None = None,
-        dtype: torch.dtype = torch.float64,
-        device: torch.device | str | None = None,
+        **settings: Any,
     ) -> Loop:
         """Make a loop that starts from earlier measurements.
 
@@ -336,46 +317,20 @@ class Loop(Monitored):
             context: Context of each measurement, `n x c`, or a list of dicts or a DataFrame for
                 named contexts.
             ok: False where a measurement failed, `n`; by default, all measurements succeeded.
-            pending: As for :class:`Loop`.
-            seed: As for :class:`Loop`.
-            unit: As for :class:`Loop`.
-            maximize: As for :class:`Loop`.
-            objective: As for :class:`Loop`.
-            constraints: As for :class:`Loop`.
-            confidence: As for :class:`Loop`.
-            safe: As for :class:`Loop`.
-            max_step: As for :class:`Loop`.
-            start: As for :class:`Loop`; usually None, because there are measurements.
-            lost_after: As for :class:`Loop`.
-            dtype: As for :class:`Loop`.
-            device: As for :class:`Loop`.
+            settings: All other arguments of :class:`Loop`, such as ``pending``, ``unit`` and
+                ``objective``.
 
         Raises:
             InputDataError: If the columns do not match each other or the domain, if a value is not
                 finite (drop rows without a measurement, or pass ok=False), or if pandas columns
                 have different row labels.
+            TypeError: If :class:`Loop` has no argument of the name of a setting.
             ValueError: If the domain, X or y is missing.
         """
         strategy, domain, X, y = in_order(
             "Loop.from_table", given, strategy=strategy, domain=domain, X=X, y=y
         )
-        loop = cls(
-            strategy=strategy,
-            domain=domain,
-            pending=pending,
-            seed=seed,
-            unit=unit,
-            maximize=maximize,
-            objective=objective,
-            constraints=constraints,
-            confidence=confidence,
-            safe=safe,
-            start=start,
-            max_step=max_step,
-            lost_after=lost_after,
-            dtype=dtype,
-            device=device,
-        )
+        loop = cls(strategy=strategy, domain=domain, **settings)
         columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
         for row, arguments in rows_from(columns, loop.state, loop._begun, loop._units.outcomes):
             try:
@@ -783,11 +738,10 @@ class Loop(Monitored):
         Raises:
             ValueError: If not exactly one limit has this name. The loop is not changed.
         """
-        require(
-            isinstance(self._strategy, Outcomes),
-            "limit() moves a limit on outcomes, but this loop has none; give constraints=.",
-        )
-        assert isinstance(self._strategy, Outcomes)
+        if not isinstance(self._strategy, Outcomes):
+            raise ValueError(
+                "limit() moves a limit on outcomes, but this loop has none; give constraints=."
+            )
         self._strategy = made = self._strategy.with_bound(name, bound)
         log = self._record.log._replace(strategy=made, quiet=made.undisturbed())
         self._record = self._record._replace(log=log)
@@ -873,11 +827,8 @@ class Loop(Monitored):
         strategy, state = self._strategy, self.state
         points = with_context(as_places("X", X, state), self._context(context))
         if outcome is not None:
-            require(
-                isinstance(strategy, Outcomes),
-                f"outcome is {outcome!r}, but this loop has one outcome without a name; omit it.",
-            )
-            assert isinstance(strategy, Outcomes)
+            if not isinstance(strategy, Outcomes):
+                raise ValueError(f"outcome is {outcome!r}, but outcomes have no names; omit it.")
             strategy, state = strategy.member(state, outcome)
         return strategy.posterior(state, points, now=self._present(now))
 

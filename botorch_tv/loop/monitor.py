@@ -23,6 +23,7 @@ from botorch_tv.loop.input import Condition, Points, as_place, with_context
 from botorch_tv.loop.log import Measurement, MeasurementLog, like
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.table import contexts_of, names_of
+from botorch_tv.loop.words import objective_of
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.outcomes import Outcomes
@@ -219,11 +220,10 @@ def of_objective(log: MeasurementLog) -> MeasurementLog:
     strategy = log.strategy
     if not isinstance(strategy, Outcomes):
         return log
-    answers, formula = [], strategy.expressions[0]
-    for answer in log.answers:
-        named = dict(zip(strategy.names, answer.y)) if isinstance(answer.y, tuple) else {}
-        y = float(formula.value(named)) if named else math.nan
-        answers.append(replace(answer, y=None if math.isnan(y) else y))
+    values = [objective_of(strategy, answer.y) for answer in log.answers]
+    answers = (
+        replace(answer, y=None if math.isnan(y) else y) for answer, y in zip(log.answers, values)
+    )
     states = tuple(state.members[0] for state in log.states)
     return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
 
@@ -300,37 +300,14 @@ def against_static(strategy: Strategy, state: State) -> float | None:
     if not isinstance(strategy, Adaptive):
         return None
     rates, hazards = (getattr(strategy.bank, name) for name in ("rates", "hazards"))
-    prior = (rates.count(0.0) * hazards.count(0.0)) / (len(rates) * len(hazards))
-    if prior in (0, 1) or not bool(strategy.predicts(state)):
-        return None
-    weights = strategy.weights(state)
     rows = [[not rate and not hazard for hazard in hazards] for rate in rates]
     still = torch.tensor(rows, device="cpu")
-    by_part = weights.sum((-4, -1)).reshape(still.shape).double().cpu()
-    static, other = float(by_part[still].sum()), float(by_part[~still].sum())
+    prior = float(still.double().mean())
+    if prior in (0, 1) or not bool(strategy.predicts(state)):
+        return None
+    weights = strategy.weights(state).sum((-4, -1)).reshape(still.shape).to(still.device)
+    static, other = (float(weights[own].double().sum()) for own in (still, ~still))
     return math.inf if not static else other / static * prior / (1 - prior)
-
-
-def drift(log: MeasurementLog, units: Units, false_alarms: float = FALSE_ALARMS) -> Drift:
-    """Whether the process changed; see :meth:`Monitored.drifted`.
-
-    Args:
-        log: The log.
-        units: The units of the times.
-        false_alarms: Rate of false detections per measurement.
-    """
-    given = [(own, against_static(part, own)) for part, own in _parts(log.strategy, log.state)]
-    ratios = [(own, ratio) for own, ratio in given if ratio is not None]
-    # All tests together have the given rate.
-    tests = len(ratios) + 1
-    limit = 1 / false_alarms
-    largest, times = changes(residuals(log), tests * limit)
-    evidence = max([largest, *(ratio for _, ratio in ratios)]) / tests
-    found = [own for own, ratio in ratios if ratio >= tests * limit]
-    times += [float(running_mixture(own.data).jumped) for own in found]
-    newest = max((time for time in times if not math.isnan(time)), default=None)
-    when = None if newest is None else units.clock.shown(newest)
-    return Drift(evidence >= limit, when, evidence)
 
 
 def _parts(strategy: Strategy, state: State) -> list[tuple[Strategy, State]]:
@@ -423,11 +400,7 @@ class Monitored:
         def _context(self, context: Condition) -> Tensor | None: ...
 
     def gain(
-        self,
-        at: Points = None,
-        *,
-        now: Time | None = None,
-        context: Condition = None,
+        self, at: Points = None, *, now: Time | None = None, context: Condition = None
     ) -> Gain:
         """What a move from the present setting to the recommended setting gains.
 
@@ -509,7 +482,17 @@ class Monitored:
             ValueError: If the rate is out of range.
         """
         rate = require_number("drifted: false_alarms", false_alarms, "(0, 1)", "0.001 is usual.")
-        return drift(self._record.log, self._units, rate)
+        log, limit = self._record.log, 1 / rate
+        given = [(own, against_static(part, own)) for part, own in _parts(log.strategy, log.state)]
+        ratios = [(own, ratio) for own, ratio in given if ratio is not None]
+        tests = len(ratios) + 1  # all tests together have the given rate
+        largest, times = changes(residuals(log), tests * limit)
+        evidence = max([largest, *(ratio for _, ratio in ratios)]) / tests
+        found = [own for own, ratio in ratios if ratio >= tests * limit]
+        times += [float(running_mixture(own.data).jumped) for own in found]
+        newest = max((time for time in times if not math.isnan(time)), default=None)
+        when = None if newest is None else self._units.clock.shown(newest)
+        return Drift(evidence >= limit, when, evidence)
 
     drift_alarm = drifted
 
@@ -548,7 +531,7 @@ class Monitored:
         noise = float(log.strategy.model_noise(log.state).sqrt())
         most = max(_excess(gain(log.strategy, log.state, x, best, present)) for x in X[1:])
         static, stop = static_chance(log.strategy, log.state), False
-        if static < 1 - STATIC or drift(log, self._units):
+        if static < 1 - STATIC or self.drifted():
             reason = "never: the process changes; hold the best setting, see worth_measuring()."
         elif static < STATIC:
             reason = f"the process may drift, with probability {1 - static:.2f}."

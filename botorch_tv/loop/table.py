@@ -86,26 +86,15 @@ def numbered(
     row: Measurement, state: State, units: Units, strategy: Strategy
 ) -> NumberedSuggestion:
     """The suggestion that a row of the log describes."""
-    mean, sd, _ = row.prediction
     X, d = like(state).new_tensor(row.point), state.domain.dim
-    time, values = units.clock.shown(row.time), units.point(row.point)
+    values, (mean, sd, _) = units.point(row.point), row.prediction
     context: Any = X[d:] if len(X) > d else None
     if isinstance(values, dict) and units.contexts:
         context = {name: values[name] for name in units.contexts}
-    point = units.point(row.point[:d])
     least = strategy.confidence if isinstance(strategy, Outcomes) else 0.0
-    return NumberedSuggestion(
-        row.number,
-        X[:d],
-        context,
-        time,
-        mean,
-        sd,
-        keeps=row.keeps,
-        safe=row.keeps is None or row.keeps >= least,
-        point=point,
-        row=row,
-    )
+    safe, point = row.keeps is None or row.keeps >= least, units.point(row.point[:d])
+    shown: Any = row.number, X[:d], context, units.clock.shown(row.time), mean, sd
+    return NumberedSuggestion(*shown, keeps=row.keeps, safe=safe, point=point, row=row)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
