@@ -30,6 +30,8 @@ DEFAULT = "hours"
 """Unit of time if times are datetimes, unless the user gives a unit."""
 Time = float | datetime
 """Type of a time: a number or a datetime."""
+When = Time | None
+"""Type of a time that has a default."""
 
 
 class LoopClock:

@@ -20,7 +20,7 @@ from torch import Tensor
 from botorch_tv.gp.mixture.posterior import bank_prior
 from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
-from botorch_tv.loop.clock import LoopClock, Time, Units
+from botorch_tv.loop.clock import LoopClock, Time, Units, When
 from botorch_tv.loop.file import (
     COPY,
     DTYPES,
@@ -49,7 +49,7 @@ from botorch_tv.loop.input import (
 )
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, OpenBox, Place, Values, like
 from botorch_tv.loop.monitor import Monitored
-from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
+from botorch_tv.loop.record import MOST_OPEN, SETTINGS, Fixed, Record, identified
 from botorch_tv.loop.table import (
     FAILS_EVERYWHERE,
     UNSUPPORTED,
@@ -344,19 +344,19 @@ class Loop(Monitored):
 
     @overload
     def ask(
-        self, *, now: Time | None = ..., context: Condition = ..., fixed: Fixed = ...
+        self, *, now: When = ..., context: Condition = ..., fixed: Fixed = ...
     ) -> NumberedSuggestion: ...
 
     @overload
     def ask(
-        self, *, n: int, now: Time | None = ..., context: Condition = ..., fixed: Fixed = ...
+        self, *, n: int, now: When = ..., context: Condition = ..., fixed: Fixed = ...
     ) -> list[NumberedSuggestion]: ...
 
     @locked
     def ask(
         self,
         *,
-        now: Time | None = None,
+        now: When = None,
         context: Condition = None,
         fixed: Fixed = None,
         n: int | None = None,
@@ -418,7 +418,7 @@ class Loop(Monitored):
         *,
         suggestion: int | NumberedSuggestion | None = None,
         at: Points = None,
-        time: Time | None = None,
+        time: When = None,
         noise: float | None = None,
         context: Condition = None,
         ok: bool = True,
@@ -466,7 +466,7 @@ class Loop(Monitored):
         X: Points,
         y: Observed = None,
         *,
-        time: Time | None = None,
+        time: When = None,
         noise: float | None = None,
         context: Condition = None,
         ok: bool = True,
@@ -530,12 +530,7 @@ class Loop(Monitored):
 
     @locked
     def amend(
-        self,
-        number: int,
-        y: Observed = None,
-        *,
-        ok: bool | None = None,
-        time: Time | None = None,
+        self, number: int, y: Observed = None, *, ok: bool | None = None, time: When = None
     ) -> None:
         """Correct a measurement.
 
@@ -660,9 +655,7 @@ class Loop(Monitored):
     # ---------------------------------------------------------------- inspection
 
     @locked
-    def recommend(
-        self, *, now: Time | None = None, context: Condition = None, fixed: Fixed = None
-    ) -> Any:
+    def recommend(self, *, now: When = None, context: Condition = None, fixed: Fixed = None) -> Any:
         """The point at which the lower bound, mean - sd / 2, is highest.
 
         If the objective is minimised, the result is the point at which the upper bound, mean + sd /
@@ -700,7 +693,7 @@ class Loop(Monitored):
 
     @locked
     def pareto(
-        self, *, now: Time | None = None, context: Condition = None, points: int = 10
+        self, *, now: When = None, context: Condition = None, points: int = 10
     ) -> list[ParetoSetting]:
         """Settings that trade several objectives off: none is predicted to be worse in all of them.
 
@@ -773,15 +766,10 @@ class Loop(Monitored):
                 "with_space() needs named parameters and a strategy without an expert; make a new "
                 "loop by Loop.from_table."
             )
-        made = type(self)(
-            self._strategy,
-            OpenBox(space, constraints=domain.constraints),
-            pending=record.pending,
-            lost_after=record.lost_after,
-            max_step=record.max_step,
-            dtype=like(self.state).dtype,
-            device=self.state.time.device,
-        )
+        settings: dict[str, Any] = {name: getattr(record, name) for name in SETTINGS}
+        settings |= {"dtype": like(self.state).dtype, "device": self.state.time.device}
+        box = OpenBox(space, constraints=domain.constraints)
+        made = type(self)(self._strategy, box, **settings)
         made._units.clock = self._units.clock
         made._generator.set_state(self._generator.get_state())
         rows = [row.point for row in (*record.log.answers, *record.superseded)]
@@ -799,12 +787,7 @@ class Loop(Monitored):
 
     @locked
     def posterior(
-        self,
-        X: Points,
-        *,
-        now: Time | None = None,
-        context: Condition = None,
-        outcome: str | None = None,
+        self, X: Points, *, now: When = None, context: Condition = None, outcome: str | None = None
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
 
@@ -858,7 +841,7 @@ class Loop(Monitored):
         return data_frame(self._record.log, self._units)
 
     @locked
-    def describe(self, *, now: Time | None = None, context: Condition = None) -> str:
+    def describe(self, *, now: When = None, context: Condition = None) -> str:
         """A summary as text: the model, the measurements and the best setting.
 
         With the adaptive strategy, the summary names the newest measurement if this measurement is
@@ -890,7 +873,7 @@ class Loop(Monitored):
         path: str | PathLike[str] | None = None,
         *,
         ax: Axes | None = None,
-        now: Time | None = None,
+        now: When = None,
         context: Condition = None,
         ylabel: str = "y",
         replay: bool = False,
@@ -938,8 +921,8 @@ class Loop(Monitored):
         if isinstance(self._strategy, Outcomes):
             limits = self._strategy.limits
             ylabel = self._strategy.objectives[0].expression.text if ylabel == "y" else ylabel
-        arguments = best, predict, advised, path, ax, ylabel, limits
-        return draw_loop(frames, self.domain, units, *arguments)
+        slices = best, predict, advised
+        return draw_loop(frames, self.domain, units, *slices, path, ax, ylabel, limits)
 
     @property
     @locked
@@ -951,15 +934,14 @@ class Loop(Monitored):
     @locked
     def superseded(self) -> list[SupersededMeasurement]:
         """Wrong readings, in the order in which they were amended or removed."""
+        units, rows = self._units, self._record.superseded
+        points = [units.point(row.point[: self.domain.dim]) for row in rows]
+        values = [objective_of(self._strategy, row.y) for row in rows]
         return [
             SupersededMeasurement(
-                row.number,
-                self._units.point(row.point[: self.domain.dim]),
-                objective_of(self._strategy, row.y),
-                self._units.clock.shown(row.time),
-                str(row.became),
+                row.number, point, y, units.clock.shown(row.time), str(row.became)
             )
-            for row in self._record.superseded
+            for row, point, y in zip(rows, points, values)
         ]
 
     @property
@@ -975,10 +957,8 @@ class Loop(Monitored):
     @locked
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first, including those that are lost."""
-        return [
-            numbered(row, self.state, self._units, self._strategy)
-            for row in self._record.open.values()
-        ]
+        own = self.state, self._units, self._strategy
+        return [numbered(row, *own) for row in self._record.open.values()]
 
     @property
     def pending(self) -> int:
@@ -1054,9 +1034,7 @@ class Loop(Monitored):
             "device": str(self.state.time.device),
             "clock": self._units.clock.data,
             "problem": problem_data(self._strategy),
-            "pending": record.pending,
-            "lost_after": record.lost_after,
-            "max_step": record.max_step,
+            **{name: getattr(record, name) for name in SETTINGS},
             "queue": [self._units.point(point) for point in record.queue],
             "asked": record.asked,
             "consulted": record.consulted,
@@ -1122,10 +1100,8 @@ class Loop(Monitored):
         require_same(content["domain"], domain_data(made), "domain", path)
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
-            limits: dict[str, Any] = {
-                key: content.get(key) for key in ("pending", "lost_after", "max_step")
-            }
-            loop = cls(strategy, made, **limits, dtype=DTYPES[content["dtype"]], device=place)
+            settings: dict[str, Any] = {name: content.get(name) for name in SETTINGS}
+            loop = cls(strategy, made, **settings, dtype=DTYPES[content["dtype"]], device=place)
             loop._units.clock = LoopClock.of(content["clock"])
             loop._record = loop._record.restored(content, stale, path if snapshot else None)
             for point in content.get("queue", ()):
@@ -1150,7 +1126,7 @@ class Loop(Monitored):
     def _number(self, name: str, time: object) -> float:
         return self._begun(time).number(name, time, "give the time of the measurement.")
 
-    def _present(self, now: Time | None) -> float | None:
+    def _present(self, now: When) -> float | None:
         here, newest = self._begun(now).now(), float(self.state.time)
         if now is None:
             return None if here is None else max(self._number("now", here), newest)
@@ -1191,10 +1167,10 @@ class Loop(Monitored):
             }
         return context_row(state, context)
 
-    def _best(self, now: Time | None, context: Condition, fixed: Fixed = None) -> Best:
+    def _best(self, now: When, context: Condition, fixed: Fixed = None) -> Best:
         return self._record.log.best(self._present(now), self._context(context), fixed)
 
-    def _suspect_text(self, now: Time | None, context: Condition) -> str:
+    def _suspect_text(self, now: When, context: Condition) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
         record = self._record
         found = record.log.suspect()
@@ -1203,9 +1179,9 @@ class Loop(Monitored):
         answer, better, _ = found
         following = [row.point for row in record.open.values() if row.known > answer.arrival]
         following = following or list(record.queue[:1])
-        if not following and not self._draws and bool(self._strategy.predicts(self.state)):
-            row = self._context(context)
-            choice = record.choice(self._present(now), row, None, self._generator)
+        if not following and not self._draws:
+            present, row = self._present(now), self._context(context)
+            choice = record.choice(present, row, None, self._generator)
             following = [tuple(choice.X.tolist())]
         prior = bank_prior(self.state.data)
         ranges = (prior.upper - prior.lower).tolist()

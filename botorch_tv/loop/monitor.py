@@ -18,7 +18,7 @@ from torch import Tensor
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.loop.clock import Time, Units
+from botorch_tv.loop.clock import Units, When
 from botorch_tv.loop.input import Condition, Points, as_place, with_context
 from botorch_tv.loop.log import Measurement, MeasurementLog, like
 from botorch_tv.loop.record import Record
@@ -104,7 +104,7 @@ class Drift(NamedTuple):
     """
 
     drifted: bool
-    time: Time | None
+    time: When
     evidence: float
 
     def __bool__(self) -> bool:
@@ -395,13 +395,11 @@ class Monitored:
 
     if TYPE_CHECKING:
 
-        def _present(self, now: Time | None) -> float | None: ...
+        def _present(self, now: When) -> float | None: ...
 
         def _context(self, context: Condition) -> Tensor | None: ...
 
-    def gain(
-        self, at: Points = None, *, now: Time | None = None, context: Condition = None
-    ) -> Gain:
+    def gain(self, at: Points = None, *, now: When = None, context: Condition = None) -> Gain:
         """What a move from the present setting to the recommended setting gains.
 
         Args:
@@ -422,9 +420,7 @@ class Monitored:
         place = place if at is None else as_place(at, log.state)
         return gain(log.strategy, log.state, best, with_context(place, row), present)
 
-    def worth_measuring(
-        self, cost: float, *, now: Time | None = None, context: Condition = None
-    ) -> Worth:
+    def worth_measuring(self, cost: float, *, now: When = None, context: Condition = None) -> Worth:
         """Whether to measure now, or to hold the recommended setting and measure later.
 
         The gain of a measurement is the expected increase of the best posterior mean, times the
@@ -496,7 +492,7 @@ class Monitored:
 
     drift_alarm = drifted
 
-    def importance(self, *, now: Time | None = None) -> dict[str, float]:
+    def importance(self, *, now: When = None) -> dict[str, float]:
         """The share of each parameter and context in the variation of the posterior mean.
 
         See :func:`~botorch_tv.strategies.sobol.importance`.
@@ -511,7 +507,7 @@ class Monitored:
         shares = importance(log.strategy, log.state, now=self._present(now)).tolist()
         return dict(zip([*names_of(log.state.domain), *contexts_of(log.state.domain)], shares))
 
-    def should_stop(self, *, now: Time | None = None, context: Condition = None) -> Stop:
+    def should_stop(self, *, now: When = None, context: Condition = None) -> Stop:
         """Whether further measurements are expected to improve the best setting by less than noise.
 
         The expected improvement is the largest expected excess of a setting over the recommended
@@ -596,7 +592,7 @@ class Monitored:
         return table.sort_values("log_score", ascending=False)
 
     def _contenders(
-        self, now: Time | None, context: Condition
+        self, now: When, context: Condition
     ) -> tuple[float | None, Tensor | None, Tensor, Tensor]:
         """The present time, the context, the best setting, and all settings that may be better."""
         record, log = self._record, self._record.log

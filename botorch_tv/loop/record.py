@@ -31,6 +31,8 @@ from botorch_tv.validation import plain
 
 RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
+SETTINGS = ("pending", "lost_after", "max_step")
+"""The fields of a record that are arguments of :class:`Loop`."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
 Fixed = Mapping[str, Any] | None
