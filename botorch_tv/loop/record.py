@@ -103,9 +103,8 @@ class Record(NamedTuple):
         if isinstance(strategy, Outcomes):
             retry = isinstance(strategy.model, Adaptive) and not strategy.safe
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        around = None
-        if self.max_step is not None and (last := self._last) is not None:
-            around = last, self.max_step
+        last = None if self.max_step is None else self._last
+        around = None if last is None else (last, self.max_step)
         return log.choice(
             now, waiting, fixed, retry=retry, context=context, around=around, generator=generator
         )
@@ -150,19 +149,14 @@ class Record(NamedTuple):
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
             made = made._replace(mean=predicted.mean, sd=predicted.sd)
-        prediction = (float(made.mean), float(made.sd), float(made.sqrt_beta))
-        row = Measurement(
-            number=self.asked + 1,
-            point=tuple(units.rounded(made.X).tolist()),
-            arm=None if made.index is None else int(made.index),
-            planned_for=float(made.time),
-            time=float(made.time),
-            known=len(log.answers),
-            predicted=prediction if bool(strategy.predicts(state)) else None,
-            keeps=log.keeps(made.X, float(made.time)),
-        )
-        opened = {**self.open, row.number: row}
-        return self._replace(open=opened, asked=row.number, queue=tuple(queue))
+        moments = (float(made.mean), float(made.sd), float(made.sqrt_beta))
+        moments = moments if bool(strategy.predicts(state)) else None
+        number, time, known = self.asked + 1, float(made.time), len(log.answers)
+        point, keeps = tuple(units.rounded(made.X).tolist()), log.keeps(made.X, time)
+        arm = None if made.index is None else int(made.index)
+        row = Measurement(number, point, arm, time, time, known, moments, keeps=keeps)
+        opened = {**self.open, number: row}
+        return self._replace(open=opened, asked=number, queue=tuple(queue))
 
     def unsuggested(self, point: Point, arm: int | None, time: float) -> Measurement:
         """The row of a measurement that was not suggested, with the next of -1, -2, ..."""
@@ -201,16 +195,12 @@ class Record(NamedTuple):
 
     def consulting(self, made: Consultation) -> Record:
         """The record with one more open consultation, which has at least one point."""
-        choice = made.choice[made.mask]
-        row = Question(
-            number=self.consulted + 1,
-            points=tuple(map(tuple, made.X[made.mask].tolist())),
-            arms=None if choice.is_floating_point() else tuple(choice.tolist()),
-            time=float(made.time),
-            known=len(self.log.answers),
-        )
-        rows = [*self.consultations.items(), (row.number, row)][-MOST_OPEN:]
-        return self._replace(consultations=dict(rows), consulted=row.number)
+        choice, number = made.choice[made.mask], self.consulted + 1
+        points = tuple(map(tuple, made.X[made.mask].tolist()))
+        arms = None if choice.is_floating_point() else tuple(choice.tolist())
+        row = Question(number, points, arms, float(made.time), known=len(self.log.answers))
+        rows = [*self.consultations.items(), (number, row)][-MOST_OPEN:]
+        return self._replace(consultations=dict(rows), consulted=number)
 
     def absorbed(self, reply: Question) -> Record:
         """The record with an expert's reply, which closes its consultation and all older ones."""
@@ -257,10 +247,8 @@ class Record(NamedTuple):
             log, waiting = replayed(log, (answers, waiting, replies), stale, self._oldest)
         else:
             log = log.changed(answers, self._oldest, replies)
-        waiting, consultations = (
-            {row.number: row for row in own} for own in (waiting, consultations)
-        )
-        return self._replace(log=log, open=waiting, consultations=consultations)
+        others, opened = ({row.number: row for row in own} for own in (consultations, waiting))
+        return self._replace(log=log, open=opened, consultations=others)
 
 
 def identified(rows: Mapping[int, Row], given: object, place: str) -> Row | None:
