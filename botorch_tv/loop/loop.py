@@ -76,6 +76,7 @@ from botorch_tv.loop.words import (
     stated,
     strategy_from,
 )
+from botorch_tv.notebook import page
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import Limit
@@ -106,6 +107,9 @@ Observed = float | Tensor | Mapping[str, float] | None
 """Type of a measurement as users give it."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+NEWEST = 5
+"""Number of measurements that a notebook shows."""
 
 
 class LoopLock:
@@ -1000,6 +1004,17 @@ class Loop(Monitored):
         if record.consultations:
             waiting += f"; open consultations: {', '.join(map(str, record.consultations))}"
         return f"Loop on {self.domain!r} with {counted(count, 'measurements')}{newest}{waiting}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the summary and the plot at the time of the newest measurement."""
+        if not self._record.log.answers:
+            return page(repr(self))
+        now = self._units.clock.shown(float(self.state.time))
+        return page(
+            self.describe(now=now),
+            lambda: self.table().tail(NEWEST),
+            lambda: self.plot(now=now),
+        )
 
     # ---------------------------------------------------------------- files
 

@@ -18,6 +18,7 @@ from botorch_tv.loop.input import as_rows, as_table, check_labels, parameters_of
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Question, like
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.words import objective_of
+from botorch_tv.notebook import listing
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.process_strategy import ProcessStrategy
@@ -80,6 +81,15 @@ class NumberedSuggestion:
             prediction = "no prediction yet"
         kept = "" if self.keeps is None else f"; keeps the limits with probability {self.keeps:.3g}"
         return f"Suggestion {self.number}: {at}; {prediction}{kept}"
+
+    def _repr_markdown_(self) -> str:
+        point, kept = self.point, {}
+        rows = point if isinstance(point, dict) else {f"x{k}": v for k, v in enumerate(point)}
+        if self.row.predicted is not None:
+            kept["posterior mean ± 2 sd"] = f"{self.mean:.4g} ± {2 * self.sd:.2g}"
+        if self.keeps is not None:
+            kept["probability of keeping the limits"] = f"{self.keeps:.3g}"
+        return listing(f"Suggestion {self.number}, time {time_text(self.time)}", rows | kept)
 
 
 def numbered(
