@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -306,9 +306,8 @@ def _columns(
     if not len(table):
         raise ValueError(f"{path} has no rows below its header; give a row per measurement.")
     # `loop table` renames parameters that have the name of another column.
-    columns = {
-        name: own if (own := f"{name} (parameter)") in names else name for name in _kinds(loop)
-    }
+    titles = {name: f"{name} (parameter)" for name in _kinds(loop)}
+    columns = {name: own if own in names else name for name, own in titles.items()}
     # Without times, all rows of a loop with dates would get the present time.
     dated = loop._units.clock.unit is not None
     times = arguments.times or (TIME if dated or TIME in names else None)
@@ -377,9 +376,7 @@ def _add_new(loop: Loop, rows: list[tuple[Any, int, Any, float | None]], path: P
 def _succeeded(cell: str) -> bool:
     """Whether a cell of the column ``ok`` means success; an empty cell also means success."""
     if cell.lower() not in ("true", "1", "false", "0", *GAPS):
-        raise ValueError(
-            f"column {OK!r} has {cell!r}; give True, or False for a failed measurement."
-        )
+        raise ValueError(f"column {OK!r} has {cell!r}; give True, or False for a failure.")
     return cell.lower() not in ("false", "0")
 
 
@@ -592,9 +589,8 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
             raise ValueError("the bounds of an integer must be integers, and its step is 1")
         return name, Integer(int(low), int(high), log=log)
     except ValueError as error:
-        raise ValueError(
-            f"{text!r} is not a parameter: {str(error).rstrip('.')}; {FORM}."
-        ) from error
+        reason = str(error).rstrip(".")
+        raise ValueError(f"{text!r} is not a parameter: {reason}; {FORM}.") from error
 
 
 def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
@@ -616,9 +612,8 @@ def _point(loop: Loop, point: dict[str, Any]) -> Any:
     kinds, named = _kinds(loop), loop.parameters is not None
     if not all(map(str.strip, point)) or not (named or set(point) == set(kinds)):
         form = " ".join(f"{name}=VALUE" for name in kinds)
-        raise ValueError(
-            f"{' '.join(point) or 'nothing'} is not a point of this loop; give {form}."
-        )
+        given = " ".join(point) or "nothing"
+        raise ValueError(f"{given} is not a point of this loop; give {form}.")
     return point if named else [point[name] for name in kinds]
 
 
@@ -638,11 +633,7 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
         raise ValueError(f"{text!r} is not a parameter with a value; give NAME=VALUE.")
     kind = kinds.get(name)
     if isinstance(kind, Choice):
-        alike = [
-            choice
-            for choice in kind.choices
-            if value in (str(choice), json.dumps(choice, default=str))
-        ]
+        alike = [c for c in kind.choices if value in (str(c), json.dumps(c, default=str))]
         if len(alike) > 1:
             texts = " or ".join(map(repr, alike))
             raise ValueError(f"{text!r} may mean {texts}; use loop.observe in Python.")
@@ -662,16 +653,16 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError as error:
         meant = text.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", text) else "-3.7"
-        raise _BadOption(
-            f"{text!r} is not a number; write it with a decimal point, such as {meant}."
-        ) from error
+        fix = f"write it with a decimal point, such as {meant}."
+        raise _BadOption(f"{text!r} is not a number; {fix}") from error
 
 
 def _time(text: str) -> Time | str:
     """A number, a date, or the text "now"."""
-    reads: tuple[Callable[[str], Time | str], ...] = (float, datetime.fromisoformat)
-    for read in (*reads, {"now": "now"}.__getitem__):
-        with suppress(ValueError, KeyError):
+    if text == "now":
+        return text
+    for read in (float, datetime.fromisoformat):
+        with suppress(ValueError):
             return read(text)
     raise _BadOption(
         f"{text!r} is neither a number nor a date; give a date such as 2026-03-01T08:30+01:00, or "
@@ -695,15 +686,14 @@ def _when(loop: Loop, time: Time | str | None) -> Time | None:
 
 def _print_measurement(loop: Loop, number: int) -> None:
     """Print what was understood of a measurement."""
-    from botorch_tv.loop.clock import point_text, time_text
+    from botorch_tv.loop.clock import point_text
 
-    history = loop.history
-    row = history.number.tolist().index(number)
-    point, y, time = history.points[row], float(history.y[row]), history.times[row]
-    values, value = loop._record.log.answers[row].y, "failed" if math.isnan(y) else f"y {y:.9g}"
-    if isinstance(values, tuple):
-        value = point_text(loop._units.measured(values))
-    print(f"Measurement {number}: {point_text(point)}; {value}; time {time_text(time)}")
+    row, units = loop._answered(number), loop._units
+    point = units.point_text(row.point if units.contexts else row.point[: loop.domain.dim])
+    value = "failed" if row.y is None else f"y {row.y:.9g}" if isinstance(row.y, float) else ""
+    if isinstance(row.y, tuple):
+        value = point_text(units.measured(row.y))
+    print(f"Measurement {number}: {point}; {value}; time {units.time_text(row.time)}")
 
 
 def _measured(loop: Loop) -> dict[Any, list[float]]:
@@ -712,19 +702,16 @@ def _measured(loop: Loop) -> dict[Any, list[float]]:
     The result includes amended and removed measurements, because otherwise the import of an old
     table would restore them.
     """
-    found: dict[Any, list[float]] = {}
-    history = loop.history
-    rows = [*zip(history.points, history.y.tolist(), history.times)]
-    for point, y, time in [*rows, *((row.point, row.y, row.time) for row in loop.superseded)]:
-        found.setdefault(_place(point, y), []).append(_seconds(time))
+    found, units = defaultdict[Any, list[float]](list), loop._units
+    for row in (*loop._record.log.answers, *loop._record.superseded):
+        found[_place(units.point(row.point), row.y)].append(_seconds(units.clock.shown(row.time)))
     return found
 
 
-def _place(point: Any, y: float | None) -> tuple[Any, ...]:
-    """Key of a measurement: y and point, rounded as in tables; y is None or NaN if it failed."""
+def _place(point: Any, y: Any) -> tuple[Any, ...]:
+    """Key of a measurement: y, which is None if it failed, and the point, rounded as in tables."""
     values = point.values() if isinstance(point, dict) else point
-    numbers = [math.nan if y is None else y, *values]
-    return tuple(f"{n:.9g}" if isinstance(n, (int, float)) else n for n in numbers)
+    return tuple(f"{n:.9g}" if isinstance(n, (int, float)) else n for n in (y, *values))
 
 
 def _seconds(time: Time | None) -> float:

@@ -375,15 +375,9 @@ class MeasurementLog(NamedTuple):
                 suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
                 if stored is None:
                     suggestion = suggestion._replace(sqrt_beta=fresh.sqrt_beta)
-            good = answer.y is not None
-            state, info = strategy.tell(
-                state,
-                suggestion,
-                told(strategy, answer.y, own),
-                time=answer.time,
-                ok=None if good else torch.tensor(False, device=own.device),
-                noise=answer.noise,
-            )
+            y, noise = told(strategy, answer.y, own), answer.noise
+            ok = None if answer.y is not None else torch.tensor(False, device=own.device)
+            state, info = strategy.tell(state, suggestion, y, time=answer.time, ok=ok, noise=noise)
             reset = bool(info.reset)
             trigger = max(answer.arrival, trigger) if reset else trigger
             if state.rounds in due:
@@ -424,16 +418,15 @@ class MeasurementLog(NamedTuple):
         Args:
             now: The present time, no earlier than the newest answer; a step later by default.
         """
-        if now is None:
-            now = float(self.state.time + self.strategy.step(self.state))
-        if all(answer.y is not None for answer in self.answers):
+        good, state = [answer.y is not None for answer in self.answers], self.state
+        if all(good):
             return None
-        own, domain = like(self.state), self.state.domain
-        X = own.new_tensor([answer.point[: domain.dim] for answer in self.answers])
-        ok = torch.tensor([answer.y is not None for answer in self.answers], device=own.device)
-        time = self.state.time.new_tensor([answer.time for answer in self.answers])
-        X, ok, time = X.unsqueeze(0), ok.unsqueeze(0), time.unsqueeze(0)
-        return Success(X, ok, time, corners_of(domain), self.state.time.new_tensor([now]))
+        now = float(state.time + self.strategy.step(state)) if now is None else now
+        own, domain = like(state), state.domain
+        X = own.new_tensor([[answer.point[: domain.dim] for answer in self.answers]])
+        time = state.time.new_tensor([[answer.time for answer in self.answers]])
+        ok = torch.tensor([good], device=own.device)
+        return Success(X, ok, time, corners_of(domain), state.time.new_tensor([now]))
 
     def recommended(
         self,
@@ -518,9 +511,8 @@ class MeasurementLog(NamedTuple):
         texts = [objective.expression.text for objective in strategy.objectives]
         moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
         means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
-        return [
-            (x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in zip(X, means, sds)
-        ]
+        rows = zip(X, means, sds)
+        return [(x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in rows]
 
     def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.

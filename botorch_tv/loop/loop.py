@@ -79,7 +79,6 @@ from botorch_tv.loop.words import (
 from botorch_tv.notebook import page
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.expressions import Limit
 from botorch_tv.strategies.feasible import corners_of
 from botorch_tv.strategies.named import Parameters, moved
 from botorch_tv.strategies.near import within
@@ -719,10 +718,8 @@ class Loop(Monitored):
                 "recommend() returns the best setting of one."
             )
         found = self._record.log.pareto(present, self._context(context), points)
-        return [
-            ParetoSetting(self._units.point(X[: self.domain.dim].tolist()), mean, sd)
-            for X, mean, sd in found
-        ]
+        point, d = self._units.point, self.domain.dim
+        return [ParetoSetting(point(X[:d].tolist()), mean, sd) for X, mean, sd in found]
 
     @locked
     def limit(self, name: str, bound: float) -> None:
@@ -921,10 +918,10 @@ class Loop(Monitored):
                 advised += log.recommendations(row, MOST_ADVISED)
         waiting = data_frame(log, units, list(self._record.open.values()))
         frames = self.table(), waiting
-        limits: Sequence[Limit] = ()
-        if isinstance(self._strategy, Outcomes):
-            limits = self._strategy.limits
-            ylabel = self._strategy.objectives[0].expression.text if ylabel == "y" else ylabel
+        own = self._strategy
+        limits = own.limits if isinstance(own, Outcomes) else ()
+        if isinstance(own, Outcomes) and ylabel == "y":
+            ylabel = own.objectives[0].expression.text
         slices = best, predict, advised
         return draw_loop(frames, self.domain, units, *slices, path, ax, ylabel, limits)
 
@@ -941,12 +938,9 @@ class Loop(Monitored):
         units, rows = self._units, self._record.superseded
         points = [units.point(row.point[: self.domain.dim]) for row in rows]
         values = [objective_of(self._strategy, row.y) for row in rows]
-        return [
-            SupersededMeasurement(
-                row.number, point, y, units.clock.shown(row.time), str(row.became)
-            )
-            for row, point, y in zip(rows, points, values)
-        ]
+        times = [units.clock.shown(row.time) for row in rows]
+        became, numbers = [str(row.became) for row in rows], [row.number for row in rows]
+        return list(map(SupersededMeasurement, numbers, points, values, times, became))
 
     @property
     @locked
@@ -1108,8 +1102,7 @@ class Loop(Monitored):
             place = torch.device(content["device"] if device is None else device)
             torch.empty(0, device=place)
         with refused(f"{path}: its strategy or domain is damaged or not supported", COPY):
-            if strategy is None:
-                strategy = strategy_from(content)
+            strategy = strategy or strategy_from(content)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)

@@ -149,8 +149,8 @@ class Record(NamedTuple):
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
             made = made._replace(mean=predicted.mean, sd=predicted.sd)
-        moments = (float(made.mean), float(made.sd), float(made.sqrt_beta))
-        moments = moments if bool(strategy.predicts(state)) else None
+        predicts = bool(strategy.predicts(state))
+        moments = (float(made.mean), float(made.sd), float(made.sqrt_beta)) if predicts else None
         number, time, known = self.asked + 1, float(made.time), len(log.answers)
         point, keeps = tuple(units.rounded(made.X).tolist()), log.keeps(made.X, time)
         arm = None if made.index is None else int(made.index)
