@@ -51,11 +51,7 @@ MEASURED = (
 
 
 def option(
-    group: argparse._ActionsContainer,
-    flag: str,
-    help: str,
-    default: object = argparse.SUPPRESS,
-    **more: Any,
+    group: Any, flag: str, help: str, default: object = argparse.SUPPRESS, **more: Any
 ) -> None:
     """Add an option; its type is that of ``default``, unless ``more`` has a type or an action."""
     if default is not argparse.SUPPRESS and "action" not in more:

@@ -113,10 +113,8 @@ class LoopClock:
 
     def now(self) -> datetime | None:
         """The present time of this computer; None if times are numbers."""
-        if self.unit is None:
-            return None
         zone = UTC if self.start is None else self.start.tzinfo
-        return datetime.now(zone)
+        return None if self.unit is None else datetime.now(zone)
 
 
 def as_datetime(name: str, value: object) -> datetime | None:

@@ -241,11 +241,9 @@ def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
     asked = [*content["replies"], *content["consultations"]]
     times = [answer.time for answer in answers]
     require(times == sorted(times), "the answers are not in order of time")
-    require(
-        sorted(answer.arrival for answer in answers) == list(range(len(answers))),
-        f"the arrivals of {len(answers)} answers must be the numbers 0 to {len(answers) - 1}, "
-        "each once",
-    )
+    arrivals, n = sorted(answer.arrival for answer in answers), len(answers)
+    problem = f"the arrivals of {n} answers must be the numbers 0 to {n - 1}, each once"
+    require(arrivals == list(range(n)), problem)
     require(all(row.number > 0 for row in waiting), "an open suggestion has a number below 1")
     consulted = [row.number for row in asked]
     require(consulted == sorted(consulted), "the consultations are not in order")
@@ -320,8 +318,7 @@ def domain_data(domain: Domain) -> dict[str, Description]:
             search = {TYPE: "Candidates", "X": _numbers(own.X)}
         else:
             search = describe(own, "domain.search")
-        if type(domain) is OpenBox:
-            ranges["open"] = True
+        ranges |= {"open": True} if type(domain) is OpenBox else {}
         return {TYPE: "Box", **ranges, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
         axes = [torch.unique(domain.X[:, axis]) for axis in range(domain.dim)]
@@ -349,13 +346,13 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     if data[TYPE] == "Grid":
         return Grid(_tensor(data["arms"], device))
     require(data[TYPE] == "Box", "the file only describes the domain; pass domain=")
-    named = data.get("parameters")
     bounds: Bounds
-    if named is None:
-        bounds = _tensor(data["bounds"], device)
+    if (named := data.get("parameters")) is None:
+        bounds, context_dim = _tensor(data["bounds"], device), data["context_dim"]
     else:
         space = Parameters.from_data(named)
         bounds = {**space.by_name, **space.contexts}
+        context_dim = 0 if space.contexts else data["context_dim"]
     settings = dict(data["search"])
     kind = settings.pop(TYPE)
     search: Search | None = None
@@ -366,7 +363,6 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     else:
         require(kind == "Mixed", "the file only describes the domain; pass domain=")
     limits = data.get("constraints", ())
-    context_dim = 0 if named is not None and space.contexts else data["context_dim"]
     made = OpenBox if data.get("open") else Box
     return made(bounds, constraints=limits, context_dim=context_dim, search=search)
 
@@ -382,8 +378,8 @@ def _numbers(tensor: Tensor) -> dict[str, Description]:
 
 
 def _tensor(data: Mapping[str, Any], device: torch.device) -> Tensor:
-    dtypes = {str(dtype): dtype for dtype in DTYPES.values()}
-    return torch.tensor(data["rows"], dtype=dtypes[data["dtype"]], device=device)
+    dtype = DTYPES[data["dtype"].removeprefix("torch.")]
+    return torch.tensor(data["rows"], dtype=dtype, device=device)
 
 
 # ---------------------------------------------------------------- snapshots

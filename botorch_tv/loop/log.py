@@ -51,6 +51,8 @@ UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 Point = tuple[float, ...]
 """Type of the coordinates of a point, followed by its context."""
+Fixed = Mapping[str, Any] | None
+"""Type of the values of held parameters, by name."""
 Values = float | tuple[float, ...] | None
 """Type of a measurement: a number or, if outcomes have names, a number for each (NaN if missing);
 None if the measurement failed."""
@@ -407,8 +409,8 @@ class MeasurementLog(NamedTuple):
         for count, (state, _) in enumerate(self._steps(self.start, self.answers), 1):
             if count % every == 0 and bool(self.strategy.predicts(state)):
                 time, then = float(state.time), self._replace(states=(state,))
-                X = then._replace(answers=self.answers[:count]).recommended(state, time, context)
-                yield time, tuple(X.tolist())
+                chance = then._replace(answers=self.answers[:count]).success(time)
+                yield time, tuple(self.recommended(state, time, context, chance).tolist())
 
     # ---------------------------------------------------------------- choosing
 
@@ -429,11 +431,7 @@ class MeasurementLog(NamedTuple):
         return Success(X, ok, time, corners_of(domain), state.time.new_tensor([now]))
 
     def recommended(
-        self,
-        state: State,
-        now: float | None,
-        context: Tensor | None = None,
-        chance: Success | None = None,
+        self, state: State, now: float | None, context: Tensor | None, chance: Success | None
     ) -> Tensor:
         """The point with the best lower bound, `d + c`, among points where success is likely.
 
@@ -441,9 +439,8 @@ class MeasurementLog(NamedTuple):
             state: The state that predicts.
             now: As in :meth:`success`.
             context: The context, `c`.
-            chance: The probability of success; by default that of :meth:`success`.
+            chance: The probability of success; None if it is certain.
         """
-        chance = chance or self.success(now)
         feasible = None if chance is None else chance.strict()
         return self.strategy.recommend(
             state, now=now, context=context, caution=CAUTION, feasible=feasible
@@ -461,12 +458,7 @@ class MeasurementLog(NamedTuple):
             return None
         return float(kept.probability(X.view(1, 1, -1)))
 
-    def best(
-        self,
-        now: float | None,
-        context: Tensor | None = None,
-        fixed: Mapping[str, Any] | None = None,
-    ) -> Best:
+    def best(self, now: float | None, context: Tensor | None = None, fixed: Fixed = None) -> Best:
         """The setting to recommend.
 
         Args:
@@ -537,7 +529,7 @@ class MeasurementLog(NamedTuple):
         self,
         now: float | None,
         waiting: Iterable[Place],
-        fixed: Mapping[str, Any] | None,
+        fixed: Fixed,
         *,
         retry: bool,
         context: Tensor | None = None,

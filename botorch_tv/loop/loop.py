@@ -47,9 +47,18 @@ from botorch_tv.loop.input import (
     parameters_of,
     with_context,
 )
-from botorch_tv.loop.log import Best, Measurement, MeasurementLog, OpenBox, Place, Values, like
+from botorch_tv.loop.log import (
+    Best,
+    Fixed,
+    Measurement,
+    MeasurementLog,
+    OpenBox,
+    Place,
+    Values,
+    like,
+)
 from botorch_tv.loop.monitor import Monitored
-from botorch_tv.loop.record import MOST_OPEN, SETTINGS, Fixed, Record, identified
+from botorch_tv.loop.record import MOST_OPEN, SETTINGS, Record, identified
 from botorch_tv.loop.table import (
     FAILS_EVERYWHERE,
     UNSUPPORTED,

@@ -220,10 +220,8 @@ def of_objective(log: MeasurementLog) -> MeasurementLog:
     strategy = log.strategy
     if not isinstance(strategy, Outcomes):
         return log
-    values = [objective_of(strategy, answer.y) for answer in log.answers]
-    answers = (
-        replace(answer, y=None if math.isnan(y) else y) for answer, y in zip(log.answers, values)
-    )
+    pairs = ((answer, objective_of(strategy, answer.y)) for answer in log.answers)
+    answers = [replace(answer, y=None if math.isnan(y) else y) for answer, y in pairs]
     states = tuple(state.members[0] for state in log.states)
     return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
 
@@ -345,12 +343,9 @@ def usual_strategies(maximize: bool = True) -> dict[str, Strategy]:
     Args:
         maximize: False to minimise.
     """
-    banks = {
-        "adaptive": Bank(),
-        "drift": Bank(hazards=(0.0,)),
-        "jumps": Bank(rates=(0.0,)),
-        "static": Bank(rates=(0.0,), hazards=(0.0,)),
-    }
+    zero = (0.0,)
+    banks = {"adaptive": Bank(), "drift": Bank(hazards=zero), "jumps": Bank(rates=zero)}
+    banks["static"] = Bank(rates=zero, hazards=zero)
     return {name: adaptive_gp_ucb(bank=bank, maximize=maximize) for name, bank in banks.items()}
 
 
@@ -377,8 +372,7 @@ def predictions(
         found = None
         if isinstance(answer.y, float) and bool(strategy.predicts(state)):
             made = strategy.suggestion_at(state, own.new_tensor(answer.point), now=answer.time)
-            noise = answer.noise
-            noise = float(strategy.model_noise(state)) if noise is None else noise
+            noise = float(strategy.model_noise(state)) if answer.noise is None else answer.noise
             found = answer, float(made.mean), math.sqrt(float(made.sd) ** 2 + noise)
         yield found
         state, _ = next(steps)
@@ -533,10 +527,8 @@ class Monitored:
             reason = f"the process may drift, with probability {1 - static:.2f}."
         else:
             stop = most < noise
-            reason = (
-                f"the expected improvement {most:.3g} is {'below' if stop else 'not below'} the "
-                f"noise sd {noise:.3g}."
-            )
+            how = "below" if stop else "not below"
+            reason = f"the expected improvement {most:.3g} is {how} the noise sd {noise:.3g}."
         return Stop(stop, most, noise, reason)
 
     def backtest(self, strategies: Mapping[str, Strategy] | None = None) -> pd.DataFrame:
@@ -580,15 +572,10 @@ class Monitored:
             z = torch.tensor(errors, dtype=torch.float64, device="cpu")
             sd = torch.tensor([sd for *_, sd in own], dtype=torch.float64, device="cpu")
             density = -0.5 * z.square() - sd.log() - 0.5 * math.log(2 * math.pi)
-            scores.append(
-                {
-                    "measurements": len(own),
-                    "rmse": float((z * sd).square().mean().sqrt()),
-                    "log_score": float(density.mean()),
-                    "coverage": float((z.abs() <= BAND).double().mean()),
-                }
-            )
-        table = pd.DataFrame(scores, index=pd.Index(list(found), name="strategy"))
+            rmse, covered = (z * sd).square().mean().sqrt(), (z.abs() <= BAND).double()
+            scores.append([len(own), float(rmse), float(density.mean()), float(covered.mean())])
+        names, columns = list(found), ["measurements", "rmse", "log_score", "coverage"]
+        table = pd.DataFrame(scores, index=pd.Index(names, name="strategy"), columns=columns)
         return table.sort_values("log_score", ascending=False)
 
     def _contenders(

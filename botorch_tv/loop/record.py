@@ -14,6 +14,7 @@ from botorch_tv.loop.file import REBUILT, restored_log
 from botorch_tv.loop.input import with_context
 from botorch_tv.loop.log import (
     OPEN,
+    Fixed,
     Measurement,
     MeasurementLog,
     Point,
@@ -35,8 +36,6 @@ SETTINGS = ("pending", "lost_after", "max_step")
 """The fields of a record that are arguments of :class:`Loop`."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
-Fixed = Mapping[str, Any] | None
-"""Type of the values of held parameters, indexed by name."""
 Row = TypeVar("Row", Measurement, Question)
 
 
@@ -88,7 +87,7 @@ class Record(NamedTuple):
         return oldest_for(2 * self.pending - 1)
 
     def choice(
-        self, now: float | None, context: Tensor | None, fixed: Fixed, generator: Generator
+        self, now: float | None, context: Tensor | None, fixed: Fixed, source: Generator
     ) -> Suggestion:
         """The strategy's next choice, as if all suggestions that are not lost had been answered.
 
@@ -96,7 +95,7 @@ class Record(NamedTuple):
             now: The present time; one step after the newest measurement by default.
             context: The context, `c`.
             fixed: Values of held parameters.
-            generator: Source of random numbers.
+            source: Source of random numbers.
         """
         log, strategy = self.log, self.log.strategy
         retry = isinstance(strategy, Adaptive)
@@ -106,7 +105,7 @@ class Record(NamedTuple):
         last = None if self.max_step is None else self._last
         around = None if last is None else (last, self.max_step)
         return log.choice(
-            now, waiting, fixed, retry=retry, context=context, around=around, generator=generator
+            now, waiting, fixed, retry=retry, context=context, around=around, generator=source
         )
 
     @property
@@ -122,7 +121,7 @@ class Record(NamedTuple):
         context: Tensor | None,
         fixed: Fixed,
         units: Units,
-        generator: Generator,
+        source: Generator,
     ) -> Record:
         """The record with one more open suggestion: the next of the queue, or a choice.
 
@@ -131,14 +130,14 @@ class Record(NamedTuple):
             context: As in :meth:`choice`.
             fixed: As in :meth:`choice`; points of the queue that differ stay in the queue.
             units: The units to which the point is rounded.
-            generator: As in :meth:`choice`.
+            source: As in :meth:`choice`.
         """
         log, strategy, state = self.log, self.log.strategy, self.log.state
         fits = (p for p in self.queue if not fixed or units.moved(p, fixed, state)[0] == p)
         queue, queued = list(self.queue), next(fits, None)
         try:
             if queued is None:
-                made = self.choice(now, context, fixed, generator)
+                made = self.choice(now, context, fixed, source)
             else:
                 queue.remove(queued)
                 X = with_context(like(state).new_tensor(queued), context)

@@ -331,7 +331,7 @@ def rows_from(
     columns: dict[str, Any],
     state: State,
     begun: Callable[[Any], LoopClock],
-    outcomes: Sequence[str] = (),
+    outcomes: Sequence[str],
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of :meth:`Loop.from_table` in order of time: the number of each, and its arguments.
 
@@ -358,9 +358,7 @@ def rows_from(
         yield row, {name: column[row] for name, column in rows.items()}
 
 
-def columns_from(
-    given: dict[str, Any], domain: Domain, outcomes: Sequence[str] = ()
-) -> dict[str, Any]:
+def columns_from(given: dict[str, Any], domain: Domain, outcomes: Sequence[str]) -> dict[str, Any]:
     """Take the arguments of :meth:`Loop.from_table` from the columns of the table X.
 
     Args:
@@ -446,10 +444,8 @@ def limits_text(best: Best, strategy: Strategy) -> str:
         return ""
     assert isinstance(strategy, Outcomes)
     each = (f"{limit.text} ({p:.2f})" for limit, p in zip(strategy.limits, best.keeps))
-    none = (
-        f"No setting keeps all limits now with probability {strategy.confidence:g}; this is the "
-        "likeliest to keep them. "
-    )
+    none = f"No setting keeps all limits now with probability {strategy.confidence:g}; "
+    none += "this is the likeliest to keep them. "
     text = f"Probability that this setting keeps the limits: {', '.join(each)}."
     return none * best.breaks + text
 
@@ -486,9 +482,8 @@ def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
 
     def half_life(share: Tensor) -> str:
         below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
-        if not len(below):
-            return f"more than {span_text(float(ages[-1]), unit)}"
-        return span_text(float(ages[below[0]]), unit)
+        more, at = ("", below[0]) if len(below) else ("more than ", -1)
+        return f"{more}{span_text(float(ages[at]), unit)}"
 
     texts = []
     if not decay.is_static:
