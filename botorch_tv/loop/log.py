@@ -21,7 +21,7 @@ from torch import Tensor
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
-from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
+from botorch_tv.strategies.feasible import Asked, Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.near import Moves, Within, near
 from botorch_tv.strategies.outcomes import Kept, Outcomes
@@ -51,6 +51,8 @@ UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 Point = tuple[float, ...]
 """Type of the coordinates of a point, followed by its context."""
+Present = float | None
+"""Type of the present time; None for one step after the newest measurement."""
 Fixed = Mapping[str, Any] | None
 """Type of the values of held parameters, by name."""
 Values = float | tuple[float, ...] | None
@@ -412,11 +414,11 @@ class MeasurementLog(NamedTuple):
             if count % every == 0 and bool(self.strategy.predicts(state)):
                 time, then = float(state.time), self._replace(states=(state,))
                 chance = then._replace(answers=self.answers[:count]).success(time)
-                yield time, tuple(self.recommended(state, time, context, chance).tolist())
+                yield time, tuple(self.recommended(state, Asked(time, context, chance)).tolist())
 
     # ---------------------------------------------------------------- choosing
 
-    def success(self, now: float | None) -> Success | None:
+    def success(self, now: Present) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
         Args:
@@ -432,28 +434,16 @@ class MeasurementLog(NamedTuple):
         ok = torch.tensor([good], device=own.device)
         return Success(X, ok, time, corners_of(domain), state.time.new_tensor([now]))
 
-    def recommended(
-        self,
-        state: State,
-        now: float | None,
-        context: Tensor | None,
-        chance: Success | None,
-        moves: Moves | None = None,
-    ) -> Tensor:
+    def recommended(self, state: State, asked: Asked) -> Tensor:
         """The point with the best lower bound, `d + c`, among points where success is likely.
 
         Args:
             state: The state that predicts.
-            now: As in :meth:`success`.
-            context: The context, `c`.
-            chance: The probability of success; None if it is certain.
-            moves: What moves cost, if anything.
+            asked: The time, the context, the probability of success, and the cost of each point.
         """
-        feasible = None if chance is None else chance.strict()
-        cost = None if moves is None else moves.price(state)
-        return self.strategy.recommend(
-            state, now=now, context=context, caution=CAUTION, feasible=feasible, cost=cost
-        )
+        strict = None if asked.feasible is None else asked.feasible.strict()
+        given = asked._replace(feasible=strict)._asdict()
+        return self.strategy.recommend(state, **given, caution=CAUTION)
 
     def keeps(self, X: Tensor, now: float) -> float | None:
         """The probability that a point, `d + c`, keeps all limits on outcomes; None if unpredicted.
@@ -468,11 +458,7 @@ class MeasurementLog(NamedTuple):
         return float(kept.probability(X.view(1, 1, -1)))
 
     def best(
-        self,
-        now: float | None,
-        context: Tensor | None = None,
-        fixed: Fixed = None,
-        moves: Moves | None = None,
+        self, now: Present, context: Tensor | None, fixed: Fixed = None, moves: Moves | None = None
     ) -> Best:
         """The setting to recommend.
 
@@ -483,7 +469,9 @@ class MeasurementLog(NamedTuple):
             moves: What moves cost, if anything; their steps are not limited.
         """
         strategy, state, chance = self.strategy, self.state, self.success(now)
-        X = self.recommended(holding(self.trusted, fixed), now, context, chance, moves)
+        cost = None if moves is None else moves.price(state)
+        asked = Asked(now, context, chance, cost)
+        X = self.recommended(holding(self.trusted, fixed), asked)
         predicted = strategy.suggestion_at(state, X, now=now)
         mean, sd = float(predicted.mean), float(predicted.sd)
         share = state.time.new_tensor(UNSUPPORTED_SHARE * strategy.prior_variance(state))
@@ -499,7 +487,7 @@ class MeasurementLog(NamedTuple):
         return best._replace(keeps=tuple(each), breaks=math.prod(each) < kept.least - SLACK)
 
     def pareto(
-        self, now: float | None, context: Tensor | None, points: int
+        self, now: Present, context: Tensor | None, points: int
     ) -> list[tuple[Tensor, dict[str, float], dict[str, float]]]:
         """Settings that no other is predicted to dominate; see :meth:`Outcomes.pareto`.
 
@@ -522,7 +510,7 @@ class MeasurementLog(NamedTuple):
         rows = zip(X, means, sds)
         return [(x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in rows]
 
-    def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
+    def as_if_answered(self, waiting: Iterable[Place], now: Present) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
 
         Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
@@ -543,7 +531,7 @@ class MeasurementLog(NamedTuple):
 
     def choice(
         self,
-        now: float | None,
+        now: Present,
         waiting: Iterable[Place],
         fixed: Fixed,
         *,

@@ -19,6 +19,7 @@ from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
     Point,
+    Present,
     Question,
     Values,
     like,
@@ -91,7 +92,7 @@ class Record(NamedTuple):
         return oldest_for(2 * self.pending - 1)
 
     def choice(
-        self, now: float | None, context: Tensor | None, fixed: Fixed, source: Generator
+        self, now: Present, context: Tensor | None, fixed: Fixed, source: Generator
     ) -> Suggestion:
         """The strategy's next choice, as if all suggestions that are not lost had been answered.
 
@@ -120,17 +121,12 @@ class Record(NamedTuple):
         newest = max(rows, key=lambda row: (row.known, row.arrival == OPEN, row.number))
         return Moves(newest.point, self.max_step, self.move_cost)
 
-    def best(self, now: float | None, context: Tensor | None, fixed: Fixed = None) -> Best:
+    def best(self, now: Present, context: Tensor | None, fixed: Fixed = None) -> Best:
         """The setting to recommend; see :meth:`MeasurementLog.best`."""
         return self.log.best(now, context, fixed, self.moves)
 
     def asking(
-        self,
-        now: float | None,
-        context: Tensor | None,
-        fixed: Fixed,
-        units: Units,
-        source: Generator,
+        self, now: Present, context: Tensor | None, fixed: Fixed, units: Units, source: Generator
     ) -> Record:
         """The record with one more open suggestion: the next of the queue, or a choice.
 
