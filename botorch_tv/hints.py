@@ -21,7 +21,6 @@ INSTEAD = {
     "batch_size count max_trials n n_points num q": "Loop.ask(n=4) makes 4 suggestions at once",
     "fixed_features fixed_parameters": "Loop.ask(fixed={'rate': 0.2}) holds parameters",
     "max_step max_travel_distances": "Loop(ranges, max_step={'temperature': 20}) limits each move",
-    "move_cost": "Loop(ranges, move_cost={'temperature': 3}) weighs moves in units of y per range",
     "step step_size": "Float(0, 1, step=0.1) and Integer(2, 8, step=2) have steps",
     "is_ordered": "Choice('low', 'high', ordered=True) has an order",
     "n_calls n_iter n_trials num_trials total_trials": "call Loop.ask() as often as you measure",

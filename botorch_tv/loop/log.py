@@ -95,7 +95,7 @@ class Measurement:
     known: int
     predicted: tuple[float, float, float] | None
     y: Values = None
-    noise: Values = None
+    noise: Any = None
     arrival: int = OPEN
     became: str | None = None
     keeps: float | None = None
@@ -380,10 +380,9 @@ class MeasurementLog(NamedTuple):
                 suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
                 if stored is None:
                     suggestion = suggestion._replace(sqrt_beta=fresh.sqrt_beta)
-            y = told(strategy, answer.y, own)
+            y, noise = told(strategy, answer.y, own), answer.noise
             ok = None if answer.y is not None else torch.tensor(False, device=own.device)
-            given: Any = {"time": answer.time, "ok": ok, "noise": answer.noise}
-            state, info = strategy.tell(state, suggestion, y, **given)
+            state, info = strategy.tell(state, suggestion, y, time=answer.time, ok=ok, noise=noise)
             reset = bool(info.reset)
             trigger = max(answer.arrival, trigger) if reset else trigger
             if state.rounds in due:

@@ -101,8 +101,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FUNCTION = "function"
-"""What a file has for the cost of moves if it is a function."""
 TRADE_OFFS = 5
 """Number of trade-offs in :meth:`Loop.describe`."""
 MOST_ADVISED = 50
@@ -302,7 +300,7 @@ class Loop(Monitored):
         if move_cost is not None:  # raises for wrong names and numbers
             MoveCost(begun.domain, corner, move_cost)
             single = len(getattr(strategy, "objectives", "1")) == 1
-            require(single, "Loop: move_cost has the unit of a single objective; use max_step=.")
+            require(single, "Loop: move_cost has the unit of one objective; give max_step=.")
         if start is not None:
             self.enqueue(start)
 
@@ -931,7 +929,7 @@ class Loop(Monitored):
         best, predict, advised = None, None, list[Place]()
         if ax is None and bool(self._strategy.predicts(self.state)):
             present, row = self._present(now), self._context(context)
-            best = self._record.best(present, row).X
+            best = log.best(present, row, None, self._record.moves).X
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
             if replay:
                 advised += log.recommendations(row, MOST_ADVISED)
@@ -1041,10 +1039,12 @@ class Loop(Monitored):
 
         Raises:
             OSError: If the file cannot be written; an existing file is then unchanged.
-            ValueError: If the file cannot describe a part of the strategy or of the domain, or if
-                another process has written the file since this loop last loaded or saved it.
+            ValueError: If the file cannot describe a part of the strategy or of the domain, if
+                ``move_cost`` is a function, or if another process has written the file since this
+                loop last loaded or saved it.
         """
         path, record = Path(path), self._record
+        require(not callable(record.move_cost), "a file has no functions; give move_cost numbers.")
         saved, present = self._saved, version_of(path)
         require(
             saved is None or present is None or saved[0] != present[0] or saved == present,
@@ -1061,7 +1061,6 @@ class Loop(Monitored):
             "clock": self._units.clock.data,
             "problem": problem_data(self._strategy),
             **{name: getattr(record, name) for name in SETTINGS},
-            "move_cost": FUNCTION if callable(record.move_cost) else record.move_cost,
             "queue": [self._units.point(point) for point in record.queue],
             "asked": record.asked,
             "consulted": record.consulted,
@@ -1082,7 +1081,6 @@ class Loop(Monitored):
         strategy: Strategy | None = None,
         domain: Domain | Bounds | None = None,
         *,
-        move_cost: Cost | None = None,
         device: torch.device | str | None = None,
         snapshot: bool = False,
     ) -> Self:
@@ -1106,7 +1104,6 @@ class Loop(Monitored):
             domain: The domain of the saved loop. By default, the domain is restored from the file
                 if it is a :class:`Grid`, or a :class:`Box` with a search of this package; any other
                 domain must be given.
-            move_cost: The cost of a move, if it is a function; a file contains numbers alone.
             device: Device of all computations; by default the device of the saved loop.
             snapshot: Whether to use and store a snapshot; only with :func:`adaptive_gp_ucb`.
 
@@ -1126,12 +1123,9 @@ class Loop(Monitored):
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)
-        move_cost = content.get("move_cost") if move_cost is None else move_cost
-        require(move_cost != FUNCTION, f"{path} lacks the function of its loop; pass move_cost=.")
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
             settings: dict[str, Any] = {name: content.get(name) for name in SETTINGS}
-            settings["move_cost"] = move_cost
             loop = cls(strategy, made, **settings, dtype=DTYPES[content["dtype"]], device=place)
             loop._units.clock = LoopClock.of(content["clock"])
             loop._record = loop._record.restored(content, stale, path if snapshot else None)
@@ -1199,7 +1193,8 @@ class Loop(Monitored):
         return context_row(state, context)
 
     def _best(self, now: When, context: Condition, fixed: Fixed = None) -> Best:
-        return self._record.best(self._present(now), self._context(context), fixed)
+        row, moves = self._context(context), self._record.moves
+        return self._record.log.best(self._present(now), row, fixed, moves)
 
     def _suspect_text(self, now: When, context: Condition) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""

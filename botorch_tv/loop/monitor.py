@@ -23,10 +23,9 @@ from botorch_tv.loop.input import Condition, Points, as_place, with_context
 from botorch_tv.loop.log import Measurement, MeasurementLog, Present, like
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.table import contexts_of, names_of
-from botorch_tv.loop.words import noise_of, objective_of
+from botorch_tv.loop.words import objective_of
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.near import Moves
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
@@ -136,22 +135,22 @@ class Stop(NamedTuple):
 
 
 @without_gradients
-def gain(strategy: Strategy, state: State, X: Tensor, now: Present, cost: float = 0) -> Gain:
+def gain(strategy: Strategy, state: State, best: Tensor, at: Tensor, now: Present) -> Gain:
     """What a move gains, from the joint posterior of two settings.
 
     Args:
         strategy: The strategy.
         state: Its state, of one trial.
-        X: The setting to move to, and the present setting, `2 x (d + c)`.
+        best: The setting to move to, `d + c`.
+        at: The present setting, `d + c`.
         now: The present time; one step after the newest measurement by default.
-        cost: What the move costs.
     """
-    posterior = strategy.posterior(state, X, now=now)
+    posterior = strategy.posterior(state, torch.stack([best, at]), now=now)
     better, present = posterior.mean.flatten().tolist()
     covariance = posterior.distribution.covariance_matrix
     weights = covariance.new_tensor([1.0, -1.0])
     sd = math.sqrt(max(float(weights @ covariance @ weights), 0.0))
-    more = (better - present if strategy.maximize else present - better) - cost
+    more = better - present if strategy.maximize else present - better
     if sd <= 1e-9 * float(covariance.diagonal().max().sqrt()):  # the same setting
         return Gain(more, sd, float(more > 0))
     return Gain(more, sd, NormalDist().cdf(more / sd))
@@ -221,10 +220,10 @@ def of_objective(log: MeasurementLog) -> MeasurementLog:
     if not isinstance(strategy, Outcomes):
         return log
     pairs = ((answer, objective_of(strategy, answer.y)) for answer in log.answers)
-    answers = [
-        replace(answer, y=None if math.isnan(y) else y, noise=noise_of(strategy, answer.noise))
-        for answer, y in pairs
-    ]
+    first, answers = strategy.expressions[0], list[Measurement]()
+    for answer, y in pairs:
+        noise = strategy.noise_of(first, answer.noise)
+        answers.append(replace(answer, y=None if math.isnan(y) else y, noise=noise))
     states = tuple(state.members[0] for state in log.states)
     return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
 
@@ -245,7 +244,7 @@ def residuals(log: MeasurementLog) -> list[tuple[float, float]]:
     usual = float(strategy.model_noise(state))
     for answer in log.answers[AT_LEAST:]:
         mean, sd, _ = answer.prediction
-        noise = answer.noise if isinstance(answer.noise, float) else usual
+        noise = usual if answer.noise is None else answer.noise
         if isinstance(answer.y, float) and sd**2 <= MEASURED * noise:  # False for a NaN
             found.append((answer.time, (answer.y - mean) / math.sqrt(sd**2 + noise)))
     return found
@@ -375,8 +374,7 @@ def predictions(
         found = None
         if isinstance(answer.y, float) and bool(strategy.predicts(state)):
             made = strategy.suggestion_at(state, own.new_tensor(answer.point), now=answer.time)
-            usual, noise = float(strategy.model_noise(state)), answer.noise
-            noise = noise if isinstance(noise, float) else usual
+            noise = float(strategy.model_noise(state)) if answer.noise is None else answer.noise
             found = answer, float(made.mean), math.sqrt(float(made.sd) ** 2 + noise)
         yield found
         state, _ = next(steps)
@@ -398,7 +396,7 @@ class Monitored:
         def _context(self, context: Condition) -> Tensor | None: ...
 
     def gain(self, at: Points = None, *, now: When = None, context: Condition = None) -> Gain:
-        """What a move from the present setting to the recommended setting gains, less its cost.
+        """What a move from the present setting to the recommended setting gains, without its cost.
 
         Args:
             at: The present setting, as in :meth:`Loop.observe`; by default the setting that was
@@ -416,9 +414,7 @@ class Monitored:
         log, d = self._record.log, self._record.log.state.domain.dim
         place = like(log.state).new_tensor(log.answers[-1].point[:d])
         place = place if at is None else as_place(at, log.state)
-        price = Moves(place.tolist(), None, self._record.move_cost).price(log.state)
-        X = torch.stack([best, with_context(place, row)])
-        return gain(log.strategy, log.state, X, present, float(price(best)) if price else 0.0)
+        return gain(log.strategy, log.state, best, with_context(place, row), present)
 
     def worth_measuring(self, cost: float, *, now: When = None, context: Condition = None) -> Worth:
         """Whether to measure now, or to hold the recommended setting and measure later.
@@ -525,8 +521,7 @@ class Monitored:
             return Stop(False, math.inf, math.nan, "there are too few measurements.")
         present, _, best, X = self._contenders(now, context)
         noise = float(log.strategy.model_noise(log.state).sqrt())
-        pairs = (torch.stack([x, best]) for x in X[1:])
-        most = max(_excess(gain(log.strategy, log.state, pair, present)) for pair in pairs)
+        most = max(_excess(gain(log.strategy, log.state, x, best, present)) for x in X[1:])
         static, stop = static_chance(log.strategy, log.state), False
         if static < 1 - STATIC or self.drifted():
             reason = "never: the process changes; hold the best setting, see worth_measuring()."
@@ -591,7 +586,7 @@ class Monitored:
         row, present = self._context(context), self._present(now)
         if not log.answers or not bool(log.strategy.predicts(log.state)):
             raise InputDataError("there are too few measurements for predictions; measure first.")
-        best = record.best(present, row).X
+        best = log.best(present, row, None, record.moves).X
         generator = torch.Generator().manual_seed(0)  # the loop's own numbers are for its choices
         chosen = record.choice(present, row, None, generator).X
         return present, row, best, contenders(log.state, best, chosen)

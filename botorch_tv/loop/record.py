@@ -14,7 +14,6 @@ from botorch_tv.loop.file import REBUILT, restored_log
 from botorch_tv.loop.input import with_context
 from botorch_tv.loop.log import (
     OPEN,
-    Best,
     Fixed,
     Measurement,
     MeasurementLog,
@@ -120,10 +119,6 @@ class Record(NamedTuple):
             return None
         newest = max(rows, key=lambda row: (row.known, row.arrival == OPEN, row.number))
         return Moves(newest.point, self.max_step, self.move_cost)
-
-    def best(self, now: Present, context: Tensor | None, fixed: Fixed = None) -> Best:
-        """The setting to recommend; see :meth:`MeasurementLog.best`."""
-        return self.log.best(now, context, fixed, self.moves)
 
     def asking(
         self, now: Present, context: Tensor | None, fixed: Fixed, units: Units, source: Generator

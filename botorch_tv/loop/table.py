@@ -17,7 +17,7 @@ from botorch_tv.loop.clock import LoopClock, Time, Units, Values, earliest, poin
 from botorch_tv.loop.input import as_rows, as_table, check_labels, parameters_of
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Question, like
 from botorch_tv.loop.record import Record
-from botorch_tv.loop.words import noise_of, objective_of
+from botorch_tv.loop.words import objective_of
 from botorch_tv.notebook import listing
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.outcomes import Outcomes
@@ -152,7 +152,8 @@ class Table(NamedTuple):
         context: The contexts, `n x c`.
         y: The observations, `n`; NaN if the measurement failed.
         time: The times, `n`, float64; datetimes are in the unit of the loop.
-        noise: The noise variances, `n`; infinite if the measurement failed.
+        noise: The noise variances, `n`; infinite if the measurement failed, and the default of the
+            strategy if outcomes have names.
         reset: Whether the measurement triggered a reset, `n`, bool.
         points: The n points as lists of numbers, or as dicts of named parameters and contexts in
             their units.
@@ -236,16 +237,16 @@ def table(log: MeasurementLog, units: Units) -> Table:
     """The table of all measurements."""
     rows, own, domain = log.answers, like(log.state), log.state.domain
     points = own.new_tensor([row.point for row in rows]).view(len(rows), domain.columns)
-    given = [noise_of(log.strategy, row.noise) for row in rows]
     usual = log.strategy.usual_noise
-    noise = [usual if variance is None else variance for variance in given]
+    given = [usual if isinstance(row.noise, tuple | None) else row.noise for row in rows]
+    noise = [math.inf if row.y is None else variance for row, variance in zip(rows, given)]
     return Table(
         number=torch.tensor([row.number for row in rows], dtype=torch.int64, device="cpu"),
         X=points[:, : domain.dim],
         context=points[:, domain.dim :],
         y=own.new_tensor([objective_of(log.strategy, row.y) for row in rows]),
         time=log.state.time.new_tensor([row.time for row in rows]),
-        noise=own.new_tensor([math.inf if row.y is None else v for row, v in zip(rows, noise)]),
+        noise=own.new_tensor(noise),
         reset=torch.tensor(log.resets, dtype=torch.bool, device="cpu"),
         points=[
             units.point(row.point if units.contexts else row.point[: domain.dim]) for row in rows

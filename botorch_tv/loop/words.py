@@ -143,15 +143,6 @@ def objective_of(strategy: Strategy, values: Values) -> float:
     return float(first.value(dict(zip(strategy.names, values))))
 
 
-def noise_of(strategy: Strategy, noise: Values) -> float | None:
-    """The noise variance of the first objective; None if it was not given."""
-    if not isinstance(noise, tuple):
-        return noise
-    assert isinstance(strategy, Outcomes)
-    found: float | None = strategy.noise_of(strategy.expressions[0], noise)
-    return found
-
-
 def problem_data(strategy: Strategy) -> dict[str, Any] | None:
     """The words of a loop as JSON data, from which :func:`strategy_from` restores its strategy."""
     if not isinstance(strategy, Outcomes):

@@ -24,7 +24,7 @@ from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.named import Parameters, checked_value
-from botorch_tv.strategies.parameters import Context, Parameter, Space
+from botorch_tv.strategies.parameters import Context, Parameter
 from botorch_tv.strategies.state import State
 from botorch_tv.strategies.subspace import TOLERANCE, Subspace
 from botorch_tv.validation import largest, require, require_integer, shown
@@ -305,11 +305,12 @@ class Box(Domain):
         return self.from_unit(like.new_full((self.dim,), 0.5))
 
 
-def space_of(domain: Domain) -> Space | None:
-    """The named parameters of a domain; None if coordinates have no names."""
-    if not isinstance(domain, Box):
-        return None
-    return domain.search.space if isinstance(domain.search, MixedSearch) else domain.parameters
+def by_name(domain: Domain) -> MixedSearch | None:
+    """The search of a domain by the names of its parameters; None if coordinates have no names."""
+    search, named = (getattr(domain, name, None) for name in ("search", "parameters"))
+    if isinstance(search, MixedSearch):
+        return search
+    return None if named is None else MixedSearch(named)
 
 
 def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
@@ -326,19 +327,18 @@ def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
     """
     if fixed is None or (isinstance(fixed, Mapping) and not fixed):
         return state
-    box, space = state.domain, space_of(state.domain)
-    if not isinstance(fixed, Mapping) or space is None or not set(fixed) <= set(space.by_name):
+    before = by_name(state.domain)
+    names = {} if before is None else before.space.by_name
+    if before is None or not isinstance(fixed, Mapping) or not fixed.keys() <= names.keys():
         raise InputDataError(
             f"fixed is {shown(fixed)}, but it may hold only the parameters "
-            f"{', '.join(space.by_name)}; correct the names."
-            if space is not None
-            else f"fixed is {shown(fixed)}, but {box!r} has no named parameters; give "
+            f"{', '.join(names)}; correct the names."
+            if names
+            else f"fixed is {shown(fixed)}, but {state.domain!r} has no named parameters; give "
             "Box({'rate': (0, 1), ...})."
         )
     dtype = state.basis.variance.dtype
-    values = {name: checked_value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
-    search = getattr(box, "search", None)
-    before = search if isinstance(search, MixedSearch) else MixedSearch(space)
+    values = {name: checked_value(name, names[name], fixed[name], dtype) for name in fixed}
     return searched(state, replace(before, fixed={**before.fixed, **values}))
 
 

@@ -392,13 +392,15 @@ class RoundCandidates(Candidates):
         noise = model_noise(self.decision.inference, self.data)
         return (noise if self.unit is None else noise / self.unit.square()).unsqueeze(-1)
 
-    def _rate(self, unit: float) -> Tensor:
-        """The factor from the units of y to the units of scores, `trials x 1` or `1 x 1`.
+    def price(self, X: Tensor, unit: float, trials: Tensor | None = None) -> Tensor:
+        """The costs of points `trials x q x columns`, in the units of scores, `trials x q`.
 
         A score whose unit is not that of predictions changes by 1 per prior standard deviation.
         """
-        own = self.data.prior.variance.new_ones(1) if self.unit is None else self.unit
-        return (unit / (self.scale * own)).reshape(-1, 1)
+        assert self.cost is not None
+        own = torch.ones_like(self.data.time) if self.unit is None else self.unit
+        rate = (unit / (self.scale * own)).reshape(-1, 1).to(X)
+        return (rate if trials is None else rate[trials]) * self.cost(X)
 
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
@@ -535,7 +537,7 @@ class ArmCandidates(RoundCandidates):
             )
         unit = self.scale if unit is None else unit
         if self.cost is not None:
-            values = values - (self._rate(unit) * self.cost(self.points)).view_as(values)
+            values = values - self.price(self.points, unit).view_as(values)
         if self.feasible is not None:
             p, risk = (part.view_as(values) for part in self._judged)
             values = promise(values, values.amin(-1, True), p, risk, unit)
@@ -712,7 +714,10 @@ class BoxCandidates(RoundCandidates):
             coarse=posterior.coarse,
         )
         if self.cost is not None:
-            problem = self._priced(problem, self.cost)
+            free, price = problem.score, self.price
+            problem = problem._replace(
+                score=lambda X, trials: free(X, trials) - price(X, unit, trials), climbed=None
+            )
         if self.feasible is not None:
             problem = self._promising(problem, search)
         X = search.best(box, problem)
@@ -728,20 +733,10 @@ class BoxCandidates(RoundCandidates):
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
 
-    def _priced(self, problem: SearchProblem, cost: MoveCost) -> SearchProblem:
-        """A search problem whose scores are reduced by the costs of choices."""
-        rate = self._rate(problem.unit)
-
-        def score(X: Tensor, trials: Tensor | None) -> Tensor:
-            own = rate if trials is None or len(rate) == 1 else rate[trials]
-            return problem.score(X, trials) - own * cost(X)
-
-        return problem._replace(score=score, climbed=problem.climbed if cost.function else None)
-
     def _settled(self, X: Tensor, problem: SearchProblem, search: Search, cost: MoveCost) -> Tensor:
         """The best of points on the way back from `trials x d`, of all parameters, then of each."""
         shares = torch.linspace(1, 0, BACK + 1).to(X).unsqueeze(-1)
-        for place in (slice(None), *cost.places):
+        for place in (slice(None), *(part for part, _ in cost.rates)):
             some = X.unsqueeze(1).repeat(1, BACK + 1, 1)
             some[..., place] = torch.lerp(some, cost.at, shares)[..., place]
             some = search.held(some.clamp(*self._box.bounds.to(X)))

@@ -93,11 +93,8 @@ class Expression:
         start = self.value(zero)
         weights = {name: self.value(zero | {name: 1.0}) - start for name in variances}
         linear = start + sum(weight * some[name] for name, weight in weights.items())
-        require(
-            math.isclose(self.value(some), linear, rel_tol=1e-9, abs_tol=1e-9),
-            f"noise is given for {', '.join(variances)}, but {self.text!r} is not linear; omit "
-            "noise, or measure the formula as an outcome of its own.",
-        )
+        good = math.isclose(self.value(some), linear, rel_tol=1e-9, abs_tol=1e-9)
+        require(good, f"noise is given, but {self.text!r} is not linear; give noise without it.")
         return sum(weights[name] ** 2 * variance for name, variance in variances.items())
 
 

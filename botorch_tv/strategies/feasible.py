@@ -30,7 +30,7 @@ from torch import Tensor
 
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.search import raw_points
-from botorch_tv.strategies.box import Box, space_of
+from botorch_tv.strategies.box import Box, by_name
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import Now
 from botorch_tv.validation import require, require_number
@@ -340,36 +340,38 @@ class MoveCost:
             coordinates have no names, as lists.
 
     Attributes:
-        places: The columns of each parameter whose moves may cost something.
+        rates: The columns of each parameter, and its number; 0 for a function.
 
     Raises:
         ValueError: If a parameter is unknown, or if a number is negative or not finite.
     """
 
     def __init__(self, domain: Domain, at: Tensor, cost: Cost) -> None:
-        space, self.at = space_of(domain), at[: domain.dim]
-        self.function = cost if callable(cost) else None
-        self._shown: Any = Tensor.tolist if space is None else getattr(space, "named", space.params)
+        named, self.at = by_name(domain), at[: domain.dim]
+        self._function = cost if callable(cost) else None
         self._ranges = corners_of(domain).to(at).diff(dim=0)[0]
+        self._shown: Any = Tensor.tolist
         parts: dict[Any, slice] = {n: slice(n, n + 1) for n in range(domain.dim)}
-        parts = parts if space is None else dict(zip(space.by_name, space.places))
-        each = 1.0 if callable(cost) else cost
-        given = each if isinstance(each, Mapping) else dict.fromkeys(parts, each)
-        for name, value in given.items():
-            names = ", ".join(map(str, parts))
-            require(name in parts, f"move_cost names {name!r}, but the parameters are {names}.")
-            require_number(f"move_cost of {name}", value, "[0, inf)", "give units of y per range.")
-        self._rates = [(parts[name], value) for name, value in given.items() if value]
-        self.places = [place for place, _ in self._rates]
+        if named is not None:
+            self._shown = getattr(named.space, "named", named.space.params)
+            parts = dict(zip(named.space.by_name, named.space.places))
+        each = 0.0 if callable(cost) else cost
+        self.rates = list[tuple[slice, float]]()
+        for name, rate in (
+            each if isinstance(each, Mapping) else dict.fromkeys(parts, each)
+        ).items():
+            require(name in parts, f"move_cost names {name!r}; the parameters are {[*parts]}.")
+            require_number(f"move_cost of {name}", rate, "[0, inf)", "give units of y per range.")
+            self.rates.append((parts[name], rate))
 
     def __call__(self, X: Tensor) -> Tensor:
         """The cost of moves to points `* x (d + c)`, `*`, with derivatives for numbers alone."""
         X = X[..., : len(self.at)]
-        if self.function is not None and not X.requires_grad:
+        if self._function is not None and not X.requires_grad:
             here, rows = self._shown(self.at), X.reshape(-1, len(self.at))
-            costs = [float(self.function(here, self._shown(row))) for row in rows]
+            costs = [float(self._function(here, self._shown(row))) for row in rows]
             return X.new_tensor(costs).view(X.shape[:-1])
         moved, total = (X - self.at) / self._ranges, X.new_zeros(X.shape[:-1])
-        for place, rate in [] if self.function else self._rates:
+        for place, rate in self.rates:
             total = total + rate * torch.linalg.vector_norm(moved[..., place], dim=-1)
         return total

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from botorch_tv.gp.process import SearchSizes
 from botorch_tv.gp.search import DiscreteSearch, Region, Search, SearchProblem, Uniform
-from botorch_tv.strategies.box import Box, searched, space_of
+from botorch_tv.strategies.box import Box, by_name, searched
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.feasible import Cost, Feasible, MoveCost
-from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import real_tensor, require_number, shown
@@ -54,8 +53,8 @@ def near(state: State, at: Setting, reach: Setting) -> State:
         if not len(X):
             raise InputDataError(f"no candidate of {box!r} lies within {reach} of {at}.")
         return searched(state, DiscreteSearch(X))
-    space = space_of(box)
-    if space is None:
+    before = by_name(box)
+    if before is None:
         own = state.basis.variance
         center, most = _row(at, box.dim, own), _row(reach, box.dim, own)
         lower, upper = (end.to(own) for end in box.bounds)
@@ -63,8 +62,7 @@ def near(state: State, at: Setting, reach: Setting) -> State:
         if bool((lower > upper).any()):
             raise InputDataError(f"no point of {box!r} lies within {shown(reach)} of {shown(at)}.")
         return searched(state, NearSearch(box.search, lower, upper))
-    before = box.search if isinstance(box.search, MixedSearch) else MixedSearch(space)
-    ranges, dtype = dict(before.ranges), state.basis.variance.dtype
+    space, ranges, dtype = before.space, dict(before.ranges), state.basis.variance.dtype
     for name, (value, step) in _steps(space, at, reach).items():
         number = space.by_name[name].number
         assert number is not None
@@ -92,12 +90,12 @@ def within(domain: Domain, X: Tensor, at: Setting, reach: Setting) -> Tensor:
     Raises:
         InputDataError, ValueError: As for :func:`near`.
     """
-    space = space_of(domain)
+    named = by_name(domain)
     X = X[..., : domain.dim]
-    if space is None:
+    if named is None:
         center, most = _row(at, domain.dim, X), _row(reach, domain.dim, X)
         return ((X - center).abs() <= most + ROUNDING * (center.abs() + most)).all(-1)
-    good = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
+    space, good = named.space, torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
     for name, (value, step) in _steps(space, at, reach).items():
         axis, place = space.by_name[name], space.places[list(space.by_name).index(name)]
         assert axis.number is not None
@@ -121,10 +119,8 @@ class Moves(NamedTuple):
 
     def price(self, state: State) -> MoveCost | None:
         """The cost of moves from the setting, on the domain of a state; None without any."""
-        if self.cost is None:
-            return None
-        made = MoveCost(state.domain, state.basis.variance.new_tensor(self.at), self.cost)
-        return made if made.places else None
+        at = state.basis.variance.new_tensor(self.at)
+        return MoveCost(state.domain, at, self.cost) if self.cost else None
 
 
 class Within(Feasible):

@@ -509,21 +509,20 @@ class Outcomes(Composed):
                 given = [given.get(name, math.nan) for name in self.names]
             return given if isinstance(given, Tensor) else real_tensor(given, own)
 
-        values, variances = row(y), row(noise)
+        values, given = row(y), row(noise)
+        variances = None if given is None else given.unbind(-1)
         if check:
             require_suggestion(state, suggestion, self._fingerprint, compared=self.compares)
             require_tensors(own, ("y", values, (*shape, len(self.names)), None))
             if noise is not None:
-                require_tensors(own, ("noise", variances, (*shape, len(self.names)), None))
+                require_tensors(own, ("noise", given, (*shape, len(self.names)), None))
         assert isinstance(values, Tensor)
         by_name = dict(zip(self.names, values.unbind(-1)))
         states, infos = list[State](), list[Info]()
         for expression, (member, before) in zip(self.expressions, self.pairs(state)):
             value = expression.value(by_name)
             good = value.isfinite() if ok is None else value.isfinite() & ok
-            known = None
-            if variances is not None:
-                known = self.noise_of(expression, variances.unbind(-1))
+            known = self.noise_of(expression, variances)
             all_good = good.device.type == "cpu" and bool(good.all())
             made = suggestion._replace(made_by=None)
             if member.compares and states:
@@ -543,19 +542,21 @@ class Outcomes(Composed):
         reset = torch.stack([info.reset for info in infos]).any(0)
         return self.together(states), infos[0]._replace(reset=reset)
 
-    def noise_of(self, expression: Expression, noise: Sequence[Any]) -> Any:
+    def noise_of(self, expression: Expression, noise: Any) -> Any:
         """The noise variance of a formula; None unless all of its outcomes have one.
 
         Args:
             expression: The formula.
-            noise: Noise variances of the outcomes, a number or a tensor for each, NaN for none.
+            noise: Noise variances of the outcomes, a number or a tensor for each, NaN where none is
+                given; None if none is given for any.
 
         Raises:
             ValueError: If all of its outcomes have a variance, but the formula is not linear.
         """
-        own = {k: v for k, v in zip(self.names, noise) if k in (expression.names or ())}
+        pairs = () if noise is None else zip(self.names, noise)
+        own = {name: part for name, part in pairs if name in (expression.names or ())}
         missing = any(bool(torch.as_tensor(part).isnan().all()) for part in own.values())
-        return None if missing else expression.variance(own)
+        return None if missing or not own else expression.variance(own)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         raise NotImplementedError  # tell() calls the members

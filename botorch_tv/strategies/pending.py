@@ -62,14 +62,12 @@ def apart(
         return choice
     X = X.to(choice.X)
     count, most = times(X), times(choice.X[:d])
-    sign = 1 if strategy.maximize else -1
-    mean = sign * strategy.suggestion_at(state, choice.X, now=now).mean
+    mean = strategy.suggestion_at(state, choice.X, now=now).mean
     every = torch.cat([X, choice.X[d:].expand(len(X), -1)], -1)
     means, sd = of_model(strategy, state, now, every)
-    bound = sign * means + float(choice.sqrt_beta) * sd
-    if cost is not None:
-        mean, bound = mean - cost(choice.X), bound - cost(every)
-    rival = (count < most) & (bound >= mean)
+    bound = (means if strategy.maximize else -means) + float(choice.sqrt_beta) * sd
+    bound = bound if cost is None else bound + cost(choice.X) - cost(every)
+    rival = (count < most) & (bound >= (mean if strategy.maximize else -mean))
     if feasible is not None:
         rival &= feasible.allowed(every.unsqueeze(0))[0]
     if not bool(rival.any()):

@@ -60,10 +60,6 @@ def test_choices_on_a_grid_maximise_the_bound_less_the_cost(name, cost):
         bound = sign * mean + made.row.prediction[2] * sd - price
         assert made.point == GRID.X[bound.argmax()].tolist()
         loop.tell(factor * 1.3)
-    gain, there = loop.gain(), torch.tensor([loop.recommend(), loop.history.points[-1]], dtype=D)
-    ends = loop.posterior(there).mean.flatten()
-    paid = float(wanted(there[1], there[:1]))
-    assert gain.gain == pytest.approx(sign * float(ends[0] - ends[1]) - paid, abs=1e-9)
 
 
 @pytest.mark.few(1)
@@ -106,7 +102,7 @@ SPACES = {
 @pytest.mark.parametrize("space", SPACES)
 def test_no_cost_changes_nothing_and_a_great_cost_stays(space):
     free = trials(SPACES[space], None).ask()
-    same = trials(SPACES[space], {"heat": 0.0}).ask()
+    same = trials(SPACES[space], 0).ask()
     assert (same.point, same.mean) == (free.point, free.mean)
     here = {name: AT[name] for name in free.point}
     loop = trials(SPACES[space], 1e3)
@@ -143,23 +139,21 @@ def test_listed_candidates_are_priced():
         assert [loop.ask().point for _ in range(2)] == [[2.0, 2.0]] * 2
 
 
-def test_a_file_has_the_numbers_and_names_a_missing_function(tmp_path):
+def test_a_file_has_the_numbers_but_no_function(tmp_path):
     path = tmp_path / "loop.json"
     loop = trials(SPACES["mixed"], {"heat": 0.7})
     loop.save(path)
     assert Loop.load(path, GIVEN).ask().point == loop.ask().point
     loop = trials(SPACES["mixed"], lambda before, after: 1e3 * (before != after))
-    loop.save(path)
-    with pytest.raises(ValueError, match=r"lacks the function of its loop; pass move_cost="):
-        Loop.load(path, GIVEN)
-    again = Loop.load(path, GIVEN, move_cost=lambda before, after: 1e3 * (before != after))
-    assert again.ask().point == AT
+    with pytest.raises(ValueError, match=r"a file has no functions; give move_cost numbers"):
+        loop.save(path)
+    assert loop.ask().point == AT
 
 
 @pytest.mark.parametrize(
     ("cost", "words"),
     [
-        ({"heat": 1, "heta": 1}, "move_cost names 'heta', but the parameters are heat, n, rate"),
+        ({"heat": 1, "heta": 1}, r"names 'heta'; the parameters are \['heat', 'n', 'rate'\]"),
         ({"heat": -1}, "move_cost of heat is -1, but"),
         (math.inf, "move_cost of heat is inf, but"),
     ],
