@@ -283,7 +283,7 @@ class Box(Domain):
         if isinstance(search, DiscreteSearch):
             return search.X
         if isinstance(search, MixedSearch):
-            return search.inner.listed(MOST_LISTED)
+            return search.listed(MOST_LISTED)
         return None if self.parameters is None else Subspace(self.parameters).listed(MOST_LISTED)
 
     @cached_property

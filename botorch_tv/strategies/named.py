@@ -171,13 +171,10 @@ class Parameters(Space, Mapping[str, Parameter]):
         """
         columns = list(U.unbind(-1))
         for number in self._stepped:
-            axis, (low, high), ends = self._ends(number)
+            axis, (low, high), _ = self._ends(number)
             scaled = low + (high - low) * columns[number].detach()
-            start = axis.low % axis.step
-            steps = ((scaled.exp() if axis.log else scaled) - start) / axis.step
-            value = (steps.round() * axis.step + start).clamp(axis.low, axis.high)
-            place = ((value.log() if axis.log else value) - ends[0]) / (ends[1] - ends[0])
-            columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
+            place = axis.stepped(scaled.exp() if axis.log else scaled)
+            columns[number] = place + (columns[number] - columns[number].detach())
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:

@@ -151,6 +151,19 @@ class BoxParameter:
             return min(max(value, self.low), self.high)
         return int(value) if type(self.low) is int and value == int(value) else value
 
+    def stepped(self, values: Tensor) -> Tensor:
+        """The coordinates, from 0 to 1, of the steps nearest to values, `*`.
+
+        Args:
+            values: The values, `*`.
+        """
+        assert self.step is not None
+        low, high, start = self.scaled(self.low), self.scaled(self.high), self.low % self.step
+        values = (((values - start) / self.step).round() * self.step + start).clamp(
+            self.low, self.high
+        )
+        return (((values.log() if self.log else values) - low) / (high - low)).clamp(0, 1)
+
     def between(self, low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
         """The smallest and the largest value of this parameter in an interval.
 
@@ -516,10 +529,16 @@ class Space:
                 )
 
     @cached_property
+    def parts(self) -> list[tuple[str, Parameter, slice]]:
+        """Name, parameter, and columns of each parameter."""
+        ends = [0, *accumulate(axis.columns for axis in self.axes)]
+        places = [slice(start, end) for start, end in pairwise(ends)]
+        return list(zip(self.by_name, self.axes, places))
+
+    @property
     def places(self) -> list[slice]:
         """The columns of each parameter."""
-        ends = [0, *accumulate(axis.columns for axis in self.axes)]
-        return [slice(start, end) for start, end in pairwise(ends)]
+        return [at for _, _, at in self.parts]
 
     @property
     def columns(self) -> int:
@@ -533,16 +552,14 @@ class Space:
     def params(self, point: Tensor) -> dict[str, Any]:
         """The values whose point is nearest to a given point, `D`."""
         row = point.tolist()
-        every = zip(self.by_name.items(), self.places)
-        return {name: axis.value(row[at]) for (name, axis), at in every}
+        return {name: axis.value(row[at]) for name, axis, at in self.parts}
 
     def numbers_at(self, X: Tensor, names: Collection[str]) -> dict[str, Tensor]:
         """The values of some numeric parameters at points `* x D`, `*` each.
 
         Values are neither rounded nor clipped, and are differentiable in the coordinates of ranges.
         """
-        pairs = zip(self.by_name.items(), self.places)
-        return {name: axis.along(X[..., at]) for (name, axis), at in pairs if name in names}
+        return {name: axis.along(X[..., at]) for name, axis, at in self.parts if name in names}
 
     def rounded(self, X: Tensor) -> Tensor:
         """Round points, `* x D`: every parameter gets the allowed value nearest to the point."""
