@@ -472,29 +472,6 @@ class Context:
     def __repr__(self) -> str:
         return repr(self.axis).replace(type(self.axis).__name__, "Context", 1)
 
-    def unit(self, value: Any) -> list[float]:
-        """The coordinates of a value, beyond [0, 1] for a number outside the range.
-
-        Args:
-            value: The value.
-
-        Raises:
-            ValueError: If the value is not among the values of a category.
-        """
-        return self.axis.unit(value)
-
-    def value(self, columns: list[float], dtype: torch.dtype) -> Any:
-        """The value at coordinates, rounded to the stored digits.
-
-        Args:
-            columns: The coordinates.
-            dtype: Dtype of the domain, float64 or float32.
-        """
-        if isinstance(self.axis, Choice):
-            return self.axis.value(columns)
-        row = torch.tensor(columns, dtype=torch.float64, device="cpu")
-        return self.axis.rounded(float(self.axis.along(row)), dtype, clipped=False)
-
 
 class Space:
     """Several named parameters, each with columns of its own in a unit cube.
@@ -553,6 +530,20 @@ class Space:
         """The values whose point is nearest to a given point, `D`."""
         row = point.tolist()
         return {name: axis.value(row[at]) for name, axis, at in self.parts}
+
+    def read(self, point: Tensor, *, outside: bool = False) -> dict[str, Any]:
+        """The values at a point `D`, rounded to the stored digits.
+
+        Args:
+            point: The point.
+            outside: Whether numbers may lie outside their ranges, and between their steps.
+        """
+        values = self.params(point)
+        for name, axis, at in self.parts:
+            if isinstance(axis, BoxParameter):
+                value = float(axis.along(point[at])) if outside else values[name]
+                values[name] = axis.rounded(value, point.dtype, clipped=not outside)
+        return values
 
     def numbers_at(self, X: Tensor, names: Collection[str]) -> dict[str, Tensor]:
         """The values of some numeric parameters at points `* x D`, `*` each.

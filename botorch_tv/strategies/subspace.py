@@ -97,10 +97,11 @@ class Subspace:
             stepped: Whether columns that have steps count.
         """
         every = [
-            [name in self.continuous or (stepped and rows is None)] * axis.columns
+            name in self.continuous or (stepped and rows is None)
             for name, axis, _, rows in self._parts
+            for _ in range(axis.columns)
         ]
-        return torch.tensor(sum(every, []), dtype=torch.bool, device="cpu")
+        return torch.tensor(every, dtype=torch.bool, device="cpu")
 
     @property
     def total(self) -> int:
@@ -319,9 +320,7 @@ class Subspace:
 
     def _exact(self, point: Tensor) -> tuple[Tensor, bool]:
         """A point `D`, rounded to the stored digits, and whether it then keeps all limits."""
-        values = self.space.params(point) | dict(self.fixed)
-        for name in self.continuous:
-            values[name] = self.space.by_name[name].number.rounded(values[name], point.dtype)
+        values = self.space.read(point) | dict(self.fixed)
         keeps = [limit.keeps(limit.expression.value(values)) for limit in self.space.limits]
         rounded = point.new_tensor(self.space.point(values))
         return rounded, all(good or not own for good, own in zip(keeps, self._rounds.tolist()))
