@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -147,7 +148,8 @@ class Record(NamedTuple):
             raise
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
-            made = made._replace(mean=predicted.mean, sd=predicted.sd)
+            made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)
+        keeps = None if made.keeps is None else float(made.keeps.prod())
         prediction = (float(made.mean), float(made.sd), float(made.sqrt_beta))
         row = Measurement(
             number=self.asked + 1,
@@ -157,7 +159,7 @@ class Record(NamedTuple):
             time=float(made.time),
             known=len(log.answers),
             predicted=prediction if bool(strategy.predicts(state)) else None,
-            keeps=log.keeps(made.X, float(made.time)),
+            keeps=None if keeps is None or math.isnan(keeps) else keeps,
         )
         opened = {**self.open, row.number: row}
         return self._replace(open=opened, asked=row.number, queue=tuple(queue))
