@@ -728,13 +728,10 @@ class BoxCandidates(RoundCandidates):
             assert problem.climbed is not None
             some, least, points = of(X, trials)
             value, by = problem.climbed(X, trials, 1.0)
-            p, risk, *others = some.slopes(points)
-            slopes = [by, *(part[..., : X.shape[-1]] for part in others)]
-            factors = promise_slope((value - least).clamp_min(0), p, risk, problem.unit)
-            slope = sum(part.unsqueeze(-1) * own for part, own in zip(factors, slopes))
-            assert isinstance(slope, Tensor)
-            total = promise(value, least, p, risk, problem.unit)
-            return factor * total, factor * slope
+            p, risk, pull = some.slopes(points)
+            by_value, *others = promise_slope((value - least).clamp_min(0), p, risk, problem.unit)
+            slope = by_value.unsqueeze(-1) * by + pull(*others)[..., : X.shape[-1]]
+            return factor * promise(value, least, p, risk, problem.unit), factor * slope
 
         return problem._replace(score=score, climbed=climbed if problem.climbed else None)
 
