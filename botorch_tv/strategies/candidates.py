@@ -28,7 +28,7 @@ from botorch_tv.gp.data import Data, Present
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.posterior import PointMixture
-from botorch_tv.gp.points import PointInference, PointPosterior, Pull, with_context
+from botorch_tv.gp.points import PointInference, PointPosterior, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import (
@@ -287,24 +287,6 @@ class Predictions(NamedTuple):
         """
         mean, sd = self.posterior.at(X)
         return mean * self.unit + self.center, sd * self.unit
-
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        """The results of :meth:`at`, and a :data:`Pull` of derivatives to derivatives in ``X``."""
-        assert isinstance(self.posterior, PointPosterior)
-        mean, sd, pull = self.posterior.slopes(X)
-        unit = self.unit
-
-        def scaled(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
-            return pull(by_mean * unit, by_sd * unit)
-
-        return mean * unit + self.center, sd * unit, scaled
-
-    def select(self, trials: Tensor) -> Predictions:
-        """The predictions in some of the trials, given by their indices."""
-        unit, center = (
-            part if len(part) == 1 else part[trials] for part in (self.unit, self.center)
-        )
-        return Predictions(self.posterior.select(trials), unit, center)
 
 
 def model_noise(inference: Inference, data: Data) -> Tensor:
