@@ -715,7 +715,8 @@ class BoxCandidates(RoundCandidates):
             slope = by_value.unsqueeze(-1) * by + pull(*others)[..., : X.shape[-1]]
             return factor * promise(value, least, p, risk, problem.unit), factor * slope
 
-        return problem._replace(score=score, climbed=climbed if problem.climbed else None)
+        slopes = climbed if problem.climbed else None
+        return problem._replace(score=score, climbed=slopes, brief=problem.coarse)
 
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         assert self.feasible is not None
