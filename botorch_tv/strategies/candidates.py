@@ -130,7 +130,7 @@ class Decision:
             U = domain.to_unit(seen[:, -NEAR:]).unsqueeze(-2)
             shift = raw_points(POINTS // NEAR, d, self.state.rounds, own) - 0.5
             near = domain.from_unit((U + REACH * shift).clamp(0, 1))
-            every = torch.cat([every, domain.search.held(near.flatten(1, 2))], 1)
+            every = torch.cat([every, domain.held(near.flatten(1, 2))], 1)
         _, risk = self.feasible.judge(with_context(every, context))
         lower, upper = corners_of(domain).to(own)
         away = torch.ones_like(risk)
