@@ -38,7 +38,7 @@ from botorch_tv.gp.search import (
     SearchProblem,
     raw_points,
 )
-from botorch_tv.gp.tensors import Scratch
+from botorch_tv.gp.tensors import OfTrials, Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
@@ -252,8 +252,11 @@ def measured_points(state: State) -> Tensor:
     return X.reshape(state.time.numel(), state.rounds, state.domain.columns)
 
 
-class OnArms(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class OnArms(OfTrials):
     """Means and standard deviations on the arms of a grid, `trials x M` each."""
+
+    shared = ("domain",)
 
     domain: Grid
     mean: Tensor
@@ -263,10 +266,6 @@ class OnArms(NamedTuple):
         """Means and standard deviations at arms `trials x q x d`, `trials x q` each."""
         arms = self.domain.locate(X)
         return self.mean.gather(-1, arms), self.sd.gather(-1, arms)
-
-    def select(self, trials: Tensor) -> OnArms:
-        """The values in some of the trials."""
-        return OnArms(self.domain, self.mean[trials], self.sd[trials])
 
 
 class Predictions(NamedTuple):

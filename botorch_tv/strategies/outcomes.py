@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import add, mul
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.exceptions import InputDataError
@@ -18,7 +18,7 @@ from botorch_tv.even_points import even_points
 from botorch_tv.gp.points import PointPosterior, Pull
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
-from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.gp.tensors import OfTrials, without_gradients
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.arguments import Measured, require_suggestion, require_tensors
 from botorch_tv.strategies.candidates import OnArms, Predictions, RoundCandidates, measured_points
@@ -42,8 +42,11 @@ SURE = 40.0
 HAZARD = math.sqrt(2 / math.pi)
 
 
-class Bound(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Bound(OfTrials):
     """The predictions of an outcome in the unit of its posterior, and a bound on it."""
+
+    shared = ("upper",)
 
     posterior: OnArms | PointPosterior
     ready: Tensor
@@ -68,7 +71,8 @@ class Bound(NamedTuple):
         return torch.where(self.ready, away / wide, SURE), wide, rate
 
 
-class Kept(Feasible):
+@dataclass(frozen=True, eq=False)
+class Kept(OfTrials, Feasible):
     """The probability that limits on outcomes are kept now, the product of Φ(±(bound - mean) / sd).
 
     Args:
@@ -76,8 +80,10 @@ class Kept(Feasible):
         least: Probability of keeping all limits above which a choice is allowed.
     """
 
-    def __init__(self, bounds: Sequence[Bound], least: float) -> None:
-        self.bounds, self.least = tuple(bounds), least
+    shared = ("least",)
+
+    bounds: Sequence[Bound]
+    least: float
 
     def each(self, X: Tensor) -> list[Tensor]:
         """The probability of keeping each limit, `trials x q` each; 1 without predictions.
@@ -108,24 +114,13 @@ class Kept(Feasible):
 
         return p, (1 - p) / (1 - self.least), back
 
-    def select(self, trials: Tensor) -> Kept:
-        bounds = [
-            own._replace(
-                posterior=own.posterior.select(trials),
-                ready=own.ready[trials],
-                edge=own.edge[trials],
-                growth=None if own.growth is None else own.growth[trials],
-            )
-            for own in self.bounds
-        ]
-        return Kept(bounds, self.least)
-
 
 AROUND = 0.05
 """A point is near a setting if no coordinate differs by more than this share of its range."""
 
 
-class Around(Feasible):
+@dataclass(frozen=True, eq=False)
+class Around(OfTrials, Feasible):
     """Points near given settings are allowed, and no others.
 
     Args:
@@ -134,17 +129,17 @@ class Around(Feasible):
         ranges: The lengths of the ranges, `d`.
     """
 
-    def __init__(self, X: Tensor, use: Tensor, ranges: Tensor) -> None:
-        self.X, self.use, self.ranges = X, use, ranges
+    shared = ("ranges",)
+
+    X: Tensor
+    use: Tensor
+    ranges: Tensor
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         X = X[..., : len(self.ranges)]
         away = ((X.unsqueeze(-2) - self.X.unsqueeze(-3)) / self.ranges).abs().amax(-1)
         away = torch.where(self.use.unsqueeze(-2), away, math.inf).amin(-1)
         return 1 + 0 * X.sum(-1), away / (AROUND * (1 + 1e-9))  # differentiable
-
-    def select(self, trials: Tensor) -> Around:
-        return Around(self.X[trials], self.use[trials], self.ranges)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,16 +373,24 @@ class Outcomes(Composed):
         """
         if not self.limits:
             return None
-        found, bounds = self.predictions(state, now, limited=True), []
+        by_text, found, bounds = self._by_text(state), dict[str, Predictions](), []
         for limit in self.limits:
-            (predictions, ready), growth = found[limit.expression.text], None
-            member, own = self._by_text(state)[limit.expression.text]
-            edge = ((limit.bound - predictions.center) / predictions.unit).expand_as(ready)
+            text, growth = limit.expression.text, None
+            member, own = by_text[text]
+            if text not in found:
+                decision = member.decision(own, now)
+                if isinstance(member, Adaptive):
+                    choosing = member.inference_for(own.domain, choosing=True)
+                    decision = replace(decision, inference=choosing)
+                found[text] = decision.predictions()
+            posterior, unit, center = found[text]
+            ready = member.predicts(own).reshape(-1, 1)
+            edge = ((limit.bound - center) / unit).expand_as(ready)
             if self.safe and isinstance(member, Adaptive):
-                scale = member.scale(own).reshape(-1, 1) / predictions.unit.square()
+                scale = member.scale(own).reshape(-1, 1) / unit.square()
                 scale = scale.clamp_min(torch.finfo(scale.dtype).tiny)
                 growth = (edge.square() / scale - 1).clamp_min(0) / scale
-            bounds.append(Bound(predictions.posterior, ready, edge, limit.upper, growth))
+            bounds.append(Bound(posterior, ready, edge, limit.upper, growth))
         return Kept(bounds, self.confidence)
 
     def _around(self, state: State) -> Around | None:
@@ -414,26 +417,15 @@ class Outcomes(Composed):
         lower, upper = corners_of(domain).to(X)
         return Around(X, use | ready.reshape(-1, 1), upper - lower)
 
-    def predictions(
-        self, state: State, now: Now = None, *, limited: bool = False
-    ) -> dict[str, tuple[Predictions, Tensor]]:
-        """For the text of each expression: its predictions, and which trials have any.
+    def predictions(self, state: State, now: Now = None) -> dict[str, Predictions]:
+        """The predictions for the text of each expression.
 
         Args:
             state: The current state.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
-            limited: Whether the expressions in limits alone, from posteriors for choices.
         """
-        found, texts = {}, {limit.expression.text for limit in self.limits}
-        for text, (member, own) in self._by_text(state).items():
-            if limited and text not in texts:
-                continue
-            decision, ready = member.decision(own, now), member.predicts(own).reshape(-1, 1)
-            if limited and isinstance(member, Adaptive):
-                choosing = member.inference_for(own.domain, choosing=True)
-                decision = replace(decision, inference=choosing)
-            found[text] = decision.predictions(), ready
-        return found
+        pairs = self._by_text(state).items()
+        return {text: member.decision(own, now).predictions() for text, (member, own) in pairs}
 
     def _within(
         self, state: State, asked: Asked, kept: Kept | None, *, strict: bool = False
@@ -482,7 +474,7 @@ class Outcomes(Composed):
         X = measured_points(state)
         others, means = [], []
         for objective in self.objectives:
-            predictions, sign = found[objective.expression.text][0], 1 if objective.maximize else -1
+            predictions, sign = found[objective.expression.text], 1 if objective.maximize else -1
             others.append((predictions, sign))
             means.append(sign * predictions.at(X)[0] if state.rounds else X.new_zeros(len(X), 1))
         worst, extent = reference(torch.stack(means, -1))
@@ -607,7 +599,7 @@ class Outcomes(Composed):
         """
         found = self.predictions(state, now)
         means = [
-            (1 if own.maximize else -1) * found[own.expression.text][0].at(X.unsqueeze(0))[0][0]
+            (1 if own.maximize else -1) * found[own.expression.text].at(X.unsqueeze(0))[0][0]
             for own in self.objectives
         ]
         return torch.stack(means, -1)
