@@ -24,7 +24,7 @@ from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Asked, Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.near import Moves, Within, near
-from botorch_tv.strategies.outcomes import Kept, Outcomes
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
 from botorch_tv.strategies.protocol import Strategy
@@ -444,18 +444,6 @@ class MeasurementLog(NamedTuple):
         given = asked._replace(feasible=strict)._asdict()
         return self.strategy.recommend(state, **given, caution=CAUTION)
 
-    def keeps(self, X: Tensor, now: float) -> float | None:
-        """The probability that a point, `d + c`, keeps all limits on outcomes; None if unpredicted.
-
-        Args:
-            X: The point.
-            now: The time of its measurement.
-        """
-        kept = self.strategy.kept(self.state, now) if isinstance(self.strategy, Outcomes) else None
-        if kept is None or not all(bool(own.ready) for own in kept.bounds):
-            return None
-        return float(kept.probability(X.view(1, 1, -1)))
-
     def best(
         self, now: Present, context: Tensor | None, fixed: Fixed = None, moves: Moves | None = None
     ) -> Best:
@@ -478,12 +466,12 @@ class MeasurementLog(NamedTuple):
         predicts = bool(self.answers) and bool(strategy.predicts(state))
         fails = chance is not None and bool(chance.fails)
         best = Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
-        kept = strategy.kept(state, now) if isinstance(strategy, Outcomes) else None
-        if kept is None or not predicts:
+        if predicted.keeps is None or not predicts:
             return best
-        X = X.view(1, 1, -1)
-        each = [float(Kept([bound], kept.least).probability(X)) for bound in kept.bounds]
-        return best._replace(keeps=tuple(each), breaks=math.prod(each) < kept.least - SLACK)
+        assert isinstance(strategy, Outcomes)
+        each = predicted.keeps.nan_to_num(1.0).tolist()
+        breaks = math.prod(each) < strategy.confidence - SLACK
+        return best._replace(keeps=tuple(each), breaks=breaks)
 
     def pareto(
         self, now: Present, context: Tensor | None, points: int
@@ -504,7 +492,7 @@ class MeasurementLog(NamedTuple):
         X = strategy.pareto(state, now=now, context=context, points=points, feasible=chance)
         found = strategy.predictions(state, now)
         texts = [objective.expression.text for objective in strategy.objectives]
-        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
+        moments = [found[text].at(X.unsqueeze(0)) for text in texts]
         means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
         rows = zip(X, means, sds)
         return [(x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in rows]
