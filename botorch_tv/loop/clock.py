@@ -186,8 +186,7 @@ class Units:
         require(not parameters or CONTEXT not in parameters, f"{problem}; give another name.")
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
         self.outcomes, self.outside = tuple(outcomes), outside
-        given = parameters.contexts if parameters else {}
-        self.contexts = {name: context.axis for name, context in given.items()}
+        self.contexts = parameters.given.by_name if parameters else {}
 
     def point(self, point: Sequence[float]) -> Values:
         """A point in the units of the parameters; the context is omitted unless it has names."""

@@ -24,7 +24,7 @@ from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.near import Within, near
-from botorch_tv.strategies.outcomes import Kept, Outcomes
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
 from botorch_tv.strategies.protocol import Strategy
@@ -448,18 +448,6 @@ class MeasurementLog(NamedTuple):
             state, now=now, context=context, caution=CAUTION, feasible=feasible
         )
 
-    def keeps(self, X: Tensor, now: float) -> float | None:
-        """The probability that a point, `d + c`, keeps all limits on outcomes; None if unpredicted.
-
-        Args:
-            X: The point.
-            now: The time of its measurement.
-        """
-        kept = self.strategy.kept(self.state, now) if isinstance(self.strategy, Outcomes) else None
-        if kept is None or not all(bool(own.ready) for own in kept.bounds):
-            return None
-        return float(kept.probability(X.view(1, 1, -1)))
-
     def best(self, now: Present, context: Tensor | None = None, fixed: Fixed = None) -> Best:
         """The setting to recommend.
 
@@ -477,12 +465,12 @@ class MeasurementLog(NamedTuple):
         predicts = bool(self.answers) and bool(strategy.predicts(state))
         fails = chance is not None and bool(chance.fails)
         best = Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
-        kept = strategy.kept(state, now) if isinstance(strategy, Outcomes) else None
-        if kept is None or not predicts:
+        if predicted.keeps is None or not predicts:
             return best
-        X = X.view(1, 1, -1)
-        each = [float(Kept([bound], kept.least).probability(X)) for bound in kept.bounds]
-        return best._replace(keeps=tuple(each), breaks=math.prod(each) < kept.least - SLACK)
+        assert isinstance(strategy, Outcomes)
+        each = predicted.keeps.nan_to_num(1.0).tolist()
+        breaks = math.prod(each) < strategy.confidence - SLACK
+        return best._replace(keeps=tuple(each), breaks=breaks)
 
     def pareto(
         self, now: Present, context: Tensor | None, points: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -143,11 +144,12 @@ class Record(NamedTuple):
             raise
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
-            made = made._replace(mean=predicted.mean, sd=predicted.sd)
+            made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)
+        kept = math.nan if made.keeps is None else float(made.keeps.prod())
         predicts = bool(strategy.predicts(state))
         moments = (float(made.mean), float(made.sd), float(made.sqrt_beta)) if predicts else None
         number, time, known = self.asked + 1, float(made.time), len(log.answers)
-        point, keeps = tuple(units.rounded(made.X).tolist()), log.keeps(made.X, time)
+        point, keeps = tuple(units.rounded(made.X).tolist()), None if math.isnan(kept) else kept
         arm = None if made.index is None else int(made.index)
         row = Measurement(number, point, arm, time, time, known, moments, keeps=keeps)
         opened = {**self.open, number: row}
