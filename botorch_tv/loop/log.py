@@ -491,7 +491,7 @@ class MeasurementLog(NamedTuple):
         X = strategy.pareto(state, now=now, context=context, points=points, feasible=chance)
         found = strategy.predictions(state, now)
         texts = [objective.expression.text for objective in strategy.objectives]
-        moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
+        moments = [found[text].at(X.unsqueeze(0)) for text in texts]
         means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
         rows = zip(X, means, sds)
         return [(x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in rows]

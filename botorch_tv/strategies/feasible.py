@@ -20,6 +20,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import add, mul
@@ -31,6 +32,7 @@ from torch import Tensor
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.points import Pull
 from botorch_tv.gp.search import raw_points
+from botorch_tv.gp.tensors import OfTrials
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import Now
@@ -111,7 +113,8 @@ class Feasible(ABC):
         return self
 
 
-class AllOf(Feasible):
+@dataclass(frozen=True, eq=False)
+class AllOf(OfTrials, Feasible):
     """Several conditions, all of which must hold.
 
     Their probabilities are multiplied. The risk is (Σ risk¹⁶)^(1/16), a smooth form of the largest.
@@ -120,8 +123,7 @@ class AllOf(Feasible):
         parts: The conditions, at least one.
     """
 
-    def __init__(self, parts: Sequence[Feasible]) -> None:
-        self.parts = tuple(parts)
+    parts: Sequence[Feasible]
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         probabilities, risks = zip(*(part.judge(X) for part in self.parts))
@@ -139,9 +141,6 @@ class AllOf(Feasible):
             return reduce(add, [by[..., :d] for by in slopes])
 
         return whole, risk, pull
-
-    def select(self, trials: Tensor) -> Feasible:
-        return AllOf([part.select(trials) for part in self.parts])
 
     def strict(self) -> Feasible:
         return AllOf([part.strict() for part in self.parts])
