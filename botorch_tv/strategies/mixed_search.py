@@ -24,7 +24,7 @@ from botorch_tv.gp.search import (
     raw_points,
     slopes_of,
 )
-from botorch_tv.strategies.subspace import TRIED, Subspace
+from botorch_tv.strategies.subspace import Subspace
 
 RAW = 256
 """Number of new points that are scored before the first ascent."""
@@ -37,8 +37,6 @@ SWEEPS = ((12, 3), (30, 1))
 """For each sweep, the number of evaluations per ascent, and how many points the sweep retains."""
 EDGES = 1.3
 """Factor by which points are spread from the centre, to reach the ends of ranges."""
-DRAWN = 64
-"""Number of random points among which the first that keeps all limits is chosen."""
 FEW = 8
 """Number of steps that move continuous parameters after a change of another parameter."""
 
@@ -97,7 +95,7 @@ class MixedSearch(Subspace, Search):
             return torch.cat([self.best(box, problem.of(trial)) for trial in range(len(observed))])
         slopes = slopes_of(problem)
 
-        @torch.no_grad()  # type: ignore[untyped-decorator]
+        @torch.no_grad()
         def value(X: Tensor) -> Tensor:
             return problem.score(X.unsqueeze(0), None)[0]
 
@@ -133,9 +131,8 @@ class MixedSearch(Subspace, Search):
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
         like = torch.empty((), dtype=torch.float64, device="cpu")
-        even = raw_points(number, len(self.space.axes), 0, like)
-        edges = self.inside((EDGES * (even - 0.5) + 0.5).clamp(0, 1), number)
-        even = self.even(number, 0, like)
+        U = EDGES * (raw_points(number, len(self.space.axes), 0, like) - 0.5) + 0.5
+        even, edges = self.even(number, 0, like), self.held(self.spread(U.clamp(0, 1)))
         return even, torch.cat([even, edges]) if self.limited else edges
 
     def unused(self, number: int, seed: int, pending: Collection[Any]) -> Tensor:
@@ -148,12 +145,11 @@ class MixedSearch(Subspace, Search):
             seed: Seed of the sequence.
             pending: Points that are pending, as tuples.
         """
-        first, tried, wanted = number, AHEAD, AHEAD
-        if self.limited:  # only some points of the sequence are allowed
-            first, wanted = 0, number + AHEAD
-            tried = TRIED * wanted
-        U = even_points(tried, len(self.space.axes), seed=seed, first=first)
-        even = self.held(self.inside(U, wanted).roll(first - number, 0)[:AHEAD])
+        if self.limited:
+            even = self.some.roll(-number - seed % len(self.some), 0)[:AHEAD]
+        else:
+            U = even_points(AHEAD, len(self.space.axes), seed=seed, first=number)
+            even = self.held(self.spread(U))
         return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
@@ -163,14 +159,12 @@ class MixedSearch(Subspace, Search):
         return self.held(self.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        uniform = draws.uniform(DRAWN if self.limited else 1, len(self.space.axes))
-        each = uniform.view(-1, *uniform.shape[-2:])
-        X = (
-            torch.cat([self.inside(U, 1) for U in each])
-            if self.limited
-            else self.spread(each[:, 0])
-        )
-        return self.held(self.space.rounded(X)).view(*uniform.shape[:-2], -1)
+        if self.limited:
+            u = draws.uniform()
+            return self.some.to(u)[(u * len(self.some)).long().clamp_max(len(self.some) - 1)]
+        U = draws.uniform(1, len(self.space.axes))
+        X = self.held(self.space.rounded(self.spread(U.flatten(0, -2))))
+        return X.view(*U.shape[:-2], -1)
 
     def _climbed(
         self, X: Tensor, climb: Objective, evaluations: int, *, stepped: bool = True
@@ -237,7 +231,7 @@ class MixedSearch(Subspace, Search):
             return array(-self.excess(at(u)).flatten())
 
         def by_room(u: np.ndarray) -> np.ndarray:
-            return array(torch.block_diag(*-self.slopes(at(u))[1][..., columns]))
+            return array(torch.block_diag(*-self.slopes(at(u))[1][..., columns]))  # type: ignore[no-untyped-call]
 
         bounds = np.tile(array(torch.stack(self.ends, -1)[free.cpu()]), (len(X), 1))
         start, limits = X[:, columns].flatten(), {"type": "ineq", "fun": room, "jac": by_room}
