@@ -24,10 +24,10 @@ from botorch_tv.gp.search import (
     raw_points,
     slopes_of,
 )
-from botorch_tv.strategies.subspace import Subspace
+from botorch_tv.strategies.subspace import SOME, Subspace
 
 RAW = 256
-"""Number of new points that are scored before the first ascent."""
+"""Number of new points that are scored before the first ascent, if there are no limits."""
 STARTS = 8
 FILLS = 8
 """Number of first measurements that fill the space if a parameter has categories."""
@@ -103,7 +103,7 @@ class MixedSearch(Subspace, Search):
             values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / problem.unit)
             return values.view(x.shape[:-1]), by.view_as(x)
 
-        raw = self.even(RAW, problem.rounds, observed)
+        raw = self.even(SOME if self.limited else RAW, problem.rounds, observed)
         measured = self.held(observed[0, problem.live[0]].clamp(0, 1))
         points = torch.cat([raw, measured])
         values = value(points)
@@ -159,12 +159,12 @@ class MixedSearch(Subspace, Search):
         return self.held(self.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        if self.limited:
-            u = draws.uniform()
-            return self.some.to(u)[(u * len(self.some)).long().clamp_max(len(self.some) - 1)]
         U = draws.uniform(1, len(self.space.axes))
-        X = self.held(self.space.rounded(self.spread(U.flatten(0, -2))))
-        return X.view(*U.shape[:-2], -1)
+        X = self.space.rounded(self.spread(U.flatten(0, -2)))
+        if self.limited:
+            row = (draws.uniform() * len(self.some)).long().clamp_max(len(self.some) - 1)
+            X = torch.where(self.roomy(X).unsqueeze(-1), X, self.some.to(X)[row.flatten()])
+        return self.held(X).view(*U.shape[:-2], -1)
 
     def _climbed(
         self, X: Tensor, climb: Objective, evaluations: int, *, stepped: bool = True

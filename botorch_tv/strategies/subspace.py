@@ -265,7 +265,8 @@ class Subspace:
             if len(found):
                 return found
         if found is not None and len(found):
-            return found[torch.randperm(len(found), generator=torch.Generator().manual_seed(0))]
+            generator = torch.Generator("cpu").manual_seed(0)
+            return found[torch.randperm(len(found), generator=generator, device="cpu")[:SOME]]
         texts = ", ".join(repr(limit.text) for limit in self.space.limits)
         held = {**self.fixed, **self.ranges}
         where = f" with {', '.join(f'{name}={value}' for name, value in held.items())}"
