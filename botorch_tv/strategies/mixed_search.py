@@ -29,6 +29,7 @@ from botorch_tv.strategies.subspace import SOME, Subspace
 RAW = 256
 """Number of new points that are scored before the first ascent, if there are no limits."""
 STARTS = 8
+"""Number of ascents; within limits, there are twice as many."""
 FILLS = 8
 """Number of first measurements that fill the space if a parameter has categories."""
 AHEAD = 16
@@ -107,8 +108,9 @@ class MixedSearch(Subspace, Search):
         measured = self.held(observed[0, problem.live[0]].clamp(0, 1))
         points = torch.cat([raw, measured])
         values = value(points)
-        best = min(len(measured), STARTS // 3)
-        fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
+        many = 2 if self.limited else 1  # limits make local maxima
+        best = min(len(measured), many * STARTS // 3)
+        fresh = values[: len(raw)].topk(min(many * STARTS - best, len(raw))).indices
         X = points[torch.cat([fresh, values[len(raw) :].topk(best).indices + len(raw)])]
         free = not self.fixed and not self.ranges and not self.limited
         if free and all(axis.levels is None for axis in self.space.axes):
@@ -120,10 +122,11 @@ class MixedSearch(Subspace, Search):
                     before, (X, values) = X, self._changed(X, value)
                     if torch.equal(X, before):
                         break
-                X = X[values.topk(min(remaining, len(X))).indices]
+                X = X[values.topk(min(many * remaining, len(X))).indices]
         if self.limited:
-            return self._climbed(X, climb, SWEEPS[-1][0], stepped=False)
-        X = self.held(self.space.rounded(X))
+            X = self._climbed(X, climb, SWEEPS[-1][0], stepped=False)
+        else:
+            X = self.held(self.space.rounded(X))
         return X[value(X).argmax()].unsqueeze(0)
 
     def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
