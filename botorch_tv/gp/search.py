@@ -218,8 +218,7 @@ class Search(ABC):
         """Number of initial measurements that fill the box if the model has no prior knowledge."""
         return 0
 
-    @abstractmethod
-    def check(self, box: Region) -> None:
+    def check(self, box: Region) -> None:  # noqa: B027 - most searches can be used on any box
         """Raise an ``InputDataError`` unless this search can be used on the box.
 
         Args:
@@ -277,7 +276,6 @@ class Search(ABC):
         """
         return box.from_unit(raw_points(number, box.dim, rounds, like))
 
-    @abstractmethod
     def first(self, box: Region, like: Tensor) -> Tensor:
         """The point to choose if all scores are equal, `d`.
 
@@ -285,8 +283,8 @@ class Search(ABC):
             box: The box.
             like: A tensor of the dtype and device of the result, any shape.
         """
+        return box.center(like)
 
-    @abstractmethod
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
         """A random point of the box for every trial, `batch_shape x d`.
 
@@ -294,6 +292,7 @@ class Search(ABC):
             box: The box.
             draws: The source of random numbers.
         """
+        return box.from_unit(draws.uniform(box.dim))
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,9 +372,6 @@ class MultiStart(Search):
             if getattr(self, name) is not None:
                 settle_integer(self, name, 1, f"use {value}.")
 
-    def check(self, box: Region) -> None:
-        pass
-
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
         _, evaluations, tolerances = COARSE if problem.coarse else USUAL
         evaluations = BRIEF + box.dim if problem.brief else evaluations
@@ -421,12 +417,6 @@ class MultiStart(Search):
         heights, rows = seen.topk(measured)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
         return members_of(points, torch.cat([fresh, last], -1))
-
-    def first(self, box: Region, like: Tensor) -> Tensor:
-        return box.center(like)
-
-    def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        return box.from_unit(draws.uniform(box.dim))
 
 
 def highest(
