@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.statistics.limit_worlds import DAYS, World, even, non_dominated, undominated, volume
+from botorch_tv.gp.points import Pull
 from botorch_tv.loop.input import context_row
 from botorch_tv.strategies.feasible import Feasible
 
@@ -687,12 +688,12 @@ class Exact(Feasible):
         excess = torch.tensor(np.stack(over))
         return (excess <= 0).to(X), 1 + excess.clamp_min(-1)
 
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         (p, risk), step = self.judge(X), 1e-5
         steps = step * torch.eye(X.shape[-1])[: self.worlds[0].dim]
         each = [(self.judge(X + row)[1] - self.judge(X - row)[1]) for row in steps]
-        by_risk = torch.stack(each, -1) / (2 * step)
-        return p, risk, torch.zeros_like(by_risk), by_risk
+        slopes = torch.stack(each, -1) / (2 * step)
+        return p, risk, lambda _, by_risk: torch.as_tensor(by_risk).unsqueeze(-1) * slopes
 
     def select(self, trials: Tensor) -> Feasible:
         return Exact([self.worlds[number] for number in trials.tolist()], self.now)
