@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.statistics.limit_worlds import DAYS, World, even, non_dominated, undominated, volume
-from botorch_tv.gp.points import Pull
 from botorch_tv.loop.input import context_row
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Feasible, Pull
 
 FIRST = 5
 """Random settings before there is a model."""
@@ -692,8 +691,12 @@ class Exact(Feasible):
         (p, risk), step = self.judge(X), 1e-5
         steps = step * torch.eye(X.shape[-1])[: self.worlds[0].dim]
         each = [(self.judge(X + row)[1] - self.judge(X - row)[1]) for row in steps]
-        slopes = torch.stack(each, -1) / (2 * step)
-        return p, risk, lambda _, by_risk: torch.as_tensor(by_risk).unsqueeze(-1) * slopes
+        slope = torch.stack(each, -1) / (2 * step)
+
+        def pull(by_p: Tensor | float, by_risk: Tensor | float) -> Tensor:
+            return torch.as_tensor(by_risk).unsqueeze(-1) * slope
+
+        return p, risk, pull
 
     def select(self, trials: Tensor) -> Feasible:
         return Exact([self.worlds[number] for number in trials.tolist()], self.now)

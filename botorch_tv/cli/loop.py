@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 ROUNDS = "rounds"
 UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
-FORM = (
-    "give NAME=LOW:HIGH, NAME=LOW:HIGH:STEP, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int, "
-    "NAME=LOW:HIGH:int:log or NAME=A,B,C"
-)
-
+FORM = "give NAME=LOW:HIGH, with :STEP, :log, :int or :int:log, as NAME=LOW:HIGH:int, or NAME=A,B,C"
 RANGE = r"({0}):({0})(?::([-+\d.,e]+))?((?::int|:log)*)"
 """Pattern of a range, given the pattern of a bound."""
 STATUS = "botorch-tv loop status {file} lists open suggestions by number"
@@ -443,11 +439,11 @@ def _status(arguments: argparse.Namespace) -> None:
 
     loop, picture = _loaded(arguments.file), arguments.plot
     if arguments.json:
-        summary = {
-            "measurements": len(loop.history.y),
-            "failed": sum(row.y is None for row in loop._record.log.answers),
-            "open": [_suggested(suggestion) for suggestion in loop.open],
+        good = [row.y is not None for row in loop._record.log.answers]
+        summary: dict[str, Any] = {"measurements": len(good), "failed": good.count(False)}
+        summary |= {
             "best": None,
+            "open": list(map(_suggested, loop.open)),
             "words": loop.describe(),
         }
         with suppress(InputDataError):  # failure is likelier than success everywhere

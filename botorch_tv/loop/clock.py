@@ -46,11 +46,8 @@ class LoopClock:
     """
 
     def __init__(self, unit: str | None) -> None:
-        require(
-            unit is None or unit in SPANS,
-            f"Loop: unit is {unit!r}, but the units are {', '.join(SPANS)}; give one of them, or "
-            "None if times are numbers.",
-        )
+        fix = f"the units are {', '.join(SPANS)}; give one of them, or None if times are numbers."
+        require(unit is None or unit in SPANS, f"Loop: unit is {unit!r}, but {fix}")
         self.unit = self._declared = unit
         self.start: datetime | None = None
 
@@ -133,9 +130,8 @@ def as_datetime(name: str, value: object) -> datetime | None:
     plain = getattr(value, "to_pydatetime", None)
     whole: datetime = value if plain is None else plain(warn=False)
     if not 1 < whole.year < 9999:
-        raise InputDataError(
-            f"{name} is {whole}, but its year must lie from 2 to 9998; drop rows without a time."
-        )
+        fix = "its year must lie from 2 to 9998; drop rows without a time."
+        raise InputDataError(f"{name} is {whole}, but {fix}")
     return whole
 
 
@@ -186,11 +182,8 @@ class Units:
         outcomes: Sequence[str] = (),
         outside: bool = False,
     ) -> None:
-        require(
-            parameters is None or CONTEXT not in parameters,
-            f"Loop: a parameter is called {CONTEXT!r}, the name of the context in files; give "
-            "another name.",
-        )
+        problem = f"Loop: a parameter is called {CONTEXT!r}, the name of the context in files"
+        require(not parameters or CONTEXT not in parameters, f"{problem}; give another name.")
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
         self.outcomes, self.outside = tuple(outcomes), outside
         self.contexts = parameters.given.by_name if parameters else {}

@@ -51,6 +51,8 @@ UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 Point = tuple[float, ...]
 """Type of the coordinates of a point, followed by its context."""
+Present = float | None
+"""Type of the present time; None for one step after the newest measurement."""
 Fixed = Mapping[str, Any] | None
 """Type of the values of held parameters, by name."""
 Values = float | tuple[float, ...] | None
@@ -414,7 +416,7 @@ class MeasurementLog(NamedTuple):
 
     # ---------------------------------------------------------------- choosing
 
-    def success(self, now: float | None) -> Success | None:
+    def success(self, now: Present) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
         Args:
@@ -431,7 +433,7 @@ class MeasurementLog(NamedTuple):
         return Success(X, ok, time, corners_of(domain), state.time.new_tensor([now]))
 
     def recommended(
-        self, state: State, now: float | None, context: Tensor | None, chance: Success | None
+        self, state: State, now: Present, context: Tensor | None, chance: Success | None
     ) -> Tensor:
         """The point with the best lower bound, `d + c`, among points where success is likely.
 
@@ -446,7 +448,7 @@ class MeasurementLog(NamedTuple):
             state, now=now, context=context, caution=CAUTION, feasible=feasible
         )
 
-    def best(self, now: float | None, context: Tensor | None = None, fixed: Fixed = None) -> Best:
+    def best(self, now: Present, context: Tensor | None = None, fixed: Fixed = None) -> Best:
         """The setting to recommend.
 
         Args:
@@ -471,7 +473,7 @@ class MeasurementLog(NamedTuple):
         return best._replace(keeps=tuple(each), breaks=breaks)
 
     def pareto(
-        self, now: float | None, context: Tensor | None, points: int
+        self, now: Present, context: Tensor | None, points: int
     ) -> list[tuple[Tensor, dict[str, float], dict[str, float]]]:
         """Settings that no other is predicted to dominate; see :meth:`Outcomes.pareto`.
 
@@ -494,7 +496,7 @@ class MeasurementLog(NamedTuple):
         rows = zip(X, means, sds)
         return [(x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in rows]
 
-    def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
+    def as_if_answered(self, waiting: Iterable[Place], now: Present) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
 
         Fantasies at open suggestions leave the mean unchanged and reduce the variance, as in
@@ -515,7 +517,7 @@ class MeasurementLog(NamedTuple):
 
     def choice(
         self,
-        now: float | None,
+        now: Present,
         waiting: Iterable[Place],
         fixed: Fixed,
         *,

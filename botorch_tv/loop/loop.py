@@ -912,10 +912,7 @@ class Loop(Monitored):
         """
         log, units = self._record.log, self._units
         if not log.answers:
-            raise InputDataError(
-                "there are no measurements to draw; tell the answer to a suggestion, or observe a "
-                "measurement first."
-            )
+            raise InputDataError("there are no measurements to draw; observe a measurement first.")
         from botorch_tv.loop.plots import draw_loop
 
         best, predict, advised = None, None, list[Place]()
@@ -1014,9 +1011,7 @@ class Loop(Monitored):
             return page(repr(self))
         now = self._units.clock.shown(float(self.state.time))
         return page(
-            self.describe(now=now),
-            lambda: self.table().tail(NEWEST),
-            lambda: self.plot(now=now),
+            self.describe(now=now), lambda: self.table().tail(NEWEST), lambda: self.plot(now=now)
         )
 
     # ---------------------------------------------------------------- files
@@ -1200,12 +1195,9 @@ class Loop(Monitored):
             present, row = self._present(now), self._context(context)
             choice = record.choice(present, row, None, self._generator)
             following = [tuple(choice.X.tolist())]
-        prior = bank_prior(self.state.data)
-        ranges = (prior.upper - prior.lower).tolist()
-        again = any(
-            all(abs(x - at) <= NEAR * span for x, at, span in zip(point, answer.point, ranges))
-            for point in following
-        )
+        prior, at = bank_prior(self.state.data), answer.point
+        reach = (NEAR * (prior.upper - prior.lower)).tolist()
+        again = any(all(abs(x - y) <= r for x, y, r in zip(p, at, reach)) for p in following)
         return (
             f"Reading {answer.number} lies {abs(better):.2g} sd from its prediction; "
             + "the next suggestion measures near it again; " * again

@@ -20,7 +20,7 @@ from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.clock import Units, When
 from botorch_tv.loop.input import Condition, Points, as_place, with_context
-from botorch_tv.loop.log import Measurement, MeasurementLog, like
+from botorch_tv.loop.log import Measurement, MeasurementLog, Present, like
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.table import contexts_of, names_of
 from botorch_tv.loop.words import objective_of
@@ -135,7 +135,7 @@ class Stop(NamedTuple):
 
 
 @without_gradients
-def gain(strategy: Strategy, state: State, best: Tensor, at: Tensor, now: float | None) -> Gain:
+def gain(strategy: Strategy, state: State, best: Tensor, at: Tensor, now: Present) -> Gain:
     """What a move gains, from the joint posterior of two settings.
 
     Args:
@@ -146,12 +146,11 @@ def gain(strategy: Strategy, state: State, best: Tensor, at: Tensor, now: float 
         now: The present time; one step after the newest measurement by default.
     """
     posterior = strategy.posterior(state, torch.stack([best, at]), now=now)
-    sign = 1 if strategy.maximize else -1
     better, present = posterior.mean.flatten().tolist()
     covariance = posterior.distribution.covariance_matrix
     weights = covariance.new_tensor([1.0, -1.0])
     sd = math.sqrt(max(float(weights @ covariance @ weights), 0.0))
-    more = sign * (better - present)
+    more = better - present if strategy.maximize else present - better
     if sd <= 1e-9 * float(covariance.diagonal().max().sqrt()):  # the same setting
         return Gain(more, sd, float(more > 0))
     return Gain(more, sd, NormalDist().cdf(more / sd))
@@ -562,10 +561,8 @@ class Monitored:
         found = {name: list(predictions(strategy, log)) for name, strategy in strategies.items()}
         judged = [rows for rows in zip(*found.values()) if None not in rows]
         if not judged:
-            raise InputDataError(
-                f"no strategy predicts any of the {len(log.answers)} measurements; give more "
-                "measurements, at least ten."
-            )
+            count = len(log.answers)
+            raise InputDataError(f"no strategy predicts any of {count} measurements; give ten.")
         scores = []
         for own in zip(*judged):
             errors = [(row.y - mean) / sd for row, mean, sd in own]

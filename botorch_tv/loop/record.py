@@ -19,6 +19,7 @@ from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
     Point,
+    Present,
     Question,
     Values,
     like,
@@ -88,7 +89,7 @@ class Record(NamedTuple):
         return oldest_for(2 * self.pending - 1)
 
     def choice(
-        self, now: float | None, context: Tensor | None, fixed: Fixed, source: Generator
+        self, now: Present, context: Tensor | None, fixed: Fixed, source: Generator
     ) -> Suggestion:
         """The strategy's next choice, as if all suggestions that are not lost had been answered.
 
@@ -117,12 +118,7 @@ class Record(NamedTuple):
         return rows[order.index(max(order))].point if rows else None
 
     def asking(
-        self,
-        now: float | None,
-        context: Tensor | None,
-        fixed: Fixed,
-        units: Units,
-        source: Generator,
+        self, now: Present, context: Tensor | None, fixed: Fixed, units: Units, source: Generator
     ) -> Record:
         """The record with one more open suggestion: the next of the queue, or a choice.
 

@@ -37,9 +37,6 @@ SWEEPS = ((12, 3), (30, 1))
 """For each sweep, the number of evaluations per ascent, and how many points the sweep retains."""
 EDGES = 1.3
 """Factor by which points are spread from the centre, to reach the ends of ranges."""
-BLOCK = 2**20
-"""Largest product of the number of points that are scored together and the number of observations.
-"""
 DRAWN = 64
 """Number of random points among which the first that keeps all limits is chosen."""
 FEW = 8
@@ -98,39 +95,36 @@ class MixedSearch(Subspace, Search):
                     "or use a Grid of all combinations."
                 )
             return torch.cat([self.best(box, problem.of(trial)) for trial in range(len(observed))])
-        number, seen = observed.shape[1], observed[0, problem.live[0]]
-
-        def value(X: Tensor) -> Tensor:
-            parts = torch.split(X, max(1, BLOCK // max(1, number)))
-            with torch.no_grad():
-                return torch.cat([problem.score(part.unsqueeze(0), None)[0] for part in parts])
-
-        raw = self.even(RAW, problem.rounds, observed)
-        measured = self.held(seen.clamp(0, 1))
-        points = torch.cat([raw, measured])
-        values = value(points)
-        best = min(len(measured), STARTS // 3)
-        fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
-        X = points[torch.cat([fresh, values[len(raw) :].topk(best).indices + len(raw)])]
         slopes = slopes_of(problem)
+
+        @torch.no_grad()  # type: ignore[untyped-decorator]
+        def value(X: Tensor) -> Tensor:
+            return problem.score(X.unsqueeze(0), None)[0]
 
         def climb(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
             values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / problem.unit)
             return values.view(x.shape[:-1]), by.view_as(x)
 
+        raw = self.even(RAW, problem.rounds, observed)
+        measured = self.held(observed[0, problem.live[0]].clamp(0, 1))
+        points = torch.cat([raw, measured])
+        values = value(points)
+        best = min(len(measured), STARTS // 3)
+        fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
+        X = points[torch.cat([fresh, values[len(raw) :].topk(best).indices + len(raw)])]
         free = not self.fixed and not self.ranges and not self.limited
         if free and all(axis.levels is None for axis in self.space.axes):
             X = highest(climb, X.unsqueeze(0), sum(evaluations for evaluations, _ in SWEEPS))
         else:
             for evaluations, remaining in SWEEPS:
-                X = self._climbed(X, value, climb, evaluations)
+                X = self._climbed(X, climb, evaluations)
                 for _ in range(CHANGES if self.limited else 1):
                     before, (X, values) = X, self._changed(X, value)
                     if torch.equal(X, before):
                         break
                 X = X[values.topk(min(remaining, len(X))).indices]
         if self.limited:
-            return self._climbed(X, value, climb, SWEEPS[-1][0], stepped=False)
+            return self._climbed(X, climb, SWEEPS[-1][0], stepped=False)
         X = self.held(self.space.rounded(X))
         return X[value(X).argmax()].unsqueeze(0)
 
@@ -159,8 +153,8 @@ class MixedSearch(Subspace, Search):
             first, wanted = 0, number + AHEAD
             tried = TRIED * wanted
         U = even_points(tried, len(self.space.axes), seed=seed, first=first)
-        even = self.inside(U, wanted).roll(first - number, 0)[:AHEAD]
-        return next((X for X in self.held(even) if tuple(X.tolist()) not in pending), even[0])
+        even = self.held(self.inside(U, wanted).roll(first - number, 0)[:AHEAD])
+        return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
         return self.even(number, rounds, like)
@@ -179,13 +173,7 @@ class MixedSearch(Subspace, Search):
         return self.held(self.space.rounded(X)).view(*uniform.shape[:-2], -1)
 
     def _climbed(
-        self,
-        X: Tensor,
-        value: Callable[[Tensor], Tensor],
-        climb: Objective,
-        evaluations: int,
-        *,
-        stepped: bool = True,
+        self, X: Tensor, climb: Objective, evaluations: int, *, stepped: bool = True
     ) -> Tensor:
         """The end points of ascents from ``X`` in unlisted columns, `q x D`.
 
@@ -193,7 +181,6 @@ class MixedSearch(Subspace, Search):
 
         Args:
             X: Starting points, `q x D`.
-            value: A function that computes scores.
             climb: A function that computes negated scores and their gradients.
             evaluations: Largest number of evaluations per ascent.
             stepped: Whether to change columns that have steps.
@@ -204,8 +191,9 @@ class MixedSearch(Subspace, Search):
         lower, upper = (torch.where(free, end.to(X), X) for end in self.ends)
         if not self.limited:
             return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
-        ends = self.held(self._slsqp(X, climb, evaluations, free), X)
-        return torch.where((value(ends) >= value(X)).unsqueeze(-1), ends, X)
+        ends = self.held(self._slsqp(X, climb, evaluations, free))
+        before, after = climb(torch.stack([X, ends]), free)[0]
+        return torch.where((after <= before).unsqueeze(-1), ends, X)
 
     def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """Points after the best change of at most one listed value, `q x D`; their scores, `q`.
@@ -213,54 +201,47 @@ class MixedSearch(Subspace, Search):
         The other parameters follow if a limit requires it.
         """
         options = [X.unsqueeze(1)]
-        for (_, _, at), rows in zip(self.space.parts, self.rows):
+        for _, _, at, rows in self.parts:
             if rows is not None and len(rows) > 1:
                 others = X.unsqueeze(1).repeat(1, len(rows), 1)
                 others[..., at] = rows.to(X)
                 options.append(others)
         every = torch.cat(options, 1)
+        flat = every[:, 1:].flatten(0, 1)
         if self.limited:
-            every[:, 1:] = self.pushed(every[:, 1:].flatten(0, 1), FEW).view_as(every[:, 1:])
+            flat = self.pushed(flat, FEW)
+            every[:, 1:] = flat.view_as(every[:, 1:])
         values = value(every.flatten(0, 1)).view(every.shape[:2])
         if self.limited:
             values[:, 1:].masked_fill_(~self.roomy(every[:, 1:]), -torch.inf)
-        best = values.argmax(-1)
-        rows = torch.arange(len(X), device=X.device)
+        best, rows = values.argmax(-1), torch.arange(len(X), device=X.device)
         return every[rows, best], values[rows, best]
 
     def _slsqp(self, X: Tensor, climb: Objective, evaluations: int, free: Tensor) -> Tensor:
         """The end points of ascents by SLSQP, `q x D`, as one problem with a sum as its score."""
         from scipy.optimize import minimize as slsqp  # type: ignore[import-untyped]
 
-        columns, (lower, upper) = free.nonzero().squeeze(-1), self.ends
-
-        def at(u: np.ndarray) -> Tensor:
-            return X.index_copy(-1, columns, X.new_tensor(u).view(len(X), -1))
+        columns = free.nonzero().squeeze(-1)
 
         def array(part: Tensor) -> np.ndarray:
             return part.double().cpu().numpy()
+
+        def at(u: np.ndarray) -> Tensor:
+            return X.index_copy(-1, columns, X.new_tensor(u).view(len(X), -1))
 
         def score(u: np.ndarray) -> tuple[float, np.ndarray]:
             heights, by = climb(at(u).unsqueeze(0), columns)
             return float(heights.sum()), array(by[0][:, columns].flatten())
 
+        def room(u: np.ndarray) -> np.ndarray:
+            return array(-self.excess(at(u)).flatten())
+
         def by_room(u: np.ndarray) -> np.ndarray:
             return array(torch.block_diag(*-self.slopes(at(u))[1][..., columns]))
 
-        bounds = np.tile(array(torch.stack([lower, upper], -1)[free.cpu()]), (len(X), 1))
-        room = {
-            "type": "ineq",
-            "fun": lambda u: array(-self.excess(at(u)).flatten()),
-            "jac": by_room,
-        }
-        found = slsqp(
-            score,
-            array(X[:, columns].flatten()),
-            jac=True,
-            method="SLSQP",
-            bounds=bounds,
-            constraints=room,
-            options={"maxiter": evaluations, "ftol": 1e-9},
-        )
-        ends = at(np.clip(found.x, *bounds.T))
+        bounds = np.tile(array(torch.stack(self.ends, -1)[free.cpu()]), (len(X), 1))
+        start, limits = X[:, columns].flatten(), {"type": "ineq", "fun": room, "jac": by_room}
+        options = {"maxiter": evaluations, "ftol": 1e-9}
+        usual = {"jac": True, "method": "SLSQP", "bounds": bounds, "constraints": limits}
+        ends = at(np.clip(slsqp(score, array(start), **usual, options=options).x, *bounds.T))
         return torch.where(ends.isfinite().all(-1, keepdim=True), ends, X)

@@ -26,7 +26,7 @@ REPAIRS = 60
 """Number of steps that move a point until it keeps all limits."""
 OVERSHOOT = 1.5
 """Length of such a step, relative to a step that just keeps a limit."""
-INWARD = (0.0, 1e-9, 1e-7, 1e-5, 1e-3, 0.01, 0.03, 0.1, 0.3)
+INWARD = (0.0, 1e-9, 1e-7, 1e-5, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Shares of the way to an allowed point, at which an allowed point is sought."""
 
 
@@ -51,20 +51,9 @@ class Subspace:
         return bool(self.space.limits)
 
     @cached_property
-    def ends(self) -> tuple[Tensor, Tensor]:
-        """Smallest and largest coordinate in each column of a numeric parameter, `D` each."""
-        lower = torch.zeros(self.space.columns, dtype=torch.float64, device="cpu")
-        upper = lower + 1
-        for name, axis, at in self.space.parts:
-            if name in self.ranges and axis.number is not None:
-                low, high = map(axis.number.unit, self.ranges[name])
-                lower[at], upper[at] = lower.new_tensor(low), lower.new_tensor(high)
-        return lower, upper
-
-    @cached_property
-    def rows(self) -> list[Tensor | None]:
-        """The coordinates of the listed values of each parameter, `k x columns`; None if none."""
-        found: list[Tensor | None] = []
+    def parts(self) -> list[tuple[str, Any, slice, Tensor | None]]:
+        """Name, parameter, columns, and listed values, `k x columns` or None, of each parameter."""
+        found = []
         for name, axis, at in self.space.parts:
             rows, (lower, upper) = axis.levels, (end[at] for end in self.ends)
             if name in self.fixed:
@@ -73,20 +62,27 @@ class Subspace:
                 rows = lower.unsqueeze(0)
             elif name in self.ranges and rows is not None:
                 rows = rows[((rows >= lower - 1e-9) & (rows <= upper + 1e-9)).all(-1)]
-            found.append(rows)
+            found.append((name, axis, at, rows))
         return found
 
     @cached_property
-    def _parts(self) -> list[tuple[str, Any, slice, Tensor | None]]:
-        """Name, parameter, columns and listed values of each parameter."""
-        return [(*part, rows) for part, rows in zip(self.space.parts, self.rows)]
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Smallest and largest coordinate in each column of a numeric parameter, `D` each."""
+        lower, upper = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu").repeat(
+            1, self.space.columns
+        )
+        for name, axis, at in self.space.parts:
+            if name in self.ranges and axis.number is not None:
+                low, high = map(axis.number.unit, self.ranges[name])
+                lower[at], upper[at] = lower.new_tensor(low), lower.new_tensor(high)
+        return lower, upper
 
     @cached_property
     def continuous(self) -> set[str]:
         """The names of the parameters that are neither held, nor listed, nor have steps."""
         return {
             name
-            for name, axis, _, rows in self._parts
+            for name, axis, _, rows in self.parts
             if rows is None and axis.columns and not axis.number.step
         }
 
@@ -98,7 +94,7 @@ class Subspace:
         """
         every = [
             name in self.continuous or (stepped and rows is None)
-            for name, axis, _, rows in self._parts
+            for name, axis, _, rows in self.parts
             for _ in range(axis.columns)
         ]
         return torch.tensor(every, dtype=torch.bool, device="cpu")
@@ -106,7 +102,7 @@ class Subspace:
     @property
     def total(self) -> int:
         """Number of points before limits; 0 if a parameter is not listed."""
-        return math.prod(0 if rows is None else len(rows) for rows in self.rows)
+        return math.prod(0 if rows is None else len(rows) for *_, rows in self.parts)
 
     def listed(self, most: int) -> Tensor | None:
         """All points, `M x D`; None if a parameter is continuous, or there are more than ``most``.
@@ -117,7 +113,7 @@ class Subspace:
         if not 0 < self.total <= most or not self.space.columns:
             return None
         X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
-        for rows in self.rows:
+        for *_, rows in self.parts:
             assert rows is not None
             X = torch.cat([X.repeat_interleave(len(rows), 0), rows.repeat(len(X), 1)], -1)
         return X[(self.excess(X) <= TOLERANCE).all(-1)] if self.limited else X
@@ -133,7 +129,7 @@ class Subspace:
         """
         found = []
         lower, upper = (end.to(U) for end in self.ends)
-        for (_, _, at, rows), u in zip(self._parts, U.unbind(-1)):
+        for (_, _, at, rows), u in zip(self.parts, U.unbind(-1)):
             if rows is None:
                 found.append(lower[at] + (upper[at] - lower[at]) * u.unsqueeze(-1))
             else:
@@ -148,7 +144,7 @@ class Subspace:
         """
         found = []
         lower, upper = (end.to(X) for end in self.ends)
-        for name, axis, at, rows in self._parts:
+        for name, axis, at, rows in self.parts:
             part = X[..., at]
             if not self.limited and name not in self.fixed and name not in self.ranges:
                 pass
@@ -194,16 +190,14 @@ class Subspace:
         """Whether points `* x D` keep all limits even after they are rounded, `*`, bool."""
         return (self.excess(X) <= -self._margin(X)).all(-1)
 
-    def held(self, X: Tensor, inside: Tensor | None = None) -> Tensor:
+    def held(self, X: Tensor) -> Tensor:
         """The nearest points `* x D` with held values, in the ranges, that keep all limits.
 
         If there are limits, these are kept exactly after values are rounded to the stored digits.
-        A point moves away from limits that it exceeds, and else toward an allowed point.
+        A point moves away from limits that it exceeds, and then toward an allowed point.
 
         Args:
             X: The points.
-            inside: An allowed point for each point, of the same shape; by default, the nearest of
-                some allowed points.
         """
         if not self.fixed and not self.ranges and not self.limited:
             return X
@@ -211,23 +205,16 @@ class Subspace:
         if not self.limited:
             return X
         found = X.reshape(-1, X.shape[-1]).clone()
-        excess = self.excess(found)
-        good = (excess <= -self._margin(X)).all(-1)
-        for row in ((excess <= TOLERANCE).all(-1) & ~good).nonzero().flatten().tolist():
+        good, tight = self.roomy(found), (self.excess(found) <= TOLERANCE).all(-1)
+        for row in (tight & ~good).nonzero().flatten().tolist():
             found[row], good[row] = self._exact(found[row])
-        bad = found[~good]
-        if len(bad):
-            if inside is None:
-                some = self.some.to(X)
-                start = some[torch.cdist(bad, some).argmin(-1)]
-            else:
-                start = inside.reshape(found.shape)[~good]
-            end = self.pushed(bad)
-            tried = [self.snapped(torch.lerp(end, start, share)) for share in INWARD]
-            roomy = torch.stack([self.roomy(each) for each in tried] + [good.new_ones(len(bad))])
-            first = roomy.to(torch.uint8).argmax(0)
-            rows = torch.arange(len(bad), device=X.device)
-            found[~good] = torch.stack([*tried, start])[first, rows]
+        if not bool(good.all()):
+            bad, some = found[~good], self.some.to(X)
+            shares = X.new_tensor(INWARD).view(-1, 1, 1)
+            inside = some[torch.cdist(bad, some).argmin(-1)]
+            way = self.snapped(torch.lerp(self.pushed(bad), inside, shares))
+            first = self.roomy(way).to(torch.uint8).argmax(0)
+            found[~good] = way[first, torch.arange(len(bad), device=X.device)]
         return found.view_as(X)
 
     def pushed(self, X: Tensor, steps: int = REPAIRS) -> Tensor:
