@@ -40,8 +40,8 @@ def child(dim: int, limited: bool) -> None:
     from botorch_tv import Loop
 
     torch.set_num_threads(1)
-    limits = {"constraints": "p <= 0.5"} if limited else {}
-    loop, now = Loop([(0.0, 1.0)] * dim, objective="y", **limits), time.process_time
+    limit, now = "p <= 0.5" if limited else None, time.process_time
+    loop = Loop([(0.0, 1.0)] * dim, objective="y", constraints=limit)
     for t, _ in enumerate(sys.stdin):
         begin = now()
         suggestion = loop.ask()
