@@ -162,7 +162,7 @@ class SearchProblem(NamedTuple):
     coarse: bool = False
     """Whether differences of 1e-5 units do not matter."""
     brief: bool = False
-    """Whether differences of 0.01 units do not matter, because progress is slow: along limits."""
+    """Whether differences of 0.02 units do not matter, because progress is slow: along limits."""
 
 
 class Region(Protocol):
@@ -198,9 +198,11 @@ TOLERANCES = 1e-8, 1e-6
 USUAL, COARSE = (512, 60, TOLERANCES), (256, 30, (1e-5, 1e-3))
 """Default numbers of raw samples and of evaluations, and tolerances; and the same for scores whose
 differences of 1e-5 units do not matter."""
-BRIEF = 8
-"""Number of evaluations, besides one for each coordinate, if differences of 0.01 units do not
-matter."""
+BRIEF = 7
+"""Number of evaluations, besides 3 for 2 coordinates, if differences of 0.02 units do not matter.
+
+Along a limit, later steps gain little: on 72 recorded searches in 2 to 12 coordinates, 0.005 units.
+"""
 
 
 class Uniform(Protocol):
@@ -374,7 +376,7 @@ class MultiStart(Search):
 
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
         _, evaluations, tolerances = COARSE if problem.coarse else USUAL
-        evaluations = BRIEF + box.dim if problem.brief else evaluations
+        evaluations = BRIEF + 3 * box.dim // 2 if problem.brief else evaluations
         start, evaluations = self._starts(box, problem), self.evaluations or evaluations
         return box.from_unit(highest(_climb(box, problem), start, evaluations, tolerances))
 

@@ -18,6 +18,7 @@ from gp.mixture.readings import bank_of
 from gpytorch.means import ZeroMean
 
 from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.even_points import even_points
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import MultiStart, Outcomes
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
@@ -176,6 +177,24 @@ def test_gradients_of_feasibility_are_those_of_automatic_differentiation(safe: b
         for by in (1.0, 0.0), (0.0, 1.0), part.judge(X):
             (*found, pull), (*wanted, by_autograd) = part.slopes(X), Feasible.slopes(part, X)
             torch.testing.assert_close([*found, pull(*by)], [*wanted, by_autograd(*by)])
+
+
+def test_few_steps_along_limits_end_within_two_hundredths_of_a_long_search(monkeypatch) -> None:
+    searches, best = [], MultiStart.best
+    monkeypatch.setattr(MultiStart, "best", lambda *own: searches.append(own) or best(*own))
+    strategy = outcomes(adaptive_gp_ucb(), ["p <= 0.4"])
+    state = strategy.init(Box([(0.0, 1.0)] * 4))
+    for t, x in enumerate(even_points(14, 4)):
+        y, p = -(x - 0.7).square().sum(), x.square().mean()
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, x), [float(y), float(p)])
+        if t in (7, 13):
+            strategy.ask(state)
+    for search, box, problem in searches:
+        long = problem._replace(brief=False, coarse=False)
+        ends = torch.stack([best(search, box, each) for each in (problem, long)], 1)
+        few, many = (problem.score(ends, None)[0] / problem.unit).tolist()
+        assert few >= many - 0.02
+    assert len(searches) == 2
 
 
 def promised(score, p, risk, unit):
