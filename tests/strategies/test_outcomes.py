@@ -95,7 +95,7 @@ def test_a_loop_makes_the_choices_of_the_strategy(name: str, domain: str) -> Non
     [("box", ("p <= 0.5",), "y"), ("grid", ("p <= 0.5",), "y"), ("grid", (), "y, -p")],
 )
 def test_a_batch_makes_the_choices_of_its_trials(domain: str, limits, objective: str) -> None:
-    strategy = outcomes(MODELS["given"], limits, objective)
+    strategy = outcomes(MODELS["given"], limits, objective, confidence=0.9)
     weights = torch.rand(7, 3, 2, generator=torch.Generator().manual_seed(0)).double() + 0.1
 
     class Given:
@@ -160,9 +160,9 @@ def test_the_probability_of_keeping_limits_is_that_of_the_posteriors(model, safe
             growth = max(0.0, (bound - center) ** 2 / scale - 1) / scale
             v = SELECTED * v + growth * v.square()
         wanted = wanted * normal.cdf(sign * (bound - mean) / v.sqrt())
-    p, risk = kept.judge(X.unsqueeze(0))
-    torch.testing.assert_close(p[0], wanted, rtol=0, atol=1e-8)
-    torch.testing.assert_close(risk, (1 - p) / (1 - strategy.confidence))
+    weight, risk = kept.judge(X.unsqueeze(0))
+    torch.testing.assert_close(weight[0] ** 2, wanted, rtol=0, atol=1e-8)
+    torch.testing.assert_close(risk, (1 - weight**2) / (1 - strategy.confidence))
     assert torch.equal(kept.allowed(X.unsqueeze(0)), risk <= 1)
 
 
@@ -199,7 +199,7 @@ def test_few_steps_along_limits_end_within_two_hundredths_of_a_long_search(monke
 
 def promised(score, p, risk, unit):
     """The rule of choices, from its formula."""
-    first = p * (score - score.min()) / (1 + risk**16)
+    first = p.sqrt() * (score - score.min()) / (1 + risk**16)
     return first - unit * (1 - 1 / risk.clamp_min(1))
 
 
