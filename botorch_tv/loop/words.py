@@ -92,13 +92,14 @@ def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
     return strategy.names if isinstance(strategy, Outcomes) else ()
 
 
-def as_values(strategy: Strategy, y: Any, ok: object) -> Values:
+def as_values(strategy: Strategy, y: Any, ok: object = True, what: str = "y") -> Values:
     """A measurement as a number, or as a number for each named outcome; None if it failed.
 
     Args:
         strategy: The strategy of the loop.
         y: The measurement: a number; with named outcomes a dict, in which outcomes may be missing.
         ok: Whether the measurement succeeded.
+        what: What the numbers are, for errors.
 
     Raises:
         InputDataError: If a value is not finite, or if a name is unknown.
@@ -109,16 +110,16 @@ def as_values(strategy: Strategy, y: Any, ok: object) -> Values:
     if not names:
         if isinstance(y, Mapping):
             raise InputDataError(
-                f"y is {shown(y)}, but this loop has one outcome without a name; tell a number, or "
-                "begin with Loop(..., objective='yield')."
+                f"{what} is {shown(y)}, but this loop has one outcome without a name; tell a "
+                "number, or begin with Loop(..., objective='yield')."
             )
-        return as_number("y", y, FAILED)
+        return as_number(what, y, FAILED)
     if not isinstance(y, Mapping) and len(names) == 1:
         y = {names[0]: y}
     example = ", ".join(f"{name!r}: ..." for name in names)
     if not isinstance(y, Mapping) or not {*y} <= {*names} or not y:
         raise InputDataError(
-            f"y is {shown(y)}, but the outcomes are {', '.join(names)}; tell {{{example}}}, "
+            f"{what} is {shown(y)}, but the outcomes are {', '.join(names)}; tell {{{example}}}, "
             "without those that are missing; for a failed measurement pass ok=False."
         )
     fix = "omit an outcome that was not measured."

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from botorch.acquisition.multi_objective import (
@@ -350,3 +351,44 @@ def test_measurements_that_are_refused(y) -> None:
     with pytest.raises(InputDataError):
         loop.tell(y)
     loop.tell({"y": 1.0})
+
+
+@pytest.mark.parametrize("name", ["adaptive", "given"])
+def test_one_outcome_with_noise_is_the_strategy_with_that_noise(name: str) -> None:
+    """In the units of an objective that is twice the outcome, less a constant."""
+    alone, whole = MODELS[name], outcomes(MODELS[name], (), "2 * y - 1", ("y",))
+    one, two = alone.init(DOMAINS["grid"]), whole.init(DOMAINS["grid"])
+    for t, x in enumerate(DOMAINS["grid"].X[:24:3]):
+        y, noise = truth(x, t)[0], (None, 0.03, 0.2)[t % 3]
+        made, same = (
+            own.suggestion_at(at, x, now=float(t)) for own, at in ((alone, one), (whole, two))
+        )
+        one, _ = alone.tell(one, made, 2 * y - 1, noise=None if noise is None else 4 * noise)
+        two, _ = whole.tell(two, same, {"y": y}, noise=None if noise is None else {"y": noise})
+    for first, second in zip(
+        moments(alone, one, DOMAINS["grid"].X, 9.0),
+        moments(whole.members[0], two.members[0], DOMAINS["grid"].X, 9.0),
+    ):
+        torch.testing.assert_close(first, second)
+
+
+def test_the_noise_of_formulas_is_propagated(tmp_path) -> None:
+    """Var(y - 3 p / 2) = v + 9 w / 4; without the variance of an outcome, the model's own."""
+    loop = Loop(outcomes(MODELS["given"], ["y - 3 * p / 2 <= 9", "p <= 9"]), DOMAINS["grid"])
+    for noise in ({"y": 0.2, "p": 0.4}, {"p": 0.4}, None):
+        loop.observe([0.5, 0.5], {"y": 1.0, "p": 2.0}, noise=noise)
+    loop.observe([0.5, 0.5], {"p": 2.0}, noise={"p": 0.4})
+    found = [member.history.noise.tensor().tolist() for member in loop.state.members]
+    none = math.inf
+    assert found[0] == [0.2, 0.01, 0.01, none]
+    assert found[1] == pytest.approx([0.2 + 9 * 0.4 / 4, 0.01, 0.01, none])
+    assert found[2] == [0.4, 0.4, 0.01, 0.4]
+    loop.save(tmp_path / "loop.json")
+    again = Loop.load(tmp_path / "loop.json", loop.strategy)
+    pd.testing.assert_frame_equal(again.table(), loop.table())
+    with pytest.raises(InputDataError, match=r"noise is 0\.1, but the outcomes are y, p; tell"):
+        loop.observe([0.5, 0.5], {"y": 1.0}, noise=0.1)
+    loop = Loop(outcomes(MODELS["given"], ["y * p <= 9", "y / (1 + p) >= 0"]), DOMAINS["grid"])
+    loop.observe([0.5, 0.5], {"y": 1.0, "p": 2.0}, noise={"y": 0.2})
+    with pytest.raises(ValueError, match=r"noise is given, but 'y \* p' is not linear; give"):
+        loop.observe([0.5, 0.5], {"y": 1.0, "p": 2.0}, noise={"y": 0.2, "p": 0.1})
