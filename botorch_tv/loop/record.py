@@ -149,12 +149,11 @@ class Record(NamedTuple):
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
             made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)
-        keeps = None if made.keeps is None else float(made.keeps.prod())
+        kept = math.nan if made.keeps is None else float(made.keeps.prod())
         predicts = bool(strategy.predicts(state))
         moments = (float(made.mean), float(made.sd), float(made.sqrt_beta)) if predicts else None
         number, time, known = self.asked + 1, float(made.time), len(log.answers)
-        point = tuple(units.rounded(made.X).tolist())
-        keeps = None if keeps is None or math.isnan(keeps) else keeps
+        point, keeps = tuple(units.rounded(made.X).tolist()), None if math.isnan(kept) else kept
         arm = None if made.index is None else int(made.index)
         row = Measurement(number, point, arm, time, time, known, moments, keeps=keeps)
         opened = {**self.open, number: row}

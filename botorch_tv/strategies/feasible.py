@@ -273,7 +273,9 @@ class Success(Feasible):
             chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
             prior = 1 - GLITCH if length else len(LENGTHSCALES) * GLITCH
             evidence.append(chance.log().sum(-1) + math.log(prior))
-        self._weights = torch.stack(weights)  # hypotheses x trials x n
+        # Without any failure, as if there were no outcomes: all points alike.
+        failed = ~ok.all(-1, keepdim=True)
+        self._weights = torch.stack(weights) * failed  # hypotheses x trials x n
         self._shares = torch.stack(evidence).softmax(0)  # hypotheses x trials
         points = self._lower + (self._upper - self._lower) * raw_points(STARTS, X.shape[-1], 0, X)
         every = torch.cat([X, points.expand(len(X), -1, -1)], 1)

@@ -32,8 +32,10 @@ from botorch_tv.validation import real_tensor, require, settle_number, shown
 if TYPE_CHECKING:
     from botorch.models.model import ModelList
 
-CONFIDENCE = 0.9
-"""Default probability of keeping all limits above which a point may be chosen."""
+CONFIDENCE = 0.5
+"""Default probability of keeping all limits above which a point may be chosen. The probability at
+most choices is far higher, because it is also a weight of scores. At 0.9, what had not been
+measured lately was never measured again."""
 SELECTED = 2.0
 """Factor on the variances of limited outcomes in safe strategies. The best of the allowed points is
 often a point whose predicted outcome is by chance too far from the bound."""
@@ -73,7 +75,10 @@ class Bound(OfTrials):
 
 @dataclass(frozen=True, eq=False)
 class Kept(OfTrials, Feasible):
-    """The probability that limits on outcomes are kept now, the product of Φ(±(bound - mean) / sd).
+    """The probability p that limits are kept now, the product of Φ(±(bound - mean) / sd).
+
+    The weight of scores is √p. With weight p, choices stay too far from the limits: scores count
+    from the lowest in the domain, so the gain from a point nearer to a limit is a small share.
 
     Args:
         bounds: The limits, at least one.
@@ -96,7 +101,8 @@ class Kept(OfTrials, Feasible):
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         p = functools.reduce(mul, self.each(X))
-        return p, (1 - p) / (1 - self.least)
+        # The derivative of the root is infinite at 0.
+        return p.clamp_min(torch.finfo(p.dtype).tiny).sqrt(), (1 - p) / (1 - self.least)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         p, parts = X.new_ones(X.shape[:-1]), []
@@ -108,11 +114,13 @@ class Kept(OfTrials, Feasible):
             parts.append((pull, (-hazard if own.upper else hazard) / wide, -hazard * z * rate))
             p = p * torch.special.ndtr(z)
 
-        def back(by_p: Tensor | float, by_risk: Tensor | float) -> Tensor:
-            by = p * (by_p - by_risk / (1 - self.least))
+        root = p.sqrt()
+
+        def back(by_weight: Tensor | float, by_risk: Tensor | float) -> Tensor:
+            by = 0.5 * root * by_weight - p * by_risk / (1 - self.least)
             return functools.reduce(add, [pull(by * mean, by * sd) for pull, mean, sd in parts])
 
-        return p, (1 - p) / (1 - self.least), back
+        return root, (1 - p) / (1 - self.least), back
 
 
 AROUND = 0.05

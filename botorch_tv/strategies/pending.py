@@ -158,7 +158,7 @@ def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
         tried: Points of all trials, the newest last, `n x D`.
     """
     trials, found = len(tried), []
-    for (name, axis), at in zip(space.by_name.items(), space.places):
+    for name, axis, at in space.parts:
         if not isinstance(axis, Choice) or axis.ordered or axis.columns == 0:
             continue
         assert axis.levels is not None

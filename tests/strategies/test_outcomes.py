@@ -19,6 +19,7 @@ from gp.mixture.readings import bank_of
 from gpytorch.means import ZeroMean
 
 from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.even_points import even_points
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import MultiStart, Outcomes
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
@@ -95,7 +96,7 @@ def test_a_loop_makes_the_choices_of_the_strategy(name: str, domain: str) -> Non
     [("box", ("p <= 0.5",), "y"), ("grid", ("p <= 0.5",), "y"), ("grid", (), "y, -p")],
 )
 def test_a_batch_makes_the_choices_of_its_trials(domain: str, limits, objective: str) -> None:
-    strategy = outcomes(MODELS["given"], limits, objective)
+    strategy = outcomes(MODELS["given"], limits, objective, confidence=0.9)
     weights = torch.rand(7, 3, 2, generator=torch.Generator().manual_seed(0)).double() + 0.1
 
     class Given:
@@ -160,9 +161,9 @@ def test_the_probability_of_keeping_limits_is_that_of_the_posteriors(model, safe
             growth = max(0.0, (bound - center) ** 2 / scale - 1) / scale
             v = SELECTED * v + growth * v.square()
         wanted = wanted * normal.cdf(sign * (bound - mean) / v.sqrt())
-    p, risk = kept.judge(X.unsqueeze(0))
-    torch.testing.assert_close(p[0], wanted, rtol=0, atol=1e-8)
-    torch.testing.assert_close(risk, (1 - p) / (1 - strategy.confidence))
+    weight, risk = kept.judge(X.unsqueeze(0))
+    torch.testing.assert_close(weight[0] ** 2, wanted, rtol=0, atol=1e-8)
+    torch.testing.assert_close(risk, (1 - weight**2) / (1 - strategy.confidence))
     assert torch.equal(kept.allowed(X.unsqueeze(0)), risk <= 1)
 
 
@@ -179,9 +180,27 @@ def test_gradients_of_feasibility_are_those_of_automatic_differentiation(safe: b
             torch.testing.assert_close([*found, pull(*by)], [*wanted, by_autograd(*by)])
 
 
+def test_few_steps_along_limits_end_within_two_hundredths_of_a_long_search(monkeypatch) -> None:
+    searches, best = [], MultiStart.best
+    monkeypatch.setattr(MultiStart, "best", lambda *own: searches.append(own) or best(*own))
+    strategy = outcomes(adaptive_gp_ucb(), ["p <= 0.4"])
+    state = strategy.init(Box([(0.0, 1.0)] * 4))
+    for t, x in enumerate(even_points(14, 4)):
+        y, p = -(x - 0.7).square().sum(), x.square().mean()
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, x), [float(y), float(p)])
+        if t in (7, 13):
+            strategy.ask(state)
+    for search, box, problem in searches:
+        long = problem._replace(brief=False, coarse=False)
+        ends = torch.stack([best(search, box, each) for each in (problem, long)], 1)
+        few, many = (problem.score(ends, None)[0] / problem.unit).tolist()
+        assert few >= many - 0.02
+    assert len(searches) == 2
+
+
 def promised(score, p, risk, unit):
     """The rule of choices, from its formula."""
-    first = p * (score - score.min()) / (1 + risk**16)
+    first = p.sqrt() * (score - score.min()) / (1 + risk**16)
     return first - unit * (1 - 1 / risk.clamp_min(1))
 
 
