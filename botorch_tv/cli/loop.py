@@ -178,7 +178,7 @@ def _new(arguments: argparse.Namespace) -> None:
     given["unit"] = None if arguments.unit == ROUNDS else arguments.unit
     given["start"] = _by_name([_value(box, text) for text in arguments.start]) or None
     for name in ("max_step", "move_cost"):
-        given[name] = _by_name([_value({}, text) for text in given[name]]) or None
+        given[name] = _by_name([_value({}, text) for text in vars(arguments)[name]]) or None
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} exists; give another name, or remove the file.")
@@ -239,7 +239,7 @@ def _observed(
         raise ValueError("give either the observation Y or --failed, before NAME=VALUE ...")
     if outcomes:
         y, number = outcomes, None if y is None else int(y)
-    time, texts = _when(loop, arguments.time), arguments.noise
+    time, texts = _when(loop, arguments.time), vars(arguments).get("noise", [])
     noise = _number(texts[0]) if texts and "=" not in texts[0] else _named(loop, texts) or None
     given = {"y": y, "ok": not arguments.failed, "time": time, "context": context or None}
     return given | {"noise": noise}, values, number
