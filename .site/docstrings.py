@@ -13,6 +13,8 @@ from benchmarks.site import mathml, public
 
 ROLE = re.compile(r":\w+:`(~?)([\w.]+)`")
 EQUATION = re.compile(r"\.\. math::[ \n]+(.+)")
+STAR = re.compile(r"(``.+?``|`.+?`)|(?<=\w)\*(?!\*)", re.DOTALL)
+"""Code, or a star after a letter, which begins no emphasis."""
 PRESETS = "strategies.presets"
 
 
@@ -52,21 +54,24 @@ def _rewrite(one: griffe.Object, places: set[str]) -> None:
 
         def link(role: re.Match[str]) -> str:
             shown = role[2].rpartition(".")[2] if role[1] else role[2]
-            path = _path(one, role[2])
+            found = _found(one, role[2])
+            path = found.canonical_path if found and found.has_docstring else ""
             shows = path in places or path.rpartition(".")[0] in places
             return f"[`{shown}`][{path}]" if shows else f"`{shown}`"
 
         text = ROLE.sub(link, one.docstring.value)
+        text = STAR.sub(lambda found: found[1] or r"\*", text)
         one.docstring.value = EQUATION.sub(lambda found: mathml(f"$${found[1]}$$"), text)
     for member in one.members.values():
         if not member.is_alias:
             _rewrite(member, places)
 
 
-def _path(one: griffe.Object, name: str) -> str:
-    """Where the object that a role names is defined, or nothing if it is not found."""
+def _found(one: griffe.Object, name: str) -> griffe.Object | griffe.Alias | None:
+    """The object that a role names, or None if it is not found."""
     try:
         path = name if name.startswith("botorch_tv.") else one.resolve(name)
-        return one.modules_collection[path].canonical_path
+        found = one.modules_collection[path]
+        return found.final_target if found.is_alias else found
     except (KeyError, griffe.GriffeError):
-        return ""
+        return None

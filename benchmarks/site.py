@@ -33,6 +33,8 @@ API, NOTEBOOKS = ROOT / "botorch_tv" / "API.md", ROOT / "notebooks"
 MOVED = {
     "benchmarks/PEERS.md": "reference/peers.md",
     "benchmarks/RESULTS.md": "reference/papers.md",
+    "benchmarks/results/holding.md": "reference/holding.md",
+    "benchmarks/results/limits.md": "reference/limits.md",
     "botorch_tv/API.md": "reference/api/index.md",
     "botorch_tv/CHANGELOG.md": "reference/changes.md",
     "notebooks/README.md": "notebooks/index.md",
@@ -119,7 +121,7 @@ def _pages() -> dict[str, tuple[str, Path]]:
         found[place] = _module(module, text), PAGES / place
         index += f"\n## {module}\n" + ROW.sub(rf"\1{module}.md#\2@\3", text)
     index = re.sub(r"#(\w+)@([\w/]+)", lambda to: f"#{_home(to[2], to[1])}", index)
-    found["reference/api/index.md"] = index, PAGES / "reference" / "api" / "index.md"
+    found["reference/api/index.md"] = index, API
     found["reference/command-line.md"] = _command_line(), PAGES / "reference" / "command-line.md"
     return found
 
@@ -127,7 +129,13 @@ def _pages() -> dict[str, tuple[str, Path]]:
 def _module(module: str, section: str) -> str:
     """The page of a module: its docstring, and those of its names."""
     hidden = "\n".join(
-        ["    options:", *(f"      {what}: false" for what in ("members", "show_root_heading"))]
+        [
+            "    options:",
+            *(
+                f"      {what}: false"
+                for what in ("members", "show_root_heading", "show_root_toc_entry")
+            ),
+        ]
     )
     names = [f"::: {home}" for home in public()[module].values()]
     elsewhere = re.findall(r"^Also, from `(.+)`: (.+)", section, re.MULTILINE)
@@ -226,12 +234,18 @@ def _listed(nav: Any, folder: Path) -> Any:
 
 
 def _contents(nav: Any, folder: Path, title: str = "") -> Iterator[str]:
-    """The lines of `llms.txt`: for each page a link, its title, and how it begins."""
+    """The lines of `llms.txt`: for each page a link, its title, and its first sentence."""
     if isinstance(nav, str):
-        lines = (folder / nav).read_text("utf-8").splitlines()
-        prose = (line for line in lines[1:] if re.match(r"[A-Z*`0-9]", line))
-        name, begins = title or lines[0].removeprefix("# "), next(prose, "")
-        yield f"- [{name}]({nav.removesuffix('md')}html): {begins}"
+        text = (folder / nav).read_text("utf-8")
+        shown = title or text.partition("\n")[0].removeprefix("# ")
+        if nav.startswith("reference/api/botorch"):
+            text = API.read_text("utf-8").partition(f"| [`{shown}`]")[2].partition(" | ")[2]
+            text = f"\n\n{text}"
+        text = re.sub("```.*?```", "", text, flags=re.DOTALL)
+        prose = re.search(r"\n\n((?:[^\s#|!:].*\n)+)", text)
+        sentence = " ".join(prose[1].split()).partition(". ")[0] if prose else ""
+        plain = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", sentence)
+        yield f"- [{shown}]({nav.removesuffix('md')}html): {plain.rstrip('.:')}."
     elif isinstance(nav, dict):
         for name, entry in nav.items():
             if isinstance(entry, list) and not title:

@@ -260,7 +260,7 @@ for name, colour, style in (("adaptive", BLUE, "o-"), ("never forgets", ORANGE, 
     days = 95 - np.stack([np.mean(np.array(lost[name])[:, day], axis=1) for day in DAYS], axis=1)
     mean, error = mean_and_error(days)
     noon = [TIMES[day][len(TIMES[day]) // 2] for day in DAYS]
-    label = {"adaptive": "the loop"}.get(name, "the same without forgetting")
+    label = {"adaptive": "the loop"}.get(name, "without forgetting")
     axes.errorbar(noon, mean, error, fmt=style, color=colour, capsize=3, label=label)
 axes.axvline(MONDAY + timedelta(hours=82), color=GREY, linestyle="dotted", label="a new batch")
 axes.set_ylim(60, 95)
