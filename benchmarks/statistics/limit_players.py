@@ -16,7 +16,7 @@ from torch import Tensor
 
 from benchmarks.statistics.limit_worlds import DAYS, World, even, non_dominated, undominated, volume
 from botorch_tv.loop.input import context_row
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Feasible, Pull
 
 FIRST = 5
 """Random settings before there is a model."""
@@ -687,12 +687,16 @@ class Exact(Feasible):
         excess = torch.tensor(np.stack(over))
         return (excess <= 0).to(X), 1 + excess.clamp_min(-1)
 
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         (p, risk), step = self.judge(X), 1e-5
         steps = step * torch.eye(X.shape[-1])[: self.worlds[0].dim]
         each = [(self.judge(X + row)[1] - self.judge(X - row)[1]) for row in steps]
-        by_risk = torch.stack(each, -1) / (2 * step)
-        return p, risk, torch.zeros_like(by_risk), by_risk
+        slope = torch.stack(each, -1) / (2 * step)
+
+        def pull(by_p: Tensor | float, by_risk: Tensor | float) -> Tensor:
+            return torch.as_tensor(by_risk).unsqueeze(-1) * slope
+
+        return p, risk, pull
 
     def select(self, trials: Tensor) -> Feasible:
         return Exact([self.worlds[number] for number in trials.tolist()], self.now)

@@ -161,6 +161,8 @@ class SearchProblem(NamedTuple):
 
     coarse: bool = False
     """Whether differences of 1e-5 units do not matter."""
+    brief: bool = False
+    """Whether differences of 0.01 units do not matter, because progress is slow: along limits."""
 
 
 class Region(Protocol):
@@ -187,7 +189,7 @@ class Region(Protocol):
 
 
 SCOUTING = 12
-"""Number of evaluations after which only the best ascents of a trial continue."""
+"""Number of evaluations after which, at the latest, only the best ascents of a trial continue."""
 FUTILE = 100.0
 """Largest difference between the score of an ascent and the best score in its trial, as a multiple
 of the increase that the next step of the ascent promises. An ascent farther behind ends."""
@@ -196,6 +198,9 @@ TOLERANCES = 1e-8, 1e-6
 USUAL, COARSE = (512, 60, TOLERANCES), (256, 30, (1e-5, 1e-3))
 """Default numbers of raw samples and of evaluations, and tolerances; and the same for scores whose
 differences of 1e-5 units do not matter."""
+BRIEF = 8
+"""Number of evaluations, besides one for each coordinate, if differences of 0.01 units do not
+matter."""
 
 
 class Uniform(Protocol):
@@ -373,6 +378,7 @@ class MultiStart(Search):
 
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
         _, evaluations, tolerances = COARSE if problem.coarse else USUAL
+        evaluations = BRIEF + box.dim if problem.brief else evaluations
         start, evaluations = self._starts(box, problem), self.evaluations or evaluations
         return box.from_unit(highest(_climb(box, problem), start, evaluations, tolerances))
 
@@ -442,7 +448,7 @@ def highest(
     """
     starts = start.shape[1]
     ascent = Descent(climb, start, 0.0, 1.0, *tolerances, FUTILE)
-    ascent.go(min(SCOUTING, evaluations), blindly=True)
+    ascent.go(min(SCOUTING, evaluations // 2), blindly=True)
     # Ascents that mirror each other tie up to rounding; then the ascent from the better raw sample
     # wins.
     rank = (ascent.value / TIE_TOLERANCE).round().argsort(stable=True)

@@ -19,17 +19,14 @@ from botorch_tv.strategies.named import Parameters
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import refuse_masked, require, shown
 
-SPANS = {
-    "seconds": timedelta(seconds=1),
-    "minutes": timedelta(minutes=1),
-    "hours": timedelta(hours=1),
-    "days": timedelta(days=1),
-    "weeks": timedelta(weeks=1),
-}
+UNITS = ("seconds", "minutes", "hours", "days", "weeks")
+SPANS = {unit: timedelta(**{unit: 1}) for unit in UNITS}
 DEFAULT = "hours"
 """Unit of time if times are datetimes, unless the user gives a unit."""
 Time = float | datetime
 """Type of a time: a number or a datetime."""
+When = Time | None
+"""Type of a time that has a default."""
 
 
 class LoopClock:
@@ -49,11 +46,8 @@ class LoopClock:
     """
 
     def __init__(self, unit: str | None) -> None:
-        require(
-            unit is None or unit in SPANS,
-            f"Loop: unit is {unit!r}, but the units are {', '.join(SPANS)}; give one of them, or "
-            "None if times are numbers.",
-        )
+        fix = f"the units are {', '.join(SPANS)}; give one of them, or None if times are numbers."
+        require(unit is None or unit in SPANS, f"Loop: unit is {unit!r}, but {fix}")
         self.unit = self._declared = unit
         self.start: datetime | None = None
 
@@ -116,10 +110,8 @@ class LoopClock:
 
     def now(self) -> datetime | None:
         """The present time of this computer; None if times are numbers."""
-        if self.unit is None:
-            return None
         zone = UTC if self.start is None else self.start.tzinfo
-        return datetime.now(zone)
+        return None if self.unit is None else datetime.now(zone)
 
 
 def as_datetime(name: str, value: object) -> datetime | None:
@@ -138,9 +130,8 @@ def as_datetime(name: str, value: object) -> datetime | None:
     plain = getattr(value, "to_pydatetime", None)
     whole: datetime = value if plain is None else plain(warn=False)
     if not 1 < whole.year < 9999:
-        raise InputDataError(
-            f"{name} is {whole}, but its year must lie from 2 to 9998; drop rows without a time."
-        )
+        fix = "its year must lie from 2 to 9998; drop rows without a time."
+        raise InputDataError(f"{name} is {whole}, but {fix}")
     return whole
 
 
@@ -191,15 +182,11 @@ class Units:
         outcomes: Sequence[str] = (),
         outside: bool = False,
     ) -> None:
-        require(
-            parameters is None or CONTEXT not in parameters,
-            f"Loop: a parameter is called {CONTEXT!r}, the name of the context in files; give "
-            "another name.",
-        )
+        problem = f"Loop: a parameter is called {CONTEXT!r}, the name of the context in files"
+        require(not parameters or CONTEXT not in parameters, f"{problem}; give another name.")
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
         self.outcomes, self.outside = tuple(outcomes), outside
-        given = parameters.contexts if parameters else {}
-        self.contexts = {name: context.axis for name, context in given.items()}
+        self.contexts = parameters.given.by_name if parameters else {}
 
     def point(self, point: Sequence[float]) -> Values:
         """A point in the units of the parameters; the context is omitted unless it has names."""
@@ -317,11 +304,8 @@ def point_text(values: Values) -> str:
     """The text of a point: named parameters to six digits, coordinates to four."""
     if not isinstance(values, dict):
         return f"[{', '.join(f'{value:.4g}' for value in values)}]"
-    texts = {
-        name: f"{value:.6g}" if type(value) in (int, float) else str(value)
-        for name, value in values.items()
-    }
-    return ", ".join(f"{name} {text}" for name, text in texts.items())
+    digits = {name: ".6g" if type(value) in (int, float) else "" for name, value in values.items()}
+    return ", ".join(f"{name} {value:{digits[name]}}" for name, value in values.items())
 
 
 def time_text(when: Time) -> str:

@@ -213,10 +213,8 @@ def context_row(state: State, context: Condition) -> Tensor | None:
         return as_context(state, parameters.context_row(context, like(state)))
     rows = None if context is None or c == 0 else as_points("context", context, c, state)
     if rows is None or len(rows) != 1:
-        raise InputDataError(
-            f"context is {context}, but {state.domain!r} takes {counted(c, 'numbers')}; see "
-            "Box(context_dim=)."
-        )
+        takes = f"{state.domain!r} takes {counted(c, 'numbers')}"
+        raise InputDataError(f"context is {context}, but {takes}; see Box(context_dim=).")
     return as_context(state, rows[0])
 
 
@@ -234,10 +232,8 @@ def as_table(X: object, y: object, state: State) -> Tensor:
     """
     line = state.domain.dim == 1 and parameters_of(state.domain) is None
     if line and (_dims(X), _dims(y)) != (2, 1):
-        raise InputDataError(
-            f"X is {shown(X)} and y {shown(y)}; in one dimension, give X of shape n x 1 and y of "
-            "shape n."
-        )
+        fix = "in one dimension, give X of shape n x 1 and y of shape n."
+        raise InputDataError(f"X is {shown(X)} and y {shown(y)}; {fix}")
     return as_places("X", X, state)
 
 
@@ -282,7 +278,7 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
             is not finite.
     """
     good = [ok is not False] * points
-    if ok is not None and not isinstance(ok, bool):
+    if not isinstance(ok, bool | None):
         good = [as_truth("ok", entry) for entry in as_rows("ok", ok, points)]
     if y is None and not any(good):
         return (None,) * points

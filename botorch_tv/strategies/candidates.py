@@ -28,7 +28,7 @@ from botorch_tv.gp.data import Data, Present
 from botorch_tv.gp.linalg import TIE_TOLERANCE, first_maximum, random_maximum
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.mixture.posterior import PointMixture
-from botorch_tv.gp.points import PointInference, PointPosterior, Pull, with_context
+from botorch_tv.gp.points import PointInference, PointPosterior, with_context
 from botorch_tv.gp.process import Inference, Joint
 from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import (
@@ -38,7 +38,7 @@ from botorch_tv.gp.search import (
     SearchProblem,
     raw_points,
 )
-from botorch_tv.gp.tensors import Scratch
+from botorch_tv.gp.tensors import OfTrials, Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
@@ -130,7 +130,7 @@ class Decision:
             U = domain.to_unit(seen[:, -NEAR:]).unsqueeze(-2)
             shift = raw_points(POINTS // NEAR, d, self.state.rounds, own) - 0.5
             near = domain.from_unit((U + REACH * shift).clamp(0, 1))
-            every = torch.cat([every, domain.search.held(near.flatten(1, 2))], 1)
+            every = torch.cat([every, domain.held(near.flatten(1, 2))], 1)
         _, risk = self.feasible.judge(with_context(every, context))
         lower, upper = corners_of(domain).to(own)
         away = torch.ones_like(risk)
@@ -252,8 +252,11 @@ def measured_points(state: State) -> Tensor:
     return X.reshape(state.time.numel(), state.rounds, state.domain.columns)
 
 
-class OnArms(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class OnArms(OfTrials):
     """Means and standard deviations on the arms of a grid, `trials x M` each."""
+
+    shared = ("domain",)
 
     domain: Grid
     mean: Tensor
@@ -263,10 +266,6 @@ class OnArms(NamedTuple):
         """Means and standard deviations at arms `trials x q x d`, `trials x q` each."""
         arms = self.domain.locate(X)
         return self.mean.gather(-1, arms), self.sd.gather(-1, arms)
-
-    def select(self, trials: Tensor) -> OnArms:
-        """The values in some of the trials."""
-        return OnArms(self.domain, self.mean[trials], self.sd[trials])
 
 
 class Predictions(NamedTuple):
@@ -287,24 +286,6 @@ class Predictions(NamedTuple):
         """
         mean, sd = self.posterior.at(X)
         return mean * self.unit + self.center, sd * self.unit
-
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        """The results of :meth:`at`, and a :data:`Pull` of derivatives to derivatives in ``X``."""
-        assert isinstance(self.posterior, PointPosterior)
-        mean, sd, pull = self.posterior.slopes(X)
-        unit = self.unit
-
-        def scaled(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
-            return pull(by_mean * unit, by_sd * unit)
-
-        return mean * unit + self.center, sd * unit, scaled
-
-    def select(self, trials: Tensor) -> Predictions:
-        """The predictions in some of the trials, given by their indices."""
-        unit, center = (
-            part if len(part) == 1 else part[trials] for part in (self.unit, self.center)
-        )
-        return Predictions(self.posterior.select(trials), unit, center)
 
 
 def model_noise(inference: Inference, data: Data) -> Tensor:
@@ -728,15 +709,13 @@ class BoxCandidates(RoundCandidates):
             assert problem.climbed is not None
             some, least, points = of(X, trials)
             value, by = problem.climbed(X, trials, 1.0)
-            p, risk, *others = some.slopes(points)
-            slopes = [by, *(part[..., : X.shape[-1]] for part in others)]
-            factors = promise_slope((value - least).clamp_min(0), p, risk, problem.unit)
-            slope = sum(part.unsqueeze(-1) * own for part, own in zip(factors, slopes))
-            assert isinstance(slope, Tensor)
-            total = promise(value, least, p, risk, problem.unit)
-            return factor * total, factor * slope
+            p, risk, pull = some.slopes(points)
+            by_value, *others = promise_slope((value - least).clamp_min(0), p, risk, problem.unit)
+            slope = by_value.unsqueeze(-1) * by + pull(*others)[..., : X.shape[-1]]
+            return factor * promise(value, least, p, risk, problem.unit), factor * slope
 
-        return problem._replace(score=score, climbed=climbed if problem.climbed else None)
+        slopes = climbed if problem.climbed else None
+        return problem._replace(score=score, climbed=slopes, brief=problem.coarse)
 
     def judge(self, choice: Tensor) -> tuple[Tensor, Tensor]:
         assert self.feasible is not None

@@ -6,7 +6,8 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from operator import add, mul
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.exceptions import InputDataError
@@ -14,12 +15,13 @@ from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration
 from botorch_tv.even_points import even_points
+from botorch_tv.gp.points import PointPosterior, Pull
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
-from botorch_tv.gp.tensors import without_gradients
+from botorch_tv.gp.tensors import OfTrials, without_gradients
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.arguments import Measured, require_suggestion, require_tensors
-from botorch_tv.strategies.candidates import Predictions, RoundCandidates, measured_points
+from botorch_tv.strategies.candidates import OnArms, Predictions, RoundCandidates, measured_points
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Asked, Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.presets import adaptive_gp_ucb
@@ -35,33 +37,42 @@ CONFIDENCE = 0.9
 SELECTED = 2.0
 """Factor on the variances of limited outcomes in safe strategies. The best of the allowed points is
 often a point whose predicted outcome is by chance too far from the bound."""
+SURE = 40.0
+"""Number of standard deviations within a limit at which its probability is 1."""
+HAZARD = math.sqrt(2 / math.pi)
 
 
-class Bound(NamedTuple):
-    """The predictions of an outcome, and a bound on it."""
+@dataclass(frozen=True, eq=False)
+class Bound(OfTrials):
+    """The predictions of an outcome in the unit of its posterior, and a bound on it."""
 
-    predictions: Predictions
+    shared = ("upper",)
+
+    posterior: OnArms | PointPosterior
     ready: Tensor
     """Whether there are predictions, `trials x 1`, bool."""
-    bound: float
+    edge: Tensor
+    """The bound, `trials x 1`."""
     upper: bool
-    factor: float
-    """Factor a on variances."""
-    growth: Tensor
-    """Coefficient b of a further variance b v², for a variance v, `trials x 1` or `1 x 1`."""
+    growth: Tensor | None
+    """With safe strategies, a coefficient b: variances v are replaced by 2 v + b v², `trials x 1`;
+    else None."""
 
     def distance(self, mean: Tensor, sd: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The distance z from the bound in wider sds √(a v + b v²), positive within the limit.
+        """The distance from the bound in wider sds, positive within the limit.
 
-        The wider sds and their derivatives in ``sd`` follow.
+        The wider sds and the derivative of their logarithm in ``sd`` follow.
         """
-        v = sd.square()
-        wide = (self.factor * v + self.growth * v.square()).sqrt()
-        z = (self.bound - mean if self.upper else mean - self.bound) / wide
-        return z, wide, (self.factor + 2 * self.growth * v) * sd / wide
+        wide, rate = sd, 1 / sd
+        if self.growth is not None:
+            more = SELECTED + self.growth * sd.square()
+            wide, rate = sd * more.sqrt(), (2 - SELECTED / more) / sd
+        away = self.edge - mean if self.upper else mean - self.edge
+        return torch.where(self.ready, away / wide, SURE), wide, rate
 
 
-class Kept(Feasible):
+@dataclass(frozen=True, eq=False)
+class Kept(OfTrials, Feasible):
     """The probability that limits on outcomes are kept now, the product of Φ(±(bound - mean) / sd).
 
     Args:
@@ -69,46 +80,47 @@ class Kept(Feasible):
         least: Probability of keeping all limits above which a choice is allowed.
     """
 
-    def __init__(self, bounds: Sequence[Bound], least: float) -> None:
-        self.bounds, self.least = tuple(bounds), least
+    shared = ("least",)
+
+    bounds: Sequence[Bound]
+    least: float
+
+    def each(self, X: Tensor) -> list[Tensor]:
+        """The probability of keeping each limit, `trials x q` each; 1 without predictions.
+
+        Args:
+            X: Points with their context, `trials x q x (d + c)`.
+        """
+        z = [own.distance(*own.posterior.at(X))[0] for own in self.bounds]
+        return [torch.special.ndtr(each) for each in z]
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        p = X.new_ones(X.shape[:-1])
-        for own in self.bounds:
-            z, *_ = own.distance(*own.predictions.at(X))
-            p = p * torch.where(own.ready, torch.special.ndtr(z), 1.0)
+        p = functools.reduce(mul, self.each(X))
         return p, (1 - p) / (1 - self.least)
 
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
-        for limit in self.bounds:
-            mean, sd, pull = limit.predictions.slopes(X)
-            z, wide, rise = limit.distance(mean, sd)
-            q = torch.where(limit.ready, torch.special.ndtr(z), 1.0)
-            density = torch.exp(-0.5 * z.square()) / (math.sqrt(2 * math.pi) * wide)
-            density = torch.where(limit.ready, density, 0.0)
-            own = pull(-density if limit.upper else density, -density * z * rise)
-            by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
-            p = p * q
-        return p, (1 - p) / (1 - self.least), by, -by / (1 - self.least)
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        p, parts = X.new_ones(X.shape[:-1]), []
+        for own in self.bounds:
+            assert isinstance(own.posterior, PointPosterior)
+            mean, sd, pull = own.posterior.slopes(X)
+            z, wide, rate = own.distance(mean, sd)
+            hazard = HAZARD / torch.special.erfcx(-math.sqrt(0.5) * z)  # φ(z) / Φ(z)
+            parts.append((pull, (-hazard if own.upper else hazard) / wide, -hazard * z * rate))
+            p = p * torch.special.ndtr(z)
 
-    def select(self, trials: Tensor) -> Kept:
-        bounds = [
-            own._replace(
-                predictions=own.predictions.select(trials),
-                ready=own.ready[trials],
-                growth=own.growth if len(own.growth) == 1 else own.growth[trials],
-            )
-            for own in self.bounds
-        ]
-        return Kept(bounds, self.least)
+        def back(by_p: Tensor | float, by_risk: Tensor | float) -> Tensor:
+            by = p * (by_p - by_risk / (1 - self.least))
+            return functools.reduce(add, [pull(by * mean, by * sd) for pull, mean, sd in parts])
+
+        return p, (1 - p) / (1 - self.least), back
 
 
 AROUND = 0.05
 """A point is near a setting if no coordinate differs by more than this share of its range."""
 
 
-class Around(Feasible):
+@dataclass(frozen=True, eq=False)
+class Around(OfTrials, Feasible):
     """Points near given settings are allowed, and no others.
 
     Args:
@@ -117,17 +129,17 @@ class Around(Feasible):
         ranges: The lengths of the ranges, `d`.
     """
 
-    def __init__(self, X: Tensor, use: Tensor, ranges: Tensor) -> None:
-        self.X, self.use, self.ranges = X, use, ranges
+    shared = ("ranges",)
+
+    X: Tensor
+    use: Tensor
+    ranges: Tensor
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         X = X[..., : len(self.ranges)]
         away = ((X.unsqueeze(-2) - self.X.unsqueeze(-3)) / self.ranges).abs().amax(-1)
         away = torch.where(self.use.unsqueeze(-2), away, math.inf).amin(-1)
         return 1 + 0 * X.sum(-1), away / (AROUND * (1 + 1e-9))  # differentiable
-
-    def select(self, trials: Tensor) -> Around:
-        return Around(self.X[trials], self.use[trials], self.ranges)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +280,14 @@ class Outcomes(Composed):
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         made = self.members[0]._suggestion_at(state.members[0], choice, now)
+        return self._signed(made, self.kept(state, now))
+
+    def _signed(self, made: Suggestion, kept: Kept | None) -> Suggestion:
+        """A member's suggestion as that of this strategy."""
+        if kept is not None:
+            each = kept.each(made.X.reshape(made.sd.numel(), 1, -1))
+            p = [torch.where(own.ready, q, math.nan) for own, q in zip(kept.bounds, each)]
+            made = made._replace(keeps=torch.stack(p, -1).view(*made.sd.shape, -1))
         return made._replace(made_by=self._fingerprint)
 
     def with_bound(self, name: str, bound: float) -> Outcomes:
@@ -353,21 +373,24 @@ class Outcomes(Composed):
         """
         if not self.limits:
             return None
-        found, by_text, bounds = (
-            self.predictions(state, now, limited=True),
-            self._by_text(state),
-            [],
-        )
+        by_text, found, bounds = self._by_text(state), dict[str, Predictions](), []
         for limit in self.limits:
-            predictions, ready = found[limit.expression.text]
-            member, own = by_text[limit.expression.text]
-            growth, factor = torch.zeros_like(predictions.center), 1.0
+            text, growth = limit.expression.text, None
+            member, own = by_text[text]
+            if text not in found:
+                decision = member.decision(own, now)
+                if isinstance(member, Adaptive):
+                    choosing = member.inference_for(own.domain, choosing=True)
+                    decision = replace(decision, inference=choosing)
+                found[text] = decision.predictions()
+            posterior, unit, center = found[text]
+            ready = member.predicts(own).reshape(-1, 1)
+            edge = ((limit.bound - center) / unit).expand_as(ready)
             if self.safe and isinstance(member, Adaptive):
-                least = torch.finfo(growth.dtype).tiny
-                scale = member.scale(own).clamp_min(least).reshape(-1, 1)
-                margin = (limit.bound - predictions.center).square()
-                factor, growth = SELECTED, (margin / scale - 1).clamp_min(0) / scale
-            bounds.append(Bound(predictions, ready, limit.bound, limit.upper, factor, growth))
+                scale = member.scale(own).reshape(-1, 1) / unit.square()
+                scale = scale.clamp_min(torch.finfo(scale.dtype).tiny)
+                growth = (edge.square() / scale - 1).clamp_min(0) / scale
+            bounds.append(Bound(posterior, ready, edge, limit.upper, growth))
         return Kept(bounds, self.confidence)
 
     def _around(self, state: State) -> Around | None:
@@ -394,33 +417,22 @@ class Outcomes(Composed):
         lower, upper = corners_of(domain).to(X)
         return Around(X, use | ready.reshape(-1, 1), upper - lower)
 
-    def predictions(
-        self, state: State, now: Now = None, *, limited: bool = False
-    ) -> dict[str, tuple[Predictions, Tensor]]:
-        """For the text of each expression: its predictions, and which trials have any.
+    def predictions(self, state: State, now: Now = None) -> dict[str, Predictions]:
+        """The predictions for the text of each expression.
 
         Args:
             state: The current state.
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
-            limited: Whether the expressions in limits alone, from posteriors for choices.
         """
-        found, texts = {}, {limit.expression.text for limit in self.limits}
-        for text, (member, own) in self._by_text(state).items():
-            if limited and text not in texts:
-                continue
-            decision, ready = member.decision(own, now), member.predicts(own).reshape(-1, 1)
-            if limited and isinstance(member, Adaptive):
-                choosing = member.inference_for(own.domain, choosing=True)
-                decision = replace(decision, inference=choosing)
-            found[text] = decision.predictions(), ready
-        return found
+        pairs = self._by_text(state).items()
+        return {text: member.decision(own, now).predictions() for text, (member, own) in pairs}
 
-    def _within(self, state: State, asked: Asked, *, strict: bool = False) -> Asked:
+    def _within(
+        self, state: State, asked: Asked, kept: Kept | None, *, strict: bool = False
+    ) -> Asked:
         """What is asked, among points that succeed, keep all limits and are near safe settings."""
-        now, _, given = asked
-        feasible = all_of(
-            given or self.success(state, now), self.kept(state, now), self._around(state)
-        )
+        success = asked.feasible or self.success(state, asked.now)
+        feasible = all_of(success, kept, self._around(state))
         if strict and feasible is not None:
             feasible = feasible.strict()
         return asked._replace(feasible=feasible)
@@ -432,11 +444,12 @@ class Outcomes(Composed):
         if len(self.objectives) > 1:
             weights = draws.normal(len(self.objectives)).abs()
             first = self._scalarised(state, asked.now, weights, 1.0)
-        made = first._ask(state.members[0], self._within(state, asked), draws)
-        return made._replace(made_by=self._fingerprint)
+        kept = self.kept(state, asked.now)
+        made = first._ask(state.members[0], self._within(state, asked, kept), draws)
+        return self._signed(made, kept)
 
     def _best(self, state: State, asked: Asked, caution: float) -> Tensor:
-        asked = self._within(state, asked, strict=True)
+        asked = self._within(state, asked, self.kept(state, asked.now), strict=True)
         if len(self.objectives) == 1:
             return self.members[0]._best(state.members[0], asked, caution)
         weights = state.basis.variance.new_ones(*state.time.shape, len(self.objectives))
@@ -461,7 +474,7 @@ class Outcomes(Composed):
         X = measured_points(state)
         others, means = [], []
         for objective in self.objectives:
-            predictions, sign = found[objective.expression.text][0], 1 if objective.maximize else -1
+            predictions, sign = found[objective.expression.text], 1 if objective.maximize else -1
             others.append((predictions, sign))
             means.append(sign * predictions.at(X)[0] if state.rounds else X.new_zeros(len(X), 1))
         worst, extent = reference(torch.stack(means, -1))
@@ -564,7 +577,8 @@ class Outcomes(Composed):
         normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
         normals = normals.clamp(0, 6)
         context = None if context is None else context.to(own)
-        asked = self._within(state, Asked(now, context, feasible), strict=True)
+        asked = Asked(now, context, feasible)
+        asked = self._within(state, asked, self.kept(state, now), strict=True)
         found = [self._best_for(state, asked, 0.0, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)
         values = self.objective_means(state, X, now)
@@ -585,7 +599,7 @@ class Outcomes(Composed):
         """
         found = self.predictions(state, now)
         means = [
-            (1 if own.maximize else -1) * found[own.expression.text][0].at(X.unsqueeze(0))[0][0]
+            (1 if own.maximize else -1) * found[own.expression.text].at(X.unsqueeze(0))[0][0]
             for own in self.objectives
         ]
         return torch.stack(means, -1)

@@ -135,7 +135,7 @@ def test_several_objectives(monkeypatch):
     for setting, X in zip(front, wanted):
         assert setting.params["x"] == pytest.approx(space.params(X)["x"], abs=1e-4)
         for name, mean, sd in zip(("f", "heat"), setting.means, setting.sds):
-            predicted = strategy.predictions(state, 12.0)[name][0].at(X.view(1, 1, -1))
+            predicted = strategy.predictions(state, 12.0)[name].at(X.view(1, 1, -1))
             assert (mean, sd) == pytest.approx(tuple(map(float, predicted)), abs=1e-4)
 
 
