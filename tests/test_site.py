@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from benchmarks.site import CONFIG, MOVED, public
+from benchmarks.site import CONFIG, MOVED, _faults, public
 from tests.test_readme import blocks
 from tests.tools.api import modules
 from tests.tools.pages import SITE
@@ -80,3 +80,12 @@ def test_every_public_name_has_a_page() -> None:
             assert getattr(importlib.import_module(home.rpartition(".")[0]), name) is getattr(
                 module, name
             )
+
+
+def test_the_builder_finds_broken_links(tmp_path: Path) -> None:
+    links = ["gone.html", "page.html#gone", "page.html#here", "#top", "https://a.org", "mailto:a@b"]
+    body = "".join(f'<a href="{link}">x</a>' for link in links)
+    (tmp_path / "index.html").write_text(f'<p id="top">{body}<script src="https://a.org/x.js">')
+    (tmp_path / "page.html").write_text('<p id="here"><img src="gone.png">')
+    wrong = [fault.split()[1] for fault in _faults(tmp_path) if ".html: " in fault]
+    assert sorted(wrong) == ["gone.html", "gone.png", "https://a.org/x.js", "page.html#gone"]
