@@ -40,6 +40,12 @@ MOVED = {
     "notebooks/README.md": "notebooks/index.md",
 }
 """Pages of the repository outside `.site`, and their places on the site."""
+TEXT_ALONE = """\
+    options:
+      members: false
+      show_root_heading: false
+      show_root_toc_entry: false"""
+"""Options of a module's docstring."""
 LINK = re.compile(r"(\]\()((?!\w+:|#)[^)\s]+)")
 ROW = re.compile(r"(^\| \[`(\w+)`\]\()([\w/]+)\.py(?=\) \|)", re.MULTILINE)
 EQUATION = re.compile(r"(?<![\\$`])(\$\$?)([^$`]+)\1(?!`)")
@@ -128,19 +134,10 @@ def _pages() -> dict[str, tuple[str, Path]]:
 
 def _module(module: str, section: str) -> str:
     """The page of a module: its docstring, and those of its names."""
-    hidden = "\n".join(
-        [
-            "    options:",
-            *(
-                f"      {what}: false"
-                for what in ("members", "show_root_heading", "show_root_toc_entry")
-            ),
-        ]
-    )
     names = [f"::: {home}" for home in public()[module].values()]
     elsewhere = re.findall(r"^Also, from `(.+)`: (.+)", section, re.MULTILINE)
     also = [f"Also, from [`{home}`]({home}.md): {shown}" for home, shown in elsewhere]
-    return "\n\n".join([f"# {module}", f"::: {module}\n{hidden}", *also, *names]) + "\n"
+    return "\n\n".join([f"# {module}", f"::: {module}\n{TEXT_ALONE}", *also, *names]) + "\n"
 
 
 def _command_line() -> str:
