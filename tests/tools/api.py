@@ -29,7 +29,7 @@ HEAD = """\
 # Every public name
 
 Written by `python -m tests.tools.api` from the first lines of the docstrings; `help(name)` tells
-the rest. Tags such as [B16] are those of [the algorithms](../README.md#the-algorithms).
+the rest. Tags such as [B16] are those of [the algorithms](../.site/pages/reference/algorithms.md).
 """
 
 
