@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +32,7 @@ except ImportError as error:
 
 from botorch_tv.loop import Loop
 from botorch_tv.loop.input import Points
+from botorch_tv.loop.log import OpenBox
 from botorch_tv.loop.words import Texts, outcomes_of
 from botorch_tv.strategies.expressions import Expression
 from botorch_tv.strategies.parameters import Choice, Context, Integer
@@ -43,6 +44,8 @@ __all__ = ["AdaptiveGenerator"]
 CLOCK, ROUNDS = "clock", "rounds"
 BEYOND = 0.25
 """How far the range of a context without a domain extends beyond its values, as a share of them."""
+RECENT = 20
+"""Number of newest contexts that decide how the next context is forecast."""
 
 
 class AdaptiveGenerator(Generator):  # type: ignore[misc]
@@ -60,8 +63,9 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
 
     **VOCS.** A variable of an integer ``dtype`` is an integer. The values of a discrete variable
     are ordered if they are numbers. A contextual variable is a condition that is measured and not
-    chosen; suggestions are for its newest value. If its domain is infinite, its range is that of
-    its values. Suggestions contain the constants. Observables are not modelled, except those in
+    chosen; suggestions are for its newest value or, if that would have been better so far, for the
+    value on a line through its two newest. If its domain is infinite, its range is that of its
+    values. Suggestions contain the constants. Observables are not modelled, except those in
     ``constraints``.
 
     Args:
@@ -132,10 +136,9 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
             for name, each in vocs.variables.items()
             if isinstance(each, ContextualVariable) and not np.isfinite(each.domain).all()
         }
-        self._ranges: dict[str, tuple[float, float]] = {}
         own = (constraints,) if isinstance(constraints, str) else constraints or ()
         self.loop = Loop(
-            self._space,
+            OpenBox(self._space),
             unit=unit or "hours" if time == CLOCK else unit,
             strategy=strategy,
             objective=[
@@ -152,8 +155,8 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
         )
 
     def _validate_vocs(self, vocs: VOCS) -> None:
-        for kind in ("variables", "objectives"):
-            require(bool(getattr(vocs, kind)), f"VOCS has no {kind}; give one or more.")
+        for kind in ("variable", "objective"):
+            require(bool(getattr(vocs, f"{kind}s")), f"VOCS must have at least one {kind}.")
         explored = [n for n, each in vocs.objectives.items() if isinstance(each, ExploreObjective)]
         fix = 'give "MAXIMIZE" or "MINIMIZE".'
         require(not explored, f"VOCS has the objective 'EXPLORE' for {explored}; {fix}")
@@ -170,13 +173,13 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
         count = 1 if num_points is None else num_points
         if count == 0:
             return []
-        self._widen()
-        self.loop.pending = len(self.loop._record.waiting) + count
+        loop = self.loop
+        loop.pending = len(loop._record.waiting) + count
         return [
-            {name: made.point[name] for name in self.loop.parameters or ()}
+            {name: made.point[name] for name in loop.parameters or ()}
             | self._fixed
             | {"_id": made.number}
-            for made in self.loop.ask(n=count)
+            for made in loop.ask(n=count, context=self._forecast())
         ]
 
     def ingest(self, results: list[dict[str, Any]]) -> None:
@@ -187,8 +190,9 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
 
         Raises:
             ValueError: If no suggestion had the ``_id`` of a point, or if a point has no time.
-            InputDataError: If a variable is missing or outside its domain.
+            InputDataError: If a variable is missing or has no such value.
         """
+        self._widen(results)
         before, now = self.loop._record, datetime.now(UTC)
         for row, point in enumerate(results):
             try:
@@ -202,23 +206,20 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
         """Add a measured point, whose time is ``now`` by the clock."""
         loop, names = self.loop, self.loop.parameters
         assert names is not None
-        time = {CLOCK: now, ROUNDS: None}.get(self._time) or point.get(self._time)
-        missing = time is None and self._time != ROUNDS
-        require(
-            not missing, f"The point has no {self._time!r}, its time; add it, or use the clock."
-        )
+        time: Any = now if self._time == CLOCK else None
+        if self._time not in (CLOCK, ROUNDS):
+            time = point.get(self._time)
+            require(
+                time is not None, f"The point has no {self._time!r}, which is its time; add it."
+            )
         at = {name: point[name] for name in names if name in point}
-        context: Any = {n: point[n] for n in names.contexts if _measured(point.get(n))} or None
-        if context and len(context) == len(names.contexts):
-            for name, (low, high) in self._contexts.items():
-                value = float(point[name])
-                self._contexts[name] = min(low, value), max(high, value)
-        else:
+        context: Any = {name: point[name] for name in names.contexts if _measured(point.get(name))}
+        if len(context) < len(names.contexts) or not context:
             context = loop._context(None)  # the newest
         y = {name: point[name] for name in outcomes_of(loop.strategy) if _measured(point.get(name))}
         waiting = {row.number: {name: row.point[name] for name in names} for row in loop.open}
         number = point.get("_id")
-        if number is None or number != number:  # rows without it are NaN in a DataFrame
+        if number is None or number != number:  # in a DataFrame, rows without it have NaN
             number = next((number for number, place in waiting.items() if place == at), None)
         else:
             made = 1 <= number <= loop._record.asked
@@ -228,18 +229,34 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
         else:
             loop.observe(at, y, time=time, context=context, ok=bool(y))
 
-    def _widen(self) -> None:
-        """Widen the ranges of contexts whose domain is infinite, if measurements lie outside."""
-        wider = {}
-        for name, (low, high) in self._contexts.items():
-            least, most = self._ranges.get(name, (math.inf, -math.inf))
-            if low < least or high > most:
-                reach = BEYOND * (high - low) or 1e-3 * max(abs(low), 1.0)
-                wider[name] = low - reach, high + reach
+    def _forecast(self) -> torch.Tensor | None:
+        """The next context: the newest, or on a line through the two newest if lines were better.
+
+        Returns:
+            The context of shape `c`, or None for the newest.
+        """
+        loop = self.loop
+        newest = loop._record.log.answers[-RECENT:]
+        rows = torch.tensor([row.point[loop.domain.dim :] for row in newest], dtype=torch.float64)
+        if len(rows) < 4 or not rows.shape[-1]:
+            return None
+        moved, bent = rows.diff(dim=0), rows.diff(n=2, dim=0)
+        lines = bent.square().sum(0) < moved[1:].square().sum(0)
+        return rows[-1] + torch.where(lines, moved[-1], 0.0)
+
+    def _widen(self, points: Sequence[Mapping[str, Any]]) -> None:
+        """Widen the ranges of contexts with an infinite domain to new values."""
+        wider: dict[str, Context] = {}
+        for name, ends in self._contexts.items():
+            values = [float(each[name]) for each in points if _measured(each.get(name))]
+            low, high = min([ends[0], *values]), max([ends[1], *values])
+            if (low, high) != ends:
+                reach = BEYOND * (high - low) or 1e-3 * abs(high) or 1e-9
+                self._contexts[name] = low - reach, high + reach
+                wider[name] = Context(low - reach, high + reach)
         if wider:
-            self._ranges |= wider
-            self._space |= {name: Context(*ends) for name, ends in wider.items()}
-            with warnings.catch_warnings():  # open suggestions may still be answered
+            self._space |= wider
+            with warnings.catch_warnings():  # open suggestions are dropped, but may be answered
                 warnings.simplefilter("ignore")
                 self.loop = self.loop.with_space(self._space)
 

@@ -83,7 +83,7 @@ def stated(
         assert named is not None
         texts = [limit.text for limit in (*named.limits, *own)]
         given = 0 if named.contexts else domain.context_dim
-        domain = Box({**named, **named.contexts}, context_dim=given, constraints=texts)
+        domain = type(domain)({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
     require(
