@@ -215,7 +215,7 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
         at = {name: point[name] for name in names if name in point}
         context: Any = {name: point[name] for name in names.contexts if _measured(point.get(name))}
         if len(context) < len(names.contexts) or not context:
-            context = loop._context(None)  # the newest
+            context = self._forecast()
         y = {name: point[name] for name in outcomes_of(loop.strategy) if _measured(point.get(name))}
         waiting = {row.number: {name: row.point[name] for name in names} for row in loop.open}
         number = point.get("_id")
@@ -229,20 +229,16 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
         else:
             loop.observe(at, y, time=time, context=context, ok=bool(y))
 
-    def _forecast(self) -> torch.Tensor | None:
-        """The next context: the newest, or on a line through the two newest if lines were better.
-
-        Returns:
-            The context of shape `c`, or None for the newest.
-        """
-        loop = self.loop
-        newest = loop._record.log.answers[-RECENT:]
-        rows = torch.tensor([row.point[loop.domain.dim :] for row in newest], dtype=torch.float64)
-        if len(rows) < 4 or not rows.shape[-1]:
+    def _forecast(self) -> dict[str, float] | None:
+        """The next contexts, each on a line through its two newest if that was better so far."""
+        loop, names = self.loop, self.loop.parameters.contexts  # type: ignore[union-attr]
+        newest = [loop._units.point(row.point) for row in loop._record.log.answers[-RECENT:]]
+        rows = np.array([[point[name] for name in names] for point in newest])
+        if not rows.size:
             return None
-        moved, bent = rows.diff(dim=0), rows.diff(n=2, dim=0)
-        lines = bent.square().sum(0) < moved[1:].square().sum(0)
-        return rows[-1] + torch.where(lines, moved[-1], 0.0)
+        moved, bent = np.diff(rows, axis=0), np.diff(rows, 2, axis=0)
+        lines = (bent**2).sum(0) < (moved[1:] ** 2).sum(0)
+        return dict(zip(names, (rows[-1] + lines * moved[-1:].sum(0)).tolist()))
 
     def _widen(self, points: Sequence[Mapping[str, Any]]) -> None:
         """Widen the ranges of contexts with an infinite domain to new values."""

@@ -100,6 +100,7 @@ FLOORS = (  # from the ground up
         "hints",
         "files",
         "memory",
+        "notebook",
         "even_points",
         "drawing",
         "test_functions",

@@ -86,31 +86,25 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="botorch-tv", description="Time-varying Gaussian-process bandits.")
-    parser.add_argument(
-        "--version", action="version", version=f"botorch-tv {botorch_tv.__version__}"
-    )
+    version = f"botorch-tv {botorch_tv.__version__}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    defaults = argparse.ArgumentDefaultsHelpFormatter
 
-    compare = commands.add_parser(
-        "compare",
-        formatter_class=defaults,
-        help="compare the regret of strategies on drifting objectives",
-        description="Compare the regret of strategies on the same drifting objectives.",
-    )
-    compare.set_defaults(run=_compare)
+    def command(name: str, run: Any, text: str, more: str = "") -> argparse.ArgumentParser:
+        form = argparse.ArgumentDefaultsHelpFormatter
+        made = commands.add_parser(name, formatter_class=form, help=text, description=text + more)
+        made.set_defaults(run=run)
+        return made
+
+    text = "compare the regret of strategies on the same drifting objectives"
+    compare = command("compare", _compare, text)
     add_compare_options(compare)
     text = "store finished trials; the same command resumes from them, more --trials extend them"
     option(compare, "--save-to", text, type=Path, metavar="FOLDER")
     _add_run_options(compare, out="botorch-tv-compare")
 
-    paper = commands.add_parser(
-        "paper",
-        formatter_class=defaults,
-        help="rerun a figure or table of a paper and check its claims",
-        description="Rerun a figure or table of a paper. Exit code 1: a claim did not hold.",
-    )
-    paper.set_defaults(run=_paper)
+    text = "rerun a figure or table of a paper and check its claims"
+    paper = command("paper", _paper, text, "; exit code 1: a claim did not hold")
     paper.add_argument("id", metavar="ID", help="an experiment, 'list' for a list, or 'all'")
     option(paper, "--trials", "number of trials (default: as published)", type=int)
     text = "folder of recorded data for some experiments (default: synthetic data, no verdict)"
@@ -121,12 +115,10 @@ def _parser() -> argparse.ArgumentParser:
 
     add_loop_options(commands)
     text = "print installed versions, speed, and whether results are exact, for bug reports"
-    commands.add_parser("doctor", help=text, description=text).set_defaults(run=_doctor)
-
-    plot = commands.add_parser("plot", help="draw a saved study again and print its summary")
-    plot.set_defaults(run=_plot)
+    command("doctor", _doctor, text)
+    plot = command("plot", _plot, "draw a saved study again and print its summary")
     plot.add_argument("file", type=Path, metavar="FILE", help="a .nc file that botorch-tv wrote")
-    plot.add_argument("--out", type=Path, help="the picture (default: FILE with .png)")
+    option(plot, "--out", "the picture (default: FILE with .png)", type=Path)
     return parser
 
 
@@ -149,14 +141,8 @@ def _compare(arguments: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if text:
         print(f"{text}\n")
-    result = run_study(
-        world,
-        strategies,
-        trials=arguments.trials,
-        horizon=horizon,
-        save_to=vars(arguments).get("save_to"),
-        **options,
-    )
+    options |= {"trials": arguments.trials, "save_to": vars(arguments).get("save_to")}
+    result = run_study(world, strategies, horizon=horizon, **options)
     result.save(folder / "compare.nc")
     result.summary().to_csv(folder / "compare.csv")
     result.plot(folder / "compare.png")
@@ -187,14 +173,9 @@ def _paper(arguments: argparse.Namespace) -> int:
         folder /= "quick"  # so that quick results do not overwrite full results
         folder.mkdir(exist_ok=True)
     for experiment in chosen:
-        outcome = experiment.run(
-            folder,
-            trials=given.get("trials"),
-            data=data,
-            quick=arguments.quick,
-            lasting=not arguments.quick,
-            **options,
-        )
+        quick, trials = arguments.quick, given.get("trials")
+        settings = {"data": data, "quick": quick, "lasting": not quick} | options
+        outcome = experiment.run(folder, trials=trials, **settings)
         print(f"{experiment.id}: {experiment.title}")
         print(f"The paper: {experiment.paper}")
         print(f"\n{outcome_text(outcome)}\n")
@@ -235,7 +216,7 @@ def _plot(arguments: argparse.Namespace) -> None:
     from botorch_tv.simulation import StudyResult
 
     result = StudyResult.load(arguments.file)
-    picture = arguments.out or arguments.file.with_suffix(".png")
+    picture = vars(arguments).get("out", arguments.file.with_suffix(".png"))
     result.plot(picture)
     _report(result, f"Written: {picture}")
 

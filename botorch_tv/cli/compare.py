@@ -81,10 +81,8 @@ def _recorded(given: dict[str, Any]) -> Compared:
     )
     missing = [arm for arm, ever in zip(panel.arms, world.measured.any(0).tolist()) if not ever]
     if missing:
-        text += (
-            f"\nNo reading in any test row: {','.join(missing)}. The value of an arm without "
-            "test readings is its last training reading; --without drops such arms."
-        )
+        text += f"\nNo reading in any test row: {','.join(missing)}. The value of an arm without "
+        text += "test readings is its last training reading; --without drops such arms."
     return world, strategies, options["horizon"], text
 
 
@@ -96,12 +94,10 @@ def _without(panel: Panel, text: str) -> Panel:
     """
     # The name of an arm may contain a comma, such as "0,1", so the whole text is tried first.
     names = [text] if text in panel.arms else [name.strip() for name in text.split(",")]
+    some = f"{', '.join(panel.arms[:8])}{', ...' if len(panel.arms) > 8 else '.'}"
     for name in names:
-        require(
-            name in panel.arms,
-            f"--without {name}: the panel has no arm of this name; it has "
-            f"{', '.join(panel.arms[:8])}{', ...' if len(panel.arms) > 8 else '.'}",
-        )
+        problem = f"--without {name}: the panel has no arm of this name; it has {some}"
+        require(name in panel.arms, problem)
     return panel.select([place for place, arm in enumerate(panel.arms) if arm not in names])
 
 

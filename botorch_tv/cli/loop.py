@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from botorch_tv import Choice, Float, Integer, Loop
     from botorch_tv.loop.clock import Time
-    from botorch_tv.loop.table import LastAnswer, NumberedSuggestion
+    from botorch_tv.loop.table import NumberedSuggestion
 
 Value = TypeVar("Value")
 ROUNDS = "rounds"
@@ -51,16 +51,19 @@ MEASURED = (
 
 
 def option(
-    group: argparse._ActionsContainer,
-    flag: str,
-    help: str,
-    default: object = argparse.SUPPRESS,
-    **more: Any,
+    group: Any, flag: str, help: str, default: object = argparse.SUPPRESS, **more: Any
 ) -> None:
-    """Add an option; unless ``more`` contains a type, the option has the type of ``default``."""
-    if default is not argparse.SUPPRESS:
+    """Add an option; its type is that of ``default``, unless ``more`` has a type or an action."""
+    if default is not argparse.SUPPRESS and "action" not in more:
         more = {"type": type(default)} | more
     group.add_argument(flag, help=help, default=default, **more)
+
+
+PAIRS: dict[str, Any] = {"nargs": "+", "metavar": "NAME=VALUE"}
+SEVERAL: dict[str, Any] = PAIRS | {"action": "extend", "default": []}
+"""Settings of an argument, and of an option, that takes several texts."""
+OF_LOOP = ("pending", "maximize", "objective", "constraints", "safe")
+"""Options of `new` that have the name of an argument of :class:`Loop`, and its value."""
 
 
 def add_loop_options(commands: Any) -> None:
@@ -78,52 +81,78 @@ def add_loop_options(commands: Any) -> None:
         parser = steps.add_parser(name, help=text, description=text, aliases=aliases)
         parser.set_defaults(run=run, hint=hint)
         parser.add_argument("file", type=Path, metavar="FILE", help="the file of the loop")
+        # The default pattern of argparse takes the number -8e-06 for an option.
+        parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
         return parser
-
-    def several(parser: Any, flag: str, text: str, metavar: str = "NAME=VALUE") -> None:
-        more = {"action": "extend", "default": [], "metavar": metavar, "help": text}
-        parser.add_argument(flag, nargs="+", **more)
 
     new = step("new", _new, "create a loop in a new file", aliases=["begin"])
     new.add_argument("parameters", nargs="+", metavar="NAME=LOW:HIGH", help=FORM)
     option(new, "--pending", "suggestions open at once (default: %(default)s)", 1)
     text = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
     option(new, "--unit", text, "hours", choices=UNITS)
-    new.add_argument("--minimize", action="store_true", help="minimise the values")
-    text = (
-        "outcomes to maximise, such as yield; --objective=-cost minimises, 'yield, -cost' does both"
-    )
-    new.add_argument("--objective", metavar="TEXT", help=text)
-    several(new, "--constraint", "limits on outcomes or parameters: 'pressure <= 5'", "TEXT")
+    option(new, "--minimize", "minimise the values", dest="maximize", action="store_false")
+    text = "outcomes to maximise, such as yield; --objective=-cost minimises, 'yield, -cost' both"
+    option(new, "--objective", text, metavar="TEXT")
+    text = "limits on outcomes or parameters: 'pressure <= 5'"
+    option(new, "--constraint", text, dest="constraints", **SEVERAL | {"metavar": "TEXT"})
     text = "probability with which every measurement must keep the limits, such as 0.99"
-    new.add_argument("--safe", type=float, metavar="P", help=text)
-    several(new, "--start", "the first setting, which is known to be safe")
-    several(new, "--max-step", "the largest step of a parameter from the newest setting")
+    option(new, "--safe", text, type=float, metavar="P")
+    option(new, "--start", "the first setting, which is known to be safe", **SEVERAL)
+    option(new, "--max-step", "the largest step of a parameter from the newest setting", **SEVERAL)
     text = "conditions that are given, not chosen, such as outside=-10:40"
-    several(new, "--context", text, "NAME=LOW:HIGH")
+    option(new, "--context", text, **SEVERAL | {"metavar": "NAME=LOW:HIGH"})
+
     ask = step("ask", _ask, "print where to measure next, as a line of JSON", FULL)
-    text = "suggestions open at once from now on (default: unchanged)"
-    ask.add_argument("--pending", help=text, type=int)
+    option(ask, "--pending", "suggestions open at once from now on (default: unchanged)", type=int)
     option(ask, "--n", "number of suggestions, one per line (default: %(default)s)", 1)
-    text = "parameters to hold, such as rate=0.2"
-    several(ask, "--fixed", text)
+    option(ask, "--fixed", "parameters to hold, such as rate=0.2", **SEVERAL)
     queue = step("enqueue", _enqueue, "make ask suggest a point of your own next")
-    queue.add_argument("values", nargs="+", metavar="NAME=VALUE", help="all parameters")
+    queue.add_argument("values", help="all parameters", **PAIRS)
     tell = step("tell", _tell, "add the observation of a suggestion", OPEN)
-    observe = step("observe", _observe, "add a measurement that was not suggested")
     text = "the observation; NAME=VALUE each if outcomes have names, without missing outcomes"
     tell.add_argument("values", nargs="*", metavar="Y", help=text)
     text = "parameters that were set to other values than suggested, such as temperature=61.3"
-    several(tell, "--at", text)
+    option(tell, "--at", text, **SEVERAL)
+    observe = step("observe", _observe, "add a measurement that was not suggested")
     text = "the observation, and all parameters and contexts, such as temperature=60 metal=steel"
     observe.add_argument("values", nargs="+", metavar="VALUE", help=text)
+    discard = step("discard", _discard, "drop a suggestion that will not be measured", OPEN)
+    for parser in (tell, discard):
+        text = "number of the suggestion; optional if only one is open"
+        option(parser, "--number", text, None, type=int)
+
+    amend = step("amend", _amend, "correct a measurement", MEASURED)
+    amend.add_argument("values", nargs="*", metavar="Y", help="the right value, as for tell")
+    for parser in (tell, observe, amend):
+        option(parser, "--failed", "the measurement failed; give no Y", False, action="store_true")
+    remove = step("remove", _remove, "remove a measurement, as if it had never been made", MEASURED)
+    for parser in (amend, remove):
+        text = "number of the measurement, as botorch-tv loop table prints it"
+        option(parser, "--number", text, type=int, required=True, metavar="N")
+
+    text = "print the best setting now, as a line of JSON"
+    recommend = step("recommend", _recommend, text, aliases=["best"])
+    text = "print trade-offs of several objectives now, a line of JSON each"
+    pareto = step("pareto", _pareto, text)
+    for parser in (ask, tell, recommend, pareto):
+        text = "conditions, such as outside=12.5 (default: the newest measured)"
+        option(parser, "--context", text, **SEVERAL)
+    default = "now; after the newest if times are numbers"
+    others = {tell: "that of the suggestion, which may be past", amend: "unchanged"}
+    for parser in (ask, tell, observe, recommend, pareto, amend):
+        text = "time, a number, a date such as 2026-03-01T08:30+01:00, or 'now' (default: "
+        more: Any = {"help": f"{text}{others.get(parser, default)})", "type": _time}
+        also = ["--now"] if parser in (ask, recommend, pareto) else []  # as Python calls it
+        parser.add_argument("--time", *also, metavar="TIME", **more)
+
+    status = step("status", _status, "summarise the measurements, open suggestions and the model")
+    option(status, "--plot", "also plot the loop to this file", None, type=Path, metavar="PICTURE")
+    option(status, "--json", "print a line of JSON", False, action="store_true")
+    step("table", _table, "print all measurements as .csv")
     table = step("import", _import, "add a table of past measurements")
-    text = (
-        "a .csv file with a column for each parameter; False in an optional column ok marks a "
-        "failed measurement; other columns are ignored"
-    )
+    text = "a .csv file with a column for each parameter; False in an optional column ok marks a "
+    text += "failed measurement; other columns are ignored"
     table.add_argument("table", type=Path, metavar="TABLE", help=text)
-    option(table, "--y", "column of the observations (default: %(default)s)", "y", metavar="NAME")
     text = "column of times (default: the column time, if there is one)"
     table.add_argument("--times", help=text, metavar="NAME")
     text = "format of the times, as Python's strptime has it, such as '%%d.%%m.%%Y %%H:%%M' "
@@ -131,44 +160,11 @@ def add_loop_options(commands: Any) -> None:
     table.add_argument("--date-format", help=text, metavar="FORMAT")
     text = "rows with an empty or n/a observation are skipped, or failed (default: %(default)s)"
     option(table, "--missing", text, "skipped", choices=("skipped", "failed"))
-    discard = step("discard", _discard, "drop a suggestion that will not be measured", OPEN)
-    for parser in (tell, discard):
-        text = "number of the suggestion; optional if only one is open"
-        parser.add_argument("--number", help=text, type=int)
-    amend = step("amend", _amend, "correct a measurement", MEASURED)
-    amend.add_argument("values", nargs="*", metavar="Y", help="the right value, as for tell")
-    for parser in (tell, observe, amend):
-        text = "the measurement failed; give no Y"
-        parser.add_argument("--failed", action="store_true", help=text)
-    remove = step("remove", _remove, "remove a measurement, as if it had never been made", MEASURED)
-    for parser in (amend, remove):
-        text = "number of the measurement, as botorch-tv loop table prints it"
-        parser.add_argument("--number", type=int, required=True, metavar="N", help=text)
-    text = "print the best setting now, as a line of JSON"
-    recommend = step("recommend", _recommend, text, aliases=["best"])
-    text = "print trade-offs of several objectives now, a line of JSON each"
-    pareto = step("pareto", _pareto, text)
-    for parser in (ask, tell, recommend, pareto):
-        text = "conditions, such as outside=12.5 (default: the newest measured)"
-        several(parser, "--context", text)
-    others = {tell: "that of the suggestion, which may be past", amend: "unchanged"}
-    for parser in (ask, tell, observe, recommend, pareto, amend):
-        text = "time, a number, a date such as 2026-03-01T08:30+01:00, or 'now' "
-        text += f"(default: {others.get(parser, 'now; after the newest if times are numbers')})"
-        also = (
-            ("--now",) if parser in (ask, recommend, pareto) else ()
-        )  # Python calls this argument `now`
-        parser.add_argument("--time", *also, metavar="TIME", help=text, type=_time)
-        # The default pattern of argparse takes the number -8e-06 for an option.
-        parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-    status = step("status", _status, "summarise the measurements, open suggestions and the model")
-    text = "also plot the loop to this file"
-    status.add_argument("--plot", help=text, type=Path, metavar="PICTURE")
-    status.add_argument("--json", action="store_true", help="print a line of JSON")
-    step("table", _table, "print all measurements as .csv")
     text = "compare strategies by their predictions of each measurement from the earlier ones"
     past = step("backtest", _backtest, text)
-    option(past, "--y", "column of the observations in a .csv (default: %(default)s)", "y")
+    for parser in (table, past):
+        text = "column of the observations in a .csv (default: %(default)s)"
+        option(parser, "--y", text, "y", metavar="NAME")
 
 
 def _new(arguments: argparse.Namespace) -> None:
@@ -179,24 +175,14 @@ def _new(arguments: argparse.Namespace) -> None:
     for name, axis in _by_name([_parameter(text) for text in arguments.context]).items():
         ends = axis.choices if isinstance(axis, Choice) else (axis.low, axis.high)
         box[name] = Context(*ends, log=not isinstance(axis, Choice) and axis.log)
+    given = {name: value for name, value in vars(arguments).items() if name in OF_LOOP}
+    given["unit"] = None if arguments.unit == ROUNDS else arguments.unit
+    given["start"] = _by_name([_value(box, text) for text in arguments.start]) or None
+    given["max_step"] = _by_name([_value({}, text) for text in arguments.max_step]) or None
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} exists; give another name, or remove the file.")
-        unit = None if arguments.unit == ROUNDS else arguments.unit
-        start = _by_name([_value(box, text) for text in arguments.start])
-        steps = _by_name([_value({}, text) for text in arguments.max_step])
-        loop = Loop(
-            box,
-            pending=arguments.pending,
-            unit=unit,
-            maximize=False if arguments.minimize else None,
-            objective=arguments.objective,
-            constraints=arguments.constraint or None,
-            safe=arguments.safe,
-            start=start or None,
-            max_step=steps or None,
-        )
-        loop.save(arguments.file)
+        Loop(box, **given).save(arguments.file)
     print(f"Written: {arguments.file}")
     for name, parameter in box.items():
         print(f"  {name}: {parameter!r}")
@@ -204,14 +190,11 @@ def _new(arguments: argparse.Namespace) -> None:
 
 def _ask(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
-        if arguments.pending is not None:
-            loop.pending = arguments.pending
-        now, fixed = _when(loop, arguments.time), arguments.fixed
-        context, fixed = _named(loop, arguments.context), _named(loop, fixed)
-        held = _point(loop, fixed) if fixed else None
-        made = loop.ask(now=now, context=context or None, fixed=held, n=arguments.n)
+        loop.pending = vars(arguments).get("pending", loop.pending)
+        present, held = _present(loop, arguments), _named(loop, arguments.fixed)
+        made = loop.ask(n=arguments.n, fixed=_point(loop, held) if held else None, **present)
     for suggestion in made:
-        print(json.dumps(_suggested(suggestion)))
+        _print_json(_suggested(suggestion))
 
 
 def _enqueue(arguments: argparse.Namespace) -> None:
@@ -221,51 +204,51 @@ def _enqueue(arguments: argparse.Namespace) -> None:
 
 def _tell(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
-        y, context, others, number = _observed(loop, arguments)
+        given, others, number = _observed(loop, arguments)
         at = others | _named(loop, arguments.at)
-        loop.tell(
-            y,
-            suggestion=number if arguments.number is None else arguments.number,
-            at=_point(loop, at) if at else None,
-            time=_when(loop, arguments.time),
-            context=context | _named(loop, arguments.context) or None,
-            ok=not arguments.failed,
-        )
+        number = number if arguments.number is None else arguments.number
+        loop.tell(**given, suggestion=number, at=_point(loop, at) if at else None)
     _report(loop)
 
 
 def _observe(arguments: argparse.Namespace) -> None:
     with _changed(arguments.file) as loop:
-        y, context, others, _ = _observed(loop, arguments)
-        point, when = _point(loop, others), _when(loop, arguments.time)
-        loop.observe(point, y, ok=not arguments.failed, time=when, context=context or None)
+        given, others, _ = _observed(loop, arguments)
+        loop.observe(_point(loop, others), **given)
     _report(loop)
 
 
-def _observed(loop: Loop, arguments: argparse.Namespace) -> tuple[Any, Any, Any, int | None]:
-    """The observation, the context and the parameters that were given, and a suggestion's number.
+def _observed(
+    loop: Loop, arguments: argparse.Namespace
+) -> tuple[dict[str, Any], dict[str, Any], int | None]:
+    """The arguments of :meth:`Loop.observe` but the point, the parameters, and a suggestion.
 
     A number before named outcomes is the number of the suggestion.
 
     Raises:
         ValueError: Unless either an observation or ``--failed`` is given.
     """
-    texts, units = arguments.values, loop._units
+    texts, units, number = arguments.values, loop._units, None
     first = texts[0] if texts and "=" not in texts[0] else None
     values = _named(loop, texts[first is not None :])
     outcomes = {name: values.pop(name) for name in units.outcomes if name in values}
     context = {name: values.pop(name) for name in units.contexts if name in values}
-    number = None if first is None else _number(first)
-    if (number is None and not outcomes) != arguments.failed:
+    context |= _named(loop, vars(arguments).get("context", []))
+    y: Any = None if first is None else _number(first)
+    if (y is None and not outcomes) != arguments.failed:
         raise ValueError("give either the observation Y or --failed, before NAME=VALUE ...")
     if outcomes:
-        return outcomes, context, values, None if number is None else int(number)
-    return number, context, values, None
+        y, number = outcomes, None if y is None else int(y)
+    time = _when(loop, arguments.time)
+    given = {"y": y, "ok": not arguments.failed, "time": time, "context": context or None}
+    return given, values, number
 
 
 def _report(loop: Loop) -> None:
     """Print what was understood of the newest measurement, and warnings."""
-    _print_measurement(loop, loop.last)
+    last = loop.last
+    assert last is not None
+    _print_measurement(loop, last.number)
     _warn(loop)
 
 
@@ -319,9 +302,8 @@ def _columns(
     if not len(table):
         raise ValueError(f"{path} has no rows below its header; give a row per measurement.")
     # `loop table` renames parameters that have the name of another column.
-    columns = {
-        name: own if (own := f"{name} (parameter)") in names else name for name in _kinds(loop)
-    }
+    titles = {name: f"{name} (parameter)" for name in _kinds(loop)}
+    columns = {name: own if own in names else name for name, own in titles.items()}
     # Without times, all rows of a loop with dates would get the present time.
     dated = loop._units.clock.unit is not None
     times = arguments.times or (TIME if dated or TIME in names else None)
@@ -390,9 +372,7 @@ def _add_new(loop: Loop, rows: list[tuple[Any, int, Any, float | None]], path: P
 def _succeeded(cell: str) -> bool:
     """Whether a cell of the column ``ok`` means success; an empty cell also means success."""
     if cell.lower() not in ("true", "1", "false", "0", *GAPS):
-        raise ValueError(
-            f"column {OK!r} has {cell!r}; give True, or False for a failed measurement."
-        )
+        raise ValueError(f"column {OK!r} has {cell!r}; give True, or False for a failure.")
     return cell.lower() not in ("false", "0")
 
 
@@ -402,14 +382,12 @@ def _warn(loop: Loop) -> None:
     After a date in the future, suggestions are for that date.
     """
     if text := loop._suspect_text(None, None):
-        print(f"botorch-tv: {text}", file=sys.stderr)
+        _note(text)
     newest = max(loop.history.times, key=_seconds, default=None)
     if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
-        print(
-            f"botorch-tv: the newest measurement is at {newest.isoformat(' ', 'seconds')}, later "
-            "than this computer's clock; until the clock reaches that time, suggestions are for "
-            "that time.",
-            file=sys.stderr,
+        _note(
+            f"the newest measurement is at {newest.isoformat(' ', 'seconds')}, later than this "
+            "computer's clock; until the clock reaches that time, suggestions are for that time."
         )
 
 
@@ -429,10 +407,11 @@ def _discard(arguments: argparse.Namespace) -> None:
 
 
 def _amend(arguments: argparse.Namespace) -> None:
-    ok, y, number = False if arguments.failed else None, None, arguments.number
+    number, y = arguments.number, None
     with _changed(arguments.file) as loop:
         if arguments.values or arguments.failed:
-            y = _observed(loop, arguments)[0]
+            y = _observed(loop, arguments)[0]["y"]
+        ok = False if arguments.failed else None
         loop.amend(number, y, ok=ok, time=_when(loop, arguments.time))
     _print_measurement(loop, number)
 
@@ -444,15 +423,19 @@ def _remove(arguments: argparse.Namespace) -> None:
 
 def _recommend(arguments: argparse.Namespace) -> None:
     loop = _loaded(arguments.file)
-    context = _named(loop, arguments.context) or None
-    print(json.dumps(_best(loop, _when(loop, arguments.time), context)))
+    _print_json(_best(loop, **_present(loop, arguments)))
 
 
 def _pareto(arguments: argparse.Namespace) -> None:
     loop = _loaded(arguments.file)
-    now, context = _when(loop, arguments.time), _named(loop, arguments.context) or None
-    for setting in loop.pareto(now=now, context=context):
-        print(json.dumps(setting._asdict()))
+    for setting in loop.pareto(**_present(loop, arguments)):
+        _print_json(setting._asdict())
+
+
+def _present(loop: Loop, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The time and the context of a choice, as arguments of the loop's methods."""
+    context = _named(loop, arguments.context) or None
+    return {"now": _when(loop, arguments.time), "context": context}
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -460,18 +443,16 @@ def _status(arguments: argparse.Namespace) -> None:
 
     loop, picture = _loaded(arguments.file), arguments.plot
     if arguments.json:
-        try:
-            best = _best(loop, None)
-        except InputDataError:  # failure is likelier than success everywhere
-            best = None
         summary = {
             "measurements": len(loop.history.y),
             "failed": sum(row.y is None for row in loop._record.log.answers),
             "open": [_suggested(suggestion) for suggestion in loop.open],
-            "best": best,
+            "best": None,
             "words": loop.describe(),
         }
-        print(json.dumps(summary))
+        with suppress(InputDataError):  # failure is likelier than success everywhere
+            summary["best"] = _best(loop)
+        _print_json(summary)
     else:
         print("\n".join([loop.describe(), *map(repr, loop.open)]))
     if picture is not None:
@@ -513,36 +494,43 @@ def _of_table(path: Path, y: str) -> Loop:
     return Loop.from_table(domain, frame[[*domain]], list(frame["y"]), **given)
 
 
+def _print_json(value: dict[str, Any]) -> None:
+    """Print a line of JSON; datetimes are texts, and tensors are lists."""
+
+    def default(own: Any) -> Any:
+        return own.isoformat() if isinstance(own, datetime) else own.tolist()
+
+    print(json.dumps(value, default=default))
+
+
 def _suggested(suggestion: NumberedSuggestion) -> dict[str, Any]:
-    """A suggestion as JSON; mean and sd are None if there is no prediction."""
-    time, mean, sd = suggestion.time, suggestion.mean, suggestion.sd
-    found = {
-        "number": suggestion.number,
-        "point": suggestion.point,
-        "time": time.isoformat() if isinstance(time, datetime) else time,
-        "mean": None if math.isnan(mean) else mean,
-        "sd": None if math.isnan(sd) else sd,
-    }
+    """A suggestion for JSON; mean and sd are None if there is no prediction."""
+    made = {name: getattr(suggestion, name) for name in ("number", "point", "time", "mean", "sd")}
+    if suggestion.row.predicted is None:
+        made |= {"mean": None, "sd": None}
     if suggestion.context is not None:
-        found["context"] = getattr(suggestion.context, "tolist", lambda: suggestion.context)()
+        made["context"] = suggestion.context
     if suggestion.keeps is not None:
-        found |= {"keeps": suggestion.keeps, "safe": suggestion.safe}
-    return found
+        made |= {"keeps": suggestion.keeps, "safe": suggestion.safe}
+    return made
 
 
-def _best(loop: Loop, now: Time | None, context: Any = None) -> dict[str, Any]:
-    """The best point as JSON; mean and sd are None if there is no prediction."""
+def _best(loop: Loop, **present: Any) -> dict[str, Any]:
+    """The best point for JSON; mean and sd are None if there is no prediction."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        best: dict[str, Any] = {"point": loop.recommend(now=now, context=context)}
-        best |= {"mean": None, "sd": None}
+        best = {"point": loop.recommend(**present), "mean": None, "sd": None}
     for warning in caught:
-        print(f"botorch-tv: {warning.message}", file=sys.stderr)
+        _note(warning.message)
     if bool(loop.strategy.predicts(loop.state)):
-        posterior = loop.posterior([best["point"]], now=now, context=context)
-        sd = float(posterior.variance.clamp_min(0).sqrt())
-        best |= {"mean": float(posterior.mean), "sd": sd}
+        posterior = loop.posterior([best["point"]], **present)
+        best["mean"] = float(posterior.mean)
+        best["sd"] = float(posterior.variance.clamp_min(0).sqrt())
     return best
+
+
+def _note(text: object) -> None:
+    print(f"botorch-tv: {text}", file=sys.stderr)
 
 
 @contextmanager
@@ -560,11 +548,10 @@ def _changed(path: Path) -> Iterator[Loop]:
         loop.save(path)
     unit = loop._units.clock.unit
     if before is None and unit is not None:
-        print(
-            f"botorch-tv: {path} had no unit of time, and its first time is a date. From now on, "
-            f"times are dates, counted in {unit}. To count rounds instead, create a new loop, and "
-            "give times as numbers or give no times.",
-            file=sys.stderr,
+        _note(
+            f"{path} had no unit of time, and its first time is a date. From now on, times are "
+            f"dates, counted in {unit}. To count rounds instead, create a new loop, and give times "
+            "as numbers or give no times."
         )
 
 
@@ -598,9 +585,8 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
             raise ValueError("the bounds of an integer must be integers, and its step is 1")
         return name, Integer(int(low), int(high), log=log)
     except ValueError as error:
-        raise ValueError(
-            f"{text!r} is not a parameter: {str(error).rstrip('.')}; {FORM}."
-        ) from error
+        reason = str(error).rstrip(".")
+        raise ValueError(f"{text!r} is not a parameter: {reason}; {FORM}.") from error
 
 
 def _by_name(pairs: list[tuple[str, Value]]) -> dict[str, Value]:
@@ -622,9 +608,8 @@ def _point(loop: Loop, point: dict[str, Any]) -> Any:
     kinds, named = _kinds(loop), loop.parameters is not None
     if not all(map(str.strip, point)) or not (named or set(point) == set(kinds)):
         form = " ".join(f"{name}=VALUE" for name in kinds)
-        raise ValueError(
-            f"{' '.join(point) or 'nothing'} is not a point of this loop; give {form}."
-        )
+        given = " ".join(point) or "nothing"
+        raise ValueError(f"{given} is not a point of this loop; give {form}.")
     return point if named else [point[name] for name in kinds]
 
 
@@ -644,11 +629,7 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
         raise ValueError(f"{text!r} is not a parameter with a value; give NAME=VALUE.")
     kind = kinds.get(name)
     if isinstance(kind, Choice):
-        alike = [
-            choice
-            for choice in kind.choices
-            if value in (str(choice), json.dumps(choice, default=str))
-        ]
+        alike = [c for c in kind.choices if value in (str(c), json.dumps(c, default=str))]
         if len(alike) > 1:
             texts = " or ".join(map(repr, alike))
             raise ValueError(f"{text!r} may mean {texts}; use loop.observe in Python.")
@@ -668,16 +649,16 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError as error:
         meant = text.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", text) else "-3.7"
-        raise _BadOption(
-            f"{text!r} is not a number; write it with a decimal point, such as {meant}."
-        ) from error
+        fix = f"write it with a decimal point, such as {meant}."
+        raise _BadOption(f"{text!r} is not a number; {fix}") from error
 
 
 def _time(text: str) -> Time | str:
     """A number, a date, or the text "now"."""
-    reads: tuple[Callable[[str], Time | str], ...] = (float, datetime.fromisoformat)
-    for read in (*reads, {"now": "now"}.__getitem__):
-        with suppress(ValueError, KeyError):
+    if text == "now":
+        return text
+    for read in (float, datetime.fromisoformat):
+        with suppress(ValueError):
             return read(text)
     raise _BadOption(
         f"{text!r} is neither a number nor a date; give a date such as 2026-03-01T08:30+01:00, or "
@@ -699,17 +680,16 @@ def _when(loop: Loop, time: Time | str | None) -> Time | None:
     return now
 
 
-def _print_measurement(loop: Loop, answer: LastAnswer | int | None) -> None:
-    """Print what was understood of a measurement, given its number or the newest answer."""
-    from botorch_tv.loop.clock import point_text, time_text
+def _print_measurement(loop: Loop, number: int) -> None:
+    """Print what was understood of a measurement."""
+    from botorch_tv.loop.clock import point_text
 
-    history, number = loop.history, getattr(answer, "number", answer)
-    row = history.number.tolist().index(number)
-    point, y, time = history.points[row], float(history.y[row]), history.times[row]
-    values, value = loop._record.log.answers[row].y, "failed" if math.isnan(y) else f"y {y:.9g}"
-    if isinstance(values, tuple):
-        value = point_text(loop._units.measured(values))
-    print(f"Measurement {number}: {point_text(point)}; {value}; time {time_text(time)}")
+    row, units = loop._answered(number), loop._units
+    point = units.point_text(row.point if units.contexts else row.point[: loop.domain.dim])
+    value = "failed" if row.y is None else f"y {row.y:.9g}" if isinstance(row.y, float) else ""
+    if isinstance(row.y, tuple):
+        value = point_text(units.measured(row.y))
+    print(f"Measurement {number}: {point}; {value}; time {units.time_text(row.time)}")
 
 
 def _measured(loop: Loop) -> dict[Any, list[float]]:
@@ -718,19 +698,16 @@ def _measured(loop: Loop) -> dict[Any, list[float]]:
     The result includes amended and removed measurements, because otherwise the import of an old
     table would restore them.
     """
-    found: dict[Any, list[float]] = {}
-    history = loop.history
-    rows = [*zip(history.points, history.y.tolist(), history.times)]
-    for point, y, time in [*rows, *((row.point, row.y, row.time) for row in loop.superseded)]:
-        found.setdefault(_place(point, y), []).append(_seconds(time))
+    found, units = defaultdict[Any, list[float]](list), loop._units
+    for row in (*loop._record.log.answers, *loop._record.superseded):
+        found[_place(units.point(row.point), row.y)].append(_seconds(units.clock.shown(row.time)))
     return found
 
 
-def _place(point: Any, y: float | None) -> tuple[Any, ...]:
-    """Key of a measurement: y and point, rounded as in tables; y is None or NaN if it failed."""
+def _place(point: Any, y: Any) -> tuple[Any, ...]:
+    """Key of a measurement: y, which is None if it failed, and the point, rounded as in tables."""
     values = point.values() if isinstance(point, dict) else point
-    numbers = [math.nan if y is None else y, *values]
-    return tuple(f"{n:.9g}" if isinstance(n, (int, float)) else n for n in numbers)
+    return tuple(f"{n:.9g}" if isinstance(n, (int, float)) else n for n in (y, *values))
 
 
 def _seconds(time: Time | None) -> float:

@@ -86,20 +86,15 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
     add("--alpha", "exponent of age in UI and W-SparQ", 1.0)
     add("--delta", "probability of a false trigger of ET and GLR", 0.1)
     add("--chance", "share of rounds in which GLR explores at random", 0.05)
-    text = (
-        "rounds for which BOB retains its choice of a window, 4, 8, 16, ... (default: 2 sqrt(T), "
-    )
-    add("--block", text + "rounded up)", type=int)
+    text = "rounds for which BOB retains its choice of a window, 4, 8, 16, ... "
+    add("--block", text + "(default: 2 sqrt(T), rounded up)", type=int)
     add("--beta", "squared half width of R-PERP's bands", 4.0)
     add("--cycle", "length of a cycle given to TV-BayesOpt", 24.0)
-    text = (
-        "width sqrt(c1 ln(c2 t)) of all strategies, except IGP and BR (information gain) and EI, "
-        "PI, RExp3 and Random (no width)"
-    )
-    text += f" (default: {OF_DRAWN['c1']}; with --panel {OF_PANEL['c1']})"
-    add("--c1", text, type=float)
-    text = f"see --c1 (default: {OF_DRAWN['c2']}; with --panel {OF_PANEL['c2']})"
-    add("--c2", text, type=float)
+    width = "width sqrt(c1 ln(c2 t)) of all strategies, except IGP and BR (information gain) and "
+    width += "EI, PI, RExp3 and Random (no width)"
+    for name, text in {"c1": width, "c2": "see --c1"}.items():
+        default = f"(default: {OF_DRAWN[name]}; with --panel {OF_PANEL[name]})"
+        add(f"--{name}", f"{text} {default}", type=float)
 
     option(parser, "--trials", "number of worlds, or of first arms of a panel", 4)
     text = f"rounds T per trial (default: {OF_DRAWN['horizon']}; with --panel all test rows)"

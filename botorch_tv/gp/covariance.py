@@ -145,6 +145,11 @@ def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> N
         )
 
 
+def part_text(part: object) -> str:
+    """A part of a strategy on one line: a kernel with its hyperparameters, or a ``repr``."""
+    return describe_kernel(part) if isinstance(part, (Kernel, Tensor)) else repr(part)
+
+
 def describe_kernel(kernel: Kernel | Tensor) -> str:
     """A kernel with its hyperparameters on one line, such as ``RBFKernel(lengthscale=0.2)``."""
     if isinstance(kernel, Tensor):

@@ -19,17 +19,14 @@ from botorch_tv.strategies.named import Parameters
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import refuse_masked, require, shown
 
-SPANS = {
-    "seconds": timedelta(seconds=1),
-    "minutes": timedelta(minutes=1),
-    "hours": timedelta(hours=1),
-    "days": timedelta(days=1),
-    "weeks": timedelta(weeks=1),
-}
+UNITS = ("seconds", "minutes", "hours", "days", "weeks")
+SPANS = {unit: timedelta(**{unit: 1}) for unit in UNITS}
 DEFAULT = "hours"
 """Unit of time if times are datetimes, unless the user gives a unit."""
 Time = float | datetime
 """Type of a time: a number or a datetime."""
+When = Time | None
+"""Type of a time that has a default."""
 
 
 class LoopClock:
@@ -116,10 +113,8 @@ class LoopClock:
 
     def now(self) -> datetime | None:
         """The present time of this computer; None if times are numbers."""
-        if self.unit is None:
-            return None
         zone = UTC if self.start is None else self.start.tzinfo
-        return datetime.now(zone)
+        return None if self.unit is None else datetime.now(zone)
 
 
 def as_datetime(name: str, value: object) -> datetime | None:
@@ -198,8 +193,7 @@ class Units:
         )
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
         self.outcomes, self.outside = tuple(outcomes), outside
-        given = parameters.contexts if parameters else {}
-        self.contexts = {name: context.axis for name, context in given.items()}
+        self.contexts = parameters.given.by_name if parameters else {}
 
     def point(self, point: Sequence[float]) -> Values:
         """A point in the units of the parameters; the context is omitted unless it has names."""
@@ -319,11 +313,8 @@ def point_text(values: Values) -> str:
     """The text of a point: named parameters to six digits, coordinates to four."""
     if not isinstance(values, dict):
         return f"[{', '.join(f'{value:.4g}' for value in values)}]"
-    texts = {
-        name: f"{value:.6g}" if type(value) in (int, float) else str(value)
-        for name, value in values.items()
-    }
-    return ", ".join(f"{name} {text}" for name, text in texts.items())
+    digits = {name: ".6g" if type(value) in (int, float) else "" for name, value in values.items()}
+    return ", ".join(f"{name} {value:{digits[name]}}" for name, value in values.items())
 
 
 def time_text(when: Time) -> str:

@@ -62,7 +62,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
 REBUILT = ("answers", "open", "consultations", "replies")
 """The lists of rows that a change of an answer may change, in the order of :func:`recounted`."""
 WHOLE = ("number", "arm", "arms", "known", "arrival")
-MANY = ("point", "points", "arms", "predicted")
+MANY = ("point", "points", "arms", "predicted", "y")
 LARGEST = 2**62
 """Integers in a file must be smaller than this bound."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -143,11 +143,10 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     with refused(problem, fix):
         changes, touched = _changes(content)
         require(isinstance(content["strategy"], dict), '"strategy" does not describe a strategy')
-        parameters = content["domain"].get("parameters")
-        named = None if parameters is None else Parameters.from_data(parameters)
-        outcomes = (content.get("problem") or {}).get("outcomes", ())
+        domain, outcomes = content["domain"], (content.get("problem") or {}).get("outcomes", ())
+        named = Parameters.from_data(own) if (own := domain.get("parameters")) else None
         clock, dtype = LoopClock.of(content["clock"]), DTYPES[content["dtype"]]
-        units = Units(named, clock, dtype, outcomes, bool(content["domain"].get("open")))
+        units = Units(named, clock, dtype, outcomes, bool(domain.get("open")))
         for name, (_, fields) in ROWS.items():
             require(isinstance(content[name], list), f"{name} is not a list")
             content[name] = [_row(name, units.read(row), fields) for row in content[name]]
@@ -173,13 +172,9 @@ def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement |
 
 def _checked(field: str, value: Any, of_reply: bool) -> Any:
     if isinstance(value, list):
-        if field == "y" and not of_reply:  # outcomes by name; a missing outcome is NaN
-            return tuple(
-                number if number != number else _checked(field, number, of_reply)
-                for number in value
-            )
-        require(field in MANY or (of_reply and field == "y"), f"{field} is a list")
-        return tuple(_checked(field, entry, of_reply) for entry in value)
+        require(field in MANY, f"{field} is a list")
+        lacks = field == "y" and not of_reply  # NaN is a missing outcome
+        return tuple(n if lacks and n != n else _checked(field, n, of_reply) for n in value)
     if value is None or field == "became":
         return value
     whole, least = field in WHOLE, -LARGEST if field == "number" else 0
@@ -211,19 +206,11 @@ def _changes(content: Mapping[str, Any]) -> tuple[list[str], set[int]]:
     """
     now = _digests(content)
     former = dict(content.get(DIGESTS, now))
-    texts = [
-        f"{name} was {'changed' if name in former else 'added'}"
-        for name, digest in now.items()
-        if former.get(name) != digest
-    ]
+    changed = [name for name, digest in now.items() if former.get(name) != digest]
+    texts = [f"{name} was {'changed' if name in former else 'added'}" for name in changed]
     texts += [f"{name} was deleted" for name in former if name not in now]
-    touched = {
-        row["number"]
-        for name in ("answers", "open")
-        for row in content[name]
-        if former.get(key := f"{ROWS[name][0]} {row['number']}") != now[key]
-    }
-    return texts, touched
+    rows = [(ROWS[name][0], row["number"]) for name in ("answers", "open") for row in content[name]]
+    return texts, {number for kind, number in rows if f"{kind} {number}" in changed}
 
 
 def _recount(content: dict[str, Any], touched: set[int]) -> set[int]:
@@ -254,11 +241,9 @@ def check_rows(content: Mapping[str, Any], domain: Domain) -> None:
     asked = [*content["replies"], *content["consultations"]]
     times = [answer.time for answer in answers]
     require(times == sorted(times), "the answers are not in order of time")
-    require(
-        sorted(answer.arrival for answer in answers) == list(range(len(answers))),
-        f"the arrivals of {len(answers)} answers must be the numbers 0 to {len(answers) - 1}, "
-        "each once",
-    )
+    arrivals, n = sorted(answer.arrival for answer in answers), len(answers)
+    problem = f"the arrivals of {n} answers must be the numbers 0 to {n - 1}, each once"
+    require(arrivals == list(range(n)), problem)
     require(all(row.number > 0 for row in waiting), "an open suggestion has a number below 1")
     consulted = [row.number for row in asked]
     require(consulted == sorted(consulted), "the consultations are not in order")
@@ -333,8 +318,7 @@ def domain_data(domain: Domain) -> dict[str, Description]:
             search = {TYPE: "Candidates", "X": _numbers(own.X)}
         else:
             search = describe(own, "domain.search")
-        if type(domain) is OpenBox:
-            ranges["open"] = True
+        ranges |= {"open": True} if type(domain) is OpenBox else {}
         return {TYPE: "Box", **ranges, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
         axes = [torch.unique(domain.X[:, axis]) for axis in range(domain.dim)]
@@ -362,13 +346,13 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     if data[TYPE] == "Grid":
         return Grid(_tensor(data["arms"], device))
     require(data[TYPE] == "Box", "the file only describes the domain; pass domain=")
-    named = data.get("parameters")
     bounds: Bounds
-    if named is None:
-        bounds = _tensor(data["bounds"], device)
+    if (named := data.get("parameters")) is None:
+        bounds, context_dim = _tensor(data["bounds"], device), data["context_dim"]
     else:
         space = Parameters.from_data(named)
         bounds = {**space.by_name, **space.contexts}
+        context_dim = 0 if space.contexts else data["context_dim"]
     settings = dict(data["search"])
     kind = settings.pop(TYPE)
     search: Search | None = None
@@ -379,7 +363,6 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain:
     else:
         require(kind == "Mixed", "the file only describes the domain; pass domain=")
     limits = data.get("constraints", ())
-    context_dim = 0 if named is not None and space.contexts else data["context_dim"]
     made = OpenBox if data.get("open") else Box
     return made(bounds, constraints=limits, context_dim=context_dim, search=search)
 
@@ -395,8 +378,8 @@ def _numbers(tensor: Tensor) -> dict[str, Description]:
 
 
 def _tensor(data: Mapping[str, Any], device: torch.device) -> Tensor:
-    dtypes = {str(dtype): dtype for dtype in DTYPES.values()}
-    return torch.tensor(data["rows"], dtype=dtypes[data["dtype"]], device=device)
+    dtype = DTYPES[data["dtype"].removeprefix("torch.")]
+    return torch.tensor(data["rows"], dtype=dtype, device=device)
 
 
 # ---------------------------------------------------------------- snapshots
@@ -442,13 +425,9 @@ def _write_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog)
         content: The content of the file.
         log: The log of some answers, from the first; the snapshot stores its state.
     """
-    buffer = io.BytesIO()
-    retained = {
-        "digest": _state_digest(content, log.answers),
-        "count": len(log.answers),
-        "state": _stored(log.state),
-        "resets": list(log.resets),
-    }
+    buffer, state, resets = io.BytesIO(), _stored(log.state), list(log.resets)
+    digest = _state_digest(content, log.answers)
+    retained = {"digest": digest, "count": len(resets), "state": state, "resets": resets}
     torch.save(retained, buffer)
     whole = buffer.getvalue()
     seal = hashlib.sha256(whole).hexdigest().encode()
@@ -470,13 +449,11 @@ def _read_snapshot(path: Path, content: Mapping[str, Any], log: MeasurementLog) 
         require(hashlib.sha256(whole).hexdigest().encode() == seal, "it is damaged")
         device = log.start.time.device
         retained = torch.load(io.BytesIO(whole), weights_only=True, map_location=device)
+        resets, state = tuple(retained["resets"]), _restored(log.start, retained["state"])
         answers = tuple(content["answers"][: retained["count"]])
-        require(
-            retained["digest"] == _state_digest(content, answers), "it belongs to other answers"
-        )
-        state = _restored(log.start, retained["state"])
-        require(0 < state.rounds == len(answers) == len(retained["resets"]), "it lacks answers")
-        return log._replace(states=(state,), answers=answers, resets=tuple(retained["resets"]))
+        require(retained["digest"] == _state_digest(content, answers), "its answers are others")
+        require(0 < state.rounds == len(answers) == len(resets), "it lacks answers")
+        return log._replace(states=(state,), answers=answers, resets=resets)
     except Exception:
         return log
 

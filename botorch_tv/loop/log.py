@@ -24,7 +24,7 @@ from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.near import Within, near
-from botorch_tv.strategies.outcomes import Kept, Outcomes
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
 from botorch_tv.strategies.protocol import Strategy
@@ -51,6 +51,8 @@ UNSUPPORTED_SHARE = 0.5
 """A point is unsupported if its posterior variance exceeds this share of its prior variance."""
 Point = tuple[float, ...]
 """Type of the coordinates of a point, followed by its context."""
+Fixed = Mapping[str, Any] | None
+"""Type of the values of held parameters, by name."""
 Values = float | tuple[float, ...] | None
 """Type of a measurement: a number or, if outcomes have names, a number for each (NaN if missing);
 None if the measurement failed."""
@@ -375,15 +377,9 @@ class MeasurementLog(NamedTuple):
                 suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
                 if stored is None:
                     suggestion = suggestion._replace(sqrt_beta=fresh.sqrt_beta)
-            good = answer.y is not None
-            state, info = strategy.tell(
-                state,
-                suggestion,
-                told(strategy, answer.y, own),
-                time=answer.time,
-                ok=None if good else torch.tensor(False, device=own.device),
-                noise=answer.noise,
-            )
+            y, noise = told(strategy, answer.y, own), answer.noise
+            ok = None if answer.y is not None else torch.tensor(False, device=own.device)
+            state, info = strategy.tell(state, suggestion, y, time=answer.time, ok=ok, noise=noise)
             reset = bool(info.reset)
             trigger = max(answer.arrival, trigger) if reset else trigger
             if state.rounds in due:
@@ -413,8 +409,8 @@ class MeasurementLog(NamedTuple):
         for count, (state, _) in enumerate(self._steps(self.start, self.answers), 1):
             if count % every == 0 and bool(self.strategy.predicts(state)):
                 time, then = float(state.time), self._replace(states=(state,))
-                X = then._replace(answers=self.answers[:count]).recommended(state, time, context)
-                yield time, tuple(X.tolist())
+                chance = then._replace(answers=self.answers[:count]).success(time)
+                yield time, tuple(self.recommended(state, time, context, chance).tolist())
 
     # ---------------------------------------------------------------- choosing
 
@@ -424,23 +420,18 @@ class MeasurementLog(NamedTuple):
         Args:
             now: The present time, no earlier than the newest answer; a step later by default.
         """
-        if now is None:
-            now = float(self.state.time + self.strategy.step(self.state))
-        if all(answer.y is not None for answer in self.answers):
+        good, state = [answer.y is not None for answer in self.answers], self.state
+        if all(good):
             return None
-        own, domain = like(self.state), self.state.domain
-        X = own.new_tensor([answer.point[: domain.dim] for answer in self.answers])
-        ok = torch.tensor([answer.y is not None for answer in self.answers], device=own.device)
-        time = self.state.time.new_tensor([answer.time for answer in self.answers])
-        X, ok, time = X.unsqueeze(0), ok.unsqueeze(0), time.unsqueeze(0)
-        return Success(X, ok, time, corners_of(domain), self.state.time.new_tensor([now]))
+        now = float(state.time + self.strategy.step(state)) if now is None else now
+        own, domain = like(state), state.domain
+        X = own.new_tensor([[answer.point[: domain.dim] for answer in self.answers]])
+        time = state.time.new_tensor([[answer.time for answer in self.answers]])
+        ok = torch.tensor([good], device=own.device)
+        return Success(X, ok, time, corners_of(domain), state.time.new_tensor([now]))
 
     def recommended(
-        self,
-        state: State,
-        now: float | None,
-        context: Tensor | None = None,
-        chance: Success | None = None,
+        self, state: State, now: float | None, context: Tensor | None, chance: Success | None
     ) -> Tensor:
         """The point with the best lower bound, `d + c`, among points where success is likely.
 
@@ -448,32 +439,14 @@ class MeasurementLog(NamedTuple):
             state: The state that predicts.
             now: As in :meth:`success`.
             context: The context, `c`.
-            chance: The probability of success; by default that of :meth:`success`.
+            chance: The probability of success; None if it is certain.
         """
-        chance = chance or self.success(now)
         feasible = None if chance is None else chance.strict()
         return self.strategy.recommend(
             state, now=now, context=context, caution=CAUTION, feasible=feasible
         )
 
-    def keeps(self, X: Tensor, now: float) -> float | None:
-        """The probability that a point, `d + c`, keeps all limits on outcomes; None if unpredicted.
-
-        Args:
-            X: The point.
-            now: The time of its measurement.
-        """
-        kept = self.strategy.kept(self.state, now) if isinstance(self.strategy, Outcomes) else None
-        if kept is None or not all(bool(own.ready) for own in kept.bounds):
-            return None
-        return float(kept.probability(X.view(1, 1, -1)))
-
-    def best(
-        self,
-        now: float | None,
-        context: Tensor | None = None,
-        fixed: Mapping[str, Any] | None = None,
-    ) -> Best:
+    def best(self, now: float | None, context: Tensor | None = None, fixed: Fixed = None) -> Best:
         """The setting to recommend.
 
         Args:
@@ -490,12 +463,12 @@ class MeasurementLog(NamedTuple):
         predicts = bool(self.answers) and bool(strategy.predicts(state))
         fails = chance is not None and bool(chance.fails)
         best = Best(X, mean, sd, fails=fails, supported=not predicts or sd <= most)
-        kept = strategy.kept(state, now) if isinstance(strategy, Outcomes) else None
-        if kept is None or not predicts:
+        if predicted.keeps is None or not predicts:
             return best
-        X = X.view(1, 1, -1)
-        each = [float(Kept([bound], kept.least).probability(X)) for bound in kept.bounds]
-        return best._replace(keeps=tuple(each), breaks=math.prod(each) < kept.least - SLACK)
+        assert isinstance(strategy, Outcomes)
+        each = predicted.keeps.nan_to_num(1.0).tolist()
+        breaks = math.prod(each) < strategy.confidence - SLACK
+        return best._replace(keeps=tuple(each), breaks=breaks)
 
     def pareto(
         self, now: float | None, context: Tensor | None, points: int
@@ -518,9 +491,8 @@ class MeasurementLog(NamedTuple):
         texts = [objective.expression.text for objective in strategy.objectives]
         moments = [found[text][0].at(X.unsqueeze(0)) for text in texts]
         means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
-        return [
-            (x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in zip(X, means, sds)
-        ]
+        rows = zip(X, means, sds)
+        return [(x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in rows]
 
     def as_if_answered(self, waiting: Iterable[Place], now: float | None) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
@@ -545,7 +517,7 @@ class MeasurementLog(NamedTuple):
         self,
         now: float | None,
         waiting: Iterable[Place],
-        fixed: Mapping[str, Any] | None,
+        fixed: Fixed,
         *,
         retry: bool,
         context: Tensor | None = None,
@@ -669,8 +641,16 @@ class Problem(NamedTuple):
         """
         if not self.limits and self.expressions == (Expression(self.names[0], self.names),):
             return replace(cast(Any, model), maximize=self.objectives[0].maximize)
-        parts: dict[str, Any] = {**self._asdict(), "names": self.names, "model": model}
-        return Outcomes(**parts, avoids_failures=False)  # the log computes where trials succeed
+        return self.outcomes(model=model)
+
+    def outcomes(self, **settings: Any) -> Outcomes:
+        """The strategy for named outcomes; a log computes where measurements succeed.
+
+        Args:
+            settings: As for :class:`~botorch_tv.strategies.Outcomes`.
+        """
+        parts: dict[str, Any] = {**self._asdict(), "names": self.names} | settings
+        return Outcomes(**parts, avoids_failures=False)
 
 
 def trial_log(strategy: Strategy, space: Space, context_dim: int = 0) -> MeasurementLog:

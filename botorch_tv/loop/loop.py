@@ -20,7 +20,7 @@ from torch import Tensor
 from botorch_tv.gp.mixture.posterior import bank_prior
 from botorch_tv.hints import hinted, refuse_unknown
 from botorch_tv.identity import Description, describe
-from botorch_tv.loop.clock import LoopClock, Time, Units
+from botorch_tv.loop.clock import LoopClock, Time, Units, When
 from botorch_tv.loop.file import (
     COPY,
     DTYPES,
@@ -47,9 +47,18 @@ from botorch_tv.loop.input import (
     parameters_of,
     with_context,
 )
-from botorch_tv.loop.log import Best, Measurement, MeasurementLog, OpenBox, Place, Values, like
+from botorch_tv.loop.log import (
+    Best,
+    Fixed,
+    Measurement,
+    MeasurementLog,
+    OpenBox,
+    Place,
+    Values,
+    like,
+)
 from botorch_tv.loop.monitor import Monitored
-from botorch_tv.loop.record import MOST_OPEN, Fixed, Record, identified
+from botorch_tv.loop.record import MOST_OPEN, SETTINGS, Record, identified
 from botorch_tv.loop.table import (
     FAILS_EVERYWHERE,
     UNSUPPORTED,
@@ -76,9 +85,9 @@ from botorch_tv.loop.words import (
     stated,
     strategy_from,
 )
+from botorch_tv.notebook import page
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.expressions import Limit
 from botorch_tv.strategies.feasible import corners_of
 from botorch_tv.strategies.named import Parameters, moved
 from botorch_tv.strategies.near import within
@@ -106,6 +115,9 @@ Observed = float | Tensor | Mapping[str, float] | None
 """Type of a measurement as users give it."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+NEWEST = 5
+"""Number of measurements that a notebook shows."""
 
 
 class LoopLock:
@@ -252,13 +264,7 @@ class Loop(Monitored):
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
         strategy, domain = stated(
-            strategy,
-            as_domain(domain),
-            maximize=maximize,
-            objective=objective,
-            constraints=constraints,
-            confidence=confidence,
-            safe=safe,
+            strategy, as_domain(domain), maximize, objective, constraints, confidence, safe
         )
         require(
             maximize in (None, strategy.maximize),
@@ -289,7 +295,6 @@ class Loop(Monitored):
             self.enqueue(start)
 
     @classmethod
-    @hinted
     def from_table(
         cls,
         *given: Any,
@@ -301,19 +306,7 @@ class Loop(Monitored):
         noise: Numbers | None = None,
         context: Any = None,
         ok: Sequence[bool] | Tensor | None = None,
-        pending: int = 1,
-        seed: int = 0,
-        unit: str | None = None,
-        maximize: bool | None = None,
-        objective: Texts = None,
-        constraints: Texts = None,
-        confidence: float | None = None,
-        safe: float | None = None,
-        start: Points = None,
-        max_step: Mapping[str, float] | Sequence[float] | None = None,
-        lost_after: int | None = None,
-        dtype: torch.dtype = torch.float64,
-        device: torch.device | str | None = None,
+        **settings: Any,
     ) -> Loop:
         """Make a loop that starts from earlier measurements.
 
@@ -336,46 +329,20 @@ class Loop(Monitored):
             context: Context of each measurement, `n x c`, or a list of dicts or a DataFrame for
                 named contexts.
             ok: False where a measurement failed, `n`; by default, all measurements succeeded.
-            pending: As for :class:`Loop`.
-            seed: As for :class:`Loop`.
-            unit: As for :class:`Loop`.
-            maximize: As for :class:`Loop`.
-            objective: As for :class:`Loop`.
-            constraints: As for :class:`Loop`.
-            confidence: As for :class:`Loop`.
-            safe: As for :class:`Loop`.
-            max_step: As for :class:`Loop`.
-            start: As for :class:`Loop`; usually None, because there are measurements.
-            lost_after: As for :class:`Loop`.
-            dtype: As for :class:`Loop`.
-            device: As for :class:`Loop`.
+            settings: All other arguments of :class:`Loop`, such as ``pending``, ``unit`` and
+                ``objective``.
 
         Raises:
             InputDataError: If the columns do not match each other or the domain, if a value is not
                 finite (drop rows without a measurement, or pass ok=False), or if pandas columns
                 have different row labels.
+            TypeError: If :class:`Loop` has no argument of the name of a setting.
             ValueError: If the domain, X or y is missing.
         """
         strategy, domain, X, y = in_order(
             "Loop.from_table", given, strategy=strategy, domain=domain, X=X, y=y
         )
-        loop = cls(
-            strategy=strategy,
-            domain=domain,
-            pending=pending,
-            seed=seed,
-            unit=unit,
-            maximize=maximize,
-            objective=objective,
-            constraints=constraints,
-            confidence=confidence,
-            safe=safe,
-            start=start,
-            max_step=max_step,
-            lost_after=lost_after,
-            dtype=dtype,
-            device=device,
-        )
+        loop = cls(strategy=strategy, domain=domain, **settings)
         columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
         for row, arguments in rows_from(columns, loop.state, loop._begun, loop._units.outcomes):
             try:
@@ -389,19 +356,19 @@ class Loop(Monitored):
 
     @overload
     def ask(
-        self, *, now: Time | None = ..., context: Condition = ..., fixed: Fixed = ...
+        self, *, now: When = ..., context: Condition = ..., fixed: Fixed = ...
     ) -> NumberedSuggestion: ...
 
     @overload
     def ask(
-        self, *, n: int, now: Time | None = ..., context: Condition = ..., fixed: Fixed = ...
+        self, *, n: int, now: When = ..., context: Condition = ..., fixed: Fixed = ...
     ) -> list[NumberedSuggestion]: ...
 
     @locked
     def ask(
         self,
         *,
-        now: Time | None = None,
+        now: When = None,
         context: Condition = None,
         fixed: Fixed = None,
         n: int | None = None,
@@ -463,7 +430,7 @@ class Loop(Monitored):
         *,
         suggestion: int | NumberedSuggestion | None = None,
         at: Points = None,
-        time: Time | None = None,
+        time: When = None,
         noise: float | None = None,
         context: Condition = None,
         ok: bool = True,
@@ -511,7 +478,7 @@ class Loop(Monitored):
         X: Points,
         y: Observed = None,
         *,
-        time: Time | None = None,
+        time: When = None,
         noise: float | None = None,
         context: Condition = None,
         ok: bool = True,
@@ -575,12 +542,7 @@ class Loop(Monitored):
 
     @locked
     def amend(
-        self,
-        number: int,
-        y: Observed = None,
-        *,
-        ok: bool | None = None,
-        time: Time | None = None,
+        self, number: int, y: Observed = None, *, ok: bool | None = None, time: When = None
     ) -> None:
         """Correct a measurement.
 
@@ -705,9 +667,7 @@ class Loop(Monitored):
     # ---------------------------------------------------------------- inspection
 
     @locked
-    def recommend(
-        self, *, now: Time | None = None, context: Condition = None, fixed: Fixed = None
-    ) -> Any:
+    def recommend(self, *, now: When = None, context: Condition = None, fixed: Fixed = None) -> Any:
         """The point at which the lower bound, mean - sd / 2, is highest.
 
         If the objective is minimised, the result is the point at which the upper bound, mean + sd /
@@ -745,7 +705,7 @@ class Loop(Monitored):
 
     @locked
     def pareto(
-        self, *, now: Time | None = None, context: Condition = None, points: int = 10
+        self, *, now: When = None, context: Condition = None, points: int = 10
     ) -> list[ParetoSetting]:
         """Settings that trade several objectives off: none is predicted to be worse in all of them.
 
@@ -767,10 +727,8 @@ class Loop(Monitored):
                 "recommend() returns the best setting of one."
             )
         found = self._record.log.pareto(present, self._context(context), points)
-        return [
-            ParetoSetting(self._units.point(X[: self.domain.dim].tolist()), mean, sd)
-            for X, mean, sd in found
-        ]
+        point, d = self._units.point, self.domain.dim
+        return [ParetoSetting(point(X[:d].tolist()), mean, sd) for X, mean, sd in found]
 
     @locked
     def limit(self, name: str, bound: float) -> None:
@@ -783,11 +741,10 @@ class Loop(Monitored):
         Raises:
             ValueError: If not exactly one limit has this name. The loop is not changed.
         """
-        require(
-            isinstance(self._strategy, Outcomes),
-            "limit() moves a limit on outcomes, but this loop has none; give constraints=.",
-        )
-        assert isinstance(self._strategy, Outcomes)
+        if not isinstance(self._strategy, Outcomes):
+            raise ValueError(
+                "limit() moves a limit on outcomes, but this loop has none; give constraints=."
+            )
         self._strategy = made = self._strategy.with_bound(name, bound)
         log = self._record.log._replace(strategy=made, quiet=made.undisturbed())
         self._record = self._record._replace(log=log)
@@ -819,22 +776,18 @@ class Loop(Monitored):
                 "with_space() needs named parameters and a strategy without an expert; make a new "
                 "loop by Loop.from_table."
             )
-        made = type(self)(
-            self._strategy,
-            OpenBox(space, constraints=domain.constraints),
-            pending=record.pending,
-            lost_after=record.lost_after,
-            max_step=record.max_step,
-            dtype=like(self.state).dtype,
-            device=self.state.time.device,
-        )
+        settings: dict[str, Any] = {name: getattr(record, name) for name in SETTINGS}
+        settings |= {"dtype": like(self.state).dtype, "device": self.state.time.device}
+        box = OpenBox(space, constraints=domain.constraints)
+        made = type(self)(self._strategy, box, **settings)
         made._units.clock = self._units.clock
         made._generator.set_state(self._generator.get_state())
         rows = [row.point for row in (*record.log.answers, *record.superseded)]
+        places = list[list[float]]()
         if rows:
             X = torch.tensor(rows, dtype=torch.float64, device="cpu")
             places = moved(X, old, Parameters(space), had).tolist()
-            made._record = record.with_points(made._record.log, dict(zip(rows, map(tuple, places))))
+        made._record = record.with_points(made._record.log, dict(zip(rows, map(tuple, places))))
         if dropped := len(record.open) + len(record.queue):
             warnings.warn(
                 f"the space has changed, so open suggestions and queued points, {dropped} in all, "
@@ -845,12 +798,7 @@ class Loop(Monitored):
 
     @locked
     def posterior(
-        self,
-        X: Points,
-        *,
-        now: Time | None = None,
-        context: Condition = None,
-        outcome: str | None = None,
+        self, X: Points, *, now: When = None, context: Condition = None, outcome: str | None = None
     ) -> GPyTorchPosterior:
         """The posterior of the objective at given points, without observation noise.
 
@@ -873,11 +821,8 @@ class Loop(Monitored):
         strategy, state = self._strategy, self.state
         points = with_context(as_places("X", X, state), self._context(context))
         if outcome is not None:
-            require(
-                isinstance(strategy, Outcomes),
-                f"outcome is {outcome!r}, but this loop has one outcome without a name; omit it.",
-            )
-            assert isinstance(strategy, Outcomes)
+            if not isinstance(strategy, Outcomes):
+                raise ValueError(f"outcome is {outcome!r}, but outcomes have no names; omit it.")
             strategy, state = strategy.member(state, outcome)
         return strategy.posterior(state, points, now=self._present(now))
 
@@ -907,7 +852,7 @@ class Loop(Monitored):
         return data_frame(self._record.log, self._units)
 
     @locked
-    def describe(self, *, now: Time | None = None, context: Condition = None) -> str:
+    def describe(self, *, now: When = None, context: Condition = None) -> str:
         """A summary as text: the model, the measurements and the best setting.
 
         With the adaptive strategy, the summary names the newest measurement if this measurement is
@@ -939,7 +884,7 @@ class Loop(Monitored):
         path: str | PathLike[str] | None = None,
         *,
         ax: Axes | None = None,
-        now: Time | None = None,
+        now: When = None,
         context: Condition = None,
         ylabel: str = "y",
         replay: bool = False,
@@ -983,12 +928,12 @@ class Loop(Monitored):
                 advised += log.recommendations(row, MOST_ADVISED)
         waiting = data_frame(log, units, list(self._record.open.values()))
         frames = self.table(), waiting
-        limits: Sequence[Limit] = ()
-        if isinstance(self._strategy, Outcomes):
-            limits = self._strategy.limits
-            ylabel = self._strategy.objectives[0].expression.text if ylabel == "y" else ylabel
-        arguments = best, predict, advised, path, ax, ylabel, limits
-        return draw_loop(frames, self.domain, units, *arguments)
+        own = self._strategy
+        limits = own.limits if isinstance(own, Outcomes) else ()
+        if isinstance(own, Outcomes) and ylabel == "y":
+            ylabel = own.objectives[0].expression.text
+        slices = best, predict, advised
+        return draw_loop(frames, self.domain, units, *slices, path, ax, ylabel, limits)
 
     @property
     @locked
@@ -1000,16 +945,12 @@ class Loop(Monitored):
     @locked
     def superseded(self) -> list[SupersededMeasurement]:
         """Wrong readings, in the order in which they were amended or removed."""
-        return [
-            SupersededMeasurement(
-                row.number,
-                self._units.point(row.point[: self.domain.dim]),
-                objective_of(self._strategy, row.y),
-                self._units.clock.shown(row.time),
-                str(row.became),
-            )
-            for row in self._record.superseded
-        ]
+        units, rows = self._units, self._record.superseded
+        points = [units.point(row.point[: self.domain.dim]) for row in rows]
+        values = [objective_of(self._strategy, row.y) for row in rows]
+        times = [units.clock.shown(row.time) for row in rows]
+        became, numbers = [str(row.became) for row in rows], [row.number for row in rows]
+        return list(map(SupersededMeasurement, numbers, points, values, times, became))
 
     @property
     @locked
@@ -1024,10 +965,8 @@ class Loop(Monitored):
     @locked
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first, including those that are lost."""
-        return [
-            numbered(row, self.state, self._units, self._strategy)
-            for row in self._record.open.values()
-        ]
+        own = self.state, self._units, self._strategy
+        return [numbered(row, *own) for row in self._record.open.values()]
 
     @property
     def pending(self) -> int:
@@ -1070,6 +1009,17 @@ class Loop(Monitored):
             waiting += f"; open consultations: {', '.join(map(str, record.consultations))}"
         return f"Loop on {self.domain!r} with {counted(count, 'measurements')}{newest}{waiting}"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the summary and the plot at the time of the newest measurement."""
+        if not self._record.log.answers:
+            return page(repr(self))
+        now = self._units.clock.shown(float(self.state.time))
+        return page(
+            self.describe(now=now),
+            lambda: self.table().tail(NEWEST),
+            lambda: self.plot(now=now),
+        )
+
     # ---------------------------------------------------------------- files
 
     @locked
@@ -1103,9 +1053,7 @@ class Loop(Monitored):
             "device": str(self.state.time.device),
             "clock": self._units.clock.data,
             "problem": problem_data(self._strategy),
-            "pending": record.pending,
-            "lost_after": record.lost_after,
-            "max_step": record.max_step,
+            **{name: getattr(record, name) for name in SETTINGS},
             "queue": [self._units.point(point) for point in record.queue],
             "asked": record.asked,
             "consulted": record.consulted,
@@ -1164,17 +1112,14 @@ class Loop(Monitored):
             place = torch.device(content["device"] if device is None else device)
             torch.empty(0, device=place)
         with refused(f"{path}: its strategy or domain is damaged or not supported", COPY):
-            if strategy is None:
-                strategy = strategy_from(content)
+            strategy = strategy or strategy_from(content)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)
         with refused(f"{path} is damaged, or does not fit its domain", COPY):
             check_rows(content, made)
-            limits: dict[str, Any] = {
-                key: content.get(key) for key in ("pending", "lost_after", "max_step")
-            }
-            loop = cls(strategy, made, **limits, dtype=DTYPES[content["dtype"]], device=place)
+            settings: dict[str, Any] = {name: content.get(name) for name in SETTINGS}
+            loop = cls(strategy, made, **settings, dtype=DTYPES[content["dtype"]], device=place)
             loop._units.clock = LoopClock.of(content["clock"])
             loop._record = loop._record.restored(content, stale, path if snapshot else None)
             for point in content.get("queue", ()):
@@ -1199,7 +1144,7 @@ class Loop(Monitored):
     def _number(self, name: str, time: object) -> float:
         return self._begun(time).number(name, time, "give the time of the measurement.")
 
-    def _present(self, now: Time | None) -> float | None:
+    def _present(self, now: When) -> float | None:
         here, newest = self._begun(now).now(), float(self.state.time)
         if now is None:
             return None if here is None else max(self._number("now", here), newest)
@@ -1240,10 +1185,10 @@ class Loop(Monitored):
             }
         return context_row(state, context)
 
-    def _best(self, now: Time | None, context: Condition, fixed: Fixed = None) -> Best:
+    def _best(self, now: When, context: Condition, fixed: Fixed = None) -> Best:
         return self._record.log.best(self._present(now), self._context(context), fixed)
 
-    def _suspect_text(self, now: Time | None, context: Condition) -> str:
+    def _suspect_text(self, now: When, context: Condition) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
         record = self._record
         found = record.log.suspect()
@@ -1252,9 +1197,9 @@ class Loop(Monitored):
         answer, better, _ = found
         following = [row.point for row in record.open.values() if row.known > answer.arrival]
         following = following or list(record.queue[:1])
-        if not following and not self._draws and bool(self._strategy.predicts(self.state)):
-            row = self._context(context)
-            choice = record.choice(self._present(now), row, None, self._generator)
+        if not following and not self._draws:
+            present, row = self._present(now), self._context(context)
+            choice = record.choice(present, row, None, self._generator)
             following = [tuple(choice.X.tolist())]
         prior = bank_prior(self.state.data)
         ranges = (prior.upper - prior.lower).tolist()

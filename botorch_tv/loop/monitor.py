@@ -18,11 +18,12 @@ from torch import Tensor
 from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
-from botorch_tv.loop.clock import Time, Units
+from botorch_tv.loop.clock import Units, When
 from botorch_tv.loop.input import Condition, Points, as_place, with_context
 from botorch_tv.loop.log import Measurement, MeasurementLog, like
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.table import contexts_of, names_of
+from botorch_tv.loop.words import objective_of
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.outcomes import Outcomes
@@ -103,7 +104,7 @@ class Drift(NamedTuple):
     """
 
     drifted: bool
-    time: Time | None
+    time: When
     evidence: float
 
     def __bool__(self) -> bool:
@@ -219,11 +220,8 @@ def of_objective(log: MeasurementLog) -> MeasurementLog:
     strategy = log.strategy
     if not isinstance(strategy, Outcomes):
         return log
-    answers, formula = [], strategy.expressions[0]
-    for answer in log.answers:
-        named = dict(zip(strategy.names, answer.y)) if isinstance(answer.y, tuple) else {}
-        y = float(formula.value(named)) if named else math.nan
-        answers.append(replace(answer, y=None if math.isnan(y) else y))
+    pairs = ((answer, objective_of(strategy, answer.y)) for answer in log.answers)
+    answers = [replace(answer, y=None if math.isnan(y) else y) for answer, y in pairs]
     states = tuple(state.members[0] for state in log.states)
     return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
 
@@ -300,37 +298,14 @@ def against_static(strategy: Strategy, state: State) -> float | None:
     if not isinstance(strategy, Adaptive):
         return None
     rates, hazards = (getattr(strategy.bank, name) for name in ("rates", "hazards"))
-    prior = (rates.count(0.0) * hazards.count(0.0)) / (len(rates) * len(hazards))
-    if prior in (0, 1) or not bool(strategy.predicts(state)):
-        return None
-    weights = strategy.weights(state)
     rows = [[not rate and not hazard for hazard in hazards] for rate in rates]
     still = torch.tensor(rows, device="cpu")
-    by_part = weights.sum((-4, -1)).reshape(still.shape).double().cpu()
-    static, other = float(by_part[still].sum()), float(by_part[~still].sum())
+    prior = float(still.double().mean())
+    if prior in (0, 1) or not bool(strategy.predicts(state)):
+        return None
+    weights = strategy.weights(state).sum((-4, -1)).reshape(still.shape).to(still.device)
+    static, other = (float(weights[own].double().sum()) for own in (still, ~still))
     return math.inf if not static else other / static * prior / (1 - prior)
-
-
-def drift(log: MeasurementLog, units: Units, false_alarms: float = FALSE_ALARMS) -> Drift:
-    """Whether the process changed; see :meth:`Monitored.drifted`.
-
-    Args:
-        log: The log.
-        units: The units of the times.
-        false_alarms: Rate of false detections per measurement.
-    """
-    given = [(own, against_static(part, own)) for part, own in _parts(log.strategy, log.state)]
-    ratios = [(own, ratio) for own, ratio in given if ratio is not None]
-    # All tests together have the given rate.
-    tests = len(ratios) + 1
-    limit = 1 / false_alarms
-    largest, times = changes(residuals(log), tests * limit)
-    evidence = max([largest, *(ratio for _, ratio in ratios)]) / tests
-    found = [own for own, ratio in ratios if ratio >= tests * limit]
-    times += [float(running_mixture(own.data).jumped) for own in found]
-    newest = max((time for time in times if not math.isnan(time)), default=None)
-    when = None if newest is None else units.clock.shown(newest)
-    return Drift(evidence >= limit, when, evidence)
 
 
 def _parts(strategy: Strategy, state: State) -> list[tuple[Strategy, State]]:
@@ -368,12 +343,9 @@ def usual_strategies(maximize: bool = True) -> dict[str, Strategy]:
     Args:
         maximize: False to minimise.
     """
-    banks = {
-        "adaptive": Bank(),
-        "drift": Bank(hazards=(0.0,)),
-        "jumps": Bank(rates=(0.0,)),
-        "static": Bank(rates=(0.0,), hazards=(0.0,)),
-    }
+    zero = (0.0,)
+    banks = {"adaptive": Bank(), "drift": Bank(hazards=zero), "jumps": Bank(rates=zero)}
+    banks["static"] = Bank(rates=zero, hazards=zero)
     return {name: adaptive_gp_ucb(bank=bank, maximize=maximize) for name, bank in banks.items()}
 
 
@@ -400,8 +372,7 @@ def predictions(
         found = None
         if isinstance(answer.y, float) and bool(strategy.predicts(state)):
             made = strategy.suggestion_at(state, own.new_tensor(answer.point), now=answer.time)
-            noise = answer.noise
-            noise = float(strategy.model_noise(state)) if noise is None else noise
+            noise = float(strategy.model_noise(state)) if answer.noise is None else answer.noise
             found = answer, float(made.mean), math.sqrt(float(made.sd) ** 2 + noise)
         yield found
         state, _ = next(steps)
@@ -418,17 +389,11 @@ class Monitored:
 
     if TYPE_CHECKING:
 
-        def _present(self, now: Time | None) -> float | None: ...
+        def _present(self, now: When) -> float | None: ...
 
         def _context(self, context: Condition) -> Tensor | None: ...
 
-    def gain(
-        self,
-        at: Points = None,
-        *,
-        now: Time | None = None,
-        context: Condition = None,
-    ) -> Gain:
+    def gain(self, at: Points = None, *, now: When = None, context: Condition = None) -> Gain:
         """What a move from the present setting to the recommended setting gains.
 
         Args:
@@ -449,9 +414,7 @@ class Monitored:
         place = place if at is None else as_place(at, log.state)
         return gain(log.strategy, log.state, best, with_context(place, row), present)
 
-    def worth_measuring(
-        self, cost: float, *, now: Time | None = None, context: Condition = None
-    ) -> Worth:
+    def worth_measuring(self, cost: float, *, now: When = None, context: Condition = None) -> Worth:
         """Whether to measure now, or to hold the recommended setting and measure later.
 
         The gain of a measurement is the expected increase of the best posterior mean, times the
@@ -509,11 +472,21 @@ class Monitored:
             ValueError: If the rate is out of range.
         """
         rate = require_number("drifted: false_alarms", false_alarms, "(0, 1)", "0.001 is usual.")
-        return drift(self._record.log, self._units, rate)
+        log, limit = self._record.log, 1 / rate
+        given = [(own, against_static(part, own)) for part, own in _parts(log.strategy, log.state)]
+        ratios = [(own, ratio) for own, ratio in given if ratio is not None]
+        tests = len(ratios) + 1  # all tests together have the given rate
+        largest, times = changes(residuals(log), tests * limit)
+        evidence = max([largest, *(ratio for _, ratio in ratios)]) / tests
+        found = [own for own, ratio in ratios if ratio >= tests * limit]
+        times += [float(running_mixture(own.data).jumped) for own in found]
+        newest = max((time for time in times if not math.isnan(time)), default=None)
+        when = None if newest is None else self._units.clock.shown(newest)
+        return Drift(evidence >= limit, when, evidence)
 
     drift_alarm = drifted
 
-    def importance(self, *, now: Time | None = None) -> dict[str, float]:
+    def importance(self, *, now: When = None) -> dict[str, float]:
         """The share of each parameter and context in the variation of the posterior mean.
 
         See :func:`~botorch_tv.strategies.sobol.importance`.
@@ -528,7 +501,7 @@ class Monitored:
         shares = importance(log.strategy, log.state, now=self._present(now)).tolist()
         return dict(zip([*names_of(log.state.domain), *contexts_of(log.state.domain)], shares))
 
-    def should_stop(self, *, now: Time | None = None, context: Condition = None) -> Stop:
+    def should_stop(self, *, now: When = None, context: Condition = None) -> Stop:
         """Whether further measurements are expected to improve the best setting by less than noise.
 
         The expected improvement is the largest expected excess of a setting over the recommended
@@ -548,16 +521,14 @@ class Monitored:
         noise = float(log.strategy.model_noise(log.state).sqrt())
         most = max(_excess(gain(log.strategy, log.state, x, best, present)) for x in X[1:])
         static, stop = static_chance(log.strategy, log.state), False
-        if static < 1 - STATIC or drift(log, self._units):
+        if static < 1 - STATIC or self.drifted():
             reason = "never: the process changes; hold the best setting, see worth_measuring()."
         elif static < STATIC:
             reason = f"the process may drift, with probability {1 - static:.2f}."
         else:
             stop = most < noise
-            reason = (
-                f"the expected improvement {most:.3g} is {'below' if stop else 'not below'} the "
-                f"noise sd {noise:.3g}."
-            )
+            how = "below" if stop else "not below"
+            reason = f"the expected improvement {most:.3g} is {how} the noise sd {noise:.3g}."
         return Stop(stop, most, noise, reason)
 
     def backtest(self, strategies: Mapping[str, Strategy] | None = None) -> pd.DataFrame:
@@ -601,19 +572,14 @@ class Monitored:
             z = torch.tensor(errors, dtype=torch.float64, device="cpu")
             sd = torch.tensor([sd for *_, sd in own], dtype=torch.float64, device="cpu")
             density = -0.5 * z.square() - sd.log() - 0.5 * math.log(2 * math.pi)
-            scores.append(
-                {
-                    "measurements": len(own),
-                    "rmse": float((z * sd).square().mean().sqrt()),
-                    "log_score": float(density.mean()),
-                    "coverage": float((z.abs() <= BAND).double().mean()),
-                }
-            )
-        table = pd.DataFrame(scores, index=pd.Index(list(found), name="strategy"))
+            rmse, covered = (z * sd).square().mean().sqrt(), (z.abs() <= BAND).double()
+            scores.append([len(own), float(rmse), float(density.mean()), float(covered.mean())])
+        names, columns = list(found), ["measurements", "rmse", "log_score", "coverage"]
+        table = pd.DataFrame(scores, index=pd.Index(names, name="strategy"), columns=columns)
         return table.sort_values("log_score", ascending=False)
 
     def _contenders(
-        self, now: Time | None, context: Condition
+        self, now: When, context: Condition
     ) -> tuple[float | None, Tensor | None, Tensor, Tensor]:
         """The present time, the context, the best setting, and all settings that may be better."""
         record, log = self._record, self._record.log

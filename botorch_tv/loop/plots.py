@@ -176,9 +176,8 @@ def _draw_values(axes: Axes, table: pd.DataFrame, waiting: pd.DataFrame, ylabel:
 
 def _draw_limit(axes: Axes, table: pd.DataFrame, outcomes: Sequence[str], limit: Limit) -> None:
     """Draw a limited outcome over time, its bound, and the measurements that violate it."""
-    y = limit.expression.value(
-        dict(zip(outcomes, table.to_numpy()[:, -len(outcomes) :].astype(float).T))
-    )
+    values = table.to_numpy()[:, -len(outcomes) :].astype(float).T
+    y = limit.expression.value(dict(zip(outcomes, values)))
     bad = (y > limit.bound) if limit.upper else (y < limit.bound)
     axes.plot(table["time"], y, "o", color=MEASURED, markersize=3)
     if bad.any():
@@ -213,10 +212,8 @@ def _draw_slice(axes: Axes, posterior: Posterior, x: list[float], kind: Kind) ->
     mean = posterior.mean.squeeze(-1).cpu().numpy()
     sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt().cpu().numpy()
     if isinstance(kind, Choice):  # no values lie between choices
-        pale = (POSTERIOR, 0.18)
-        axes.errorbar(
-            *(x, mean, 2 * sd), fmt="o", color=POSTERIOR, markersize=3, ecolor=pale, elinewidth=6
-        )
+        look: dict[str, Any] = PREDICTED | dict(ecolor=(POSTERIOR, 0.18), elinewidth=6, alpha=None)
+        axes.errorbar(x, mean, 2 * sd, **look)
         axes.margins(x=0.2)
     else:
         axes.plot(x, mean, color=POSTERIOR, marker="o" if len(x) <= FEW else "", markersize=3)

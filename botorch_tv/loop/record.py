@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from botorch_tv.loop.file import REBUILT, restored_log
 from botorch_tv.loop.input import with_context
 from botorch_tv.loop.log import (
     OPEN,
+    Fixed,
     Measurement,
     MeasurementLog,
     Point,
@@ -31,10 +33,10 @@ from botorch_tv.validation import plain
 
 RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
+SETTINGS = ("pending", "lost_after", "max_step")
+"""The fields of a record that are arguments of :class:`Loop`."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
-Fixed = Mapping[str, Any] | None
-"""Type of the values of held parameters, indexed by name."""
 Row = TypeVar("Row", Measurement, Question)
 
 
@@ -86,7 +88,7 @@ class Record(NamedTuple):
         return oldest_for(2 * self.pending - 1)
 
     def choice(
-        self, now: float | None, context: Tensor | None, fixed: Fixed, generator: Generator
+        self, now: float | None, context: Tensor | None, fixed: Fixed, source: Generator
     ) -> Suggestion:
         """The strategy's next choice, as if all suggestions that are not lost had been answered.
 
@@ -94,18 +96,17 @@ class Record(NamedTuple):
             now: The present time; one step after the newest measurement by default.
             context: The context, `c`.
             fixed: Values of held parameters.
-            generator: Source of random numbers.
+            source: Source of random numbers.
         """
         log, strategy = self.log, self.log.strategy
         retry = isinstance(strategy, Adaptive)
         if isinstance(strategy, Outcomes):
             retry = isinstance(strategy.model, Adaptive) and not strategy.safe
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        around = None
-        if self.max_step is not None and (last := self._last) is not None:
-            around = last, self.max_step
+        last = None if self.max_step is None else self._last
+        around = None if last is None else (last, self.max_step)
         return log.choice(
-            now, waiting, fixed, retry=retry, context=context, around=around, generator=generator
+            now, waiting, fixed, retry=retry, context=context, around=around, generator=source
         )
 
     @property
@@ -121,7 +122,7 @@ class Record(NamedTuple):
         context: Tensor | None,
         fixed: Fixed,
         units: Units,
-        generator: Generator,
+        source: Generator,
     ) -> Record:
         """The record with one more open suggestion: the next of the queue, or a choice.
 
@@ -130,14 +131,14 @@ class Record(NamedTuple):
             context: As in :meth:`choice`.
             fixed: As in :meth:`choice`; points of the queue that differ stay in the queue.
             units: The units to which the point is rounded.
-            generator: As in :meth:`choice`.
+            source: As in :meth:`choice`.
         """
         log, strategy, state = self.log, self.log.strategy, self.log.state
         fits = (p for p in self.queue if not fixed or units.moved(p, fixed, state)[0] == p)
         queue, queued = list(self.queue), next(fits, None)
         try:
             if queued is None:
-                made = self.choice(now, context, fixed, generator)
+                made = self.choice(now, context, fixed, source)
             else:
                 queue.remove(queued)
                 X = with_context(like(state).new_tensor(queued), context)
@@ -147,20 +148,17 @@ class Record(NamedTuple):
             raise
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
-            made = made._replace(mean=predicted.mean, sd=predicted.sd)
-        prediction = (float(made.mean), float(made.sd), float(made.sqrt_beta))
-        row = Measurement(
-            number=self.asked + 1,
-            point=tuple(units.rounded(made.X).tolist()),
-            arm=None if made.index is None else int(made.index),
-            planned_for=float(made.time),
-            time=float(made.time),
-            known=len(log.answers),
-            predicted=prediction if bool(strategy.predicts(state)) else None,
-            keeps=log.keeps(made.X, float(made.time)),
-        )
-        opened = {**self.open, row.number: row}
-        return self._replace(open=opened, asked=row.number, queue=tuple(queue))
+            made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)
+        keeps = None if made.keeps is None else float(made.keeps.prod())
+        predicts = bool(strategy.predicts(state))
+        moments = (float(made.mean), float(made.sd), float(made.sqrt_beta)) if predicts else None
+        number, time, known = self.asked + 1, float(made.time), len(log.answers)
+        point = tuple(units.rounded(made.X).tolist())
+        keeps = None if keeps is None or math.isnan(keeps) else keeps
+        arm = None if made.index is None else int(made.index)
+        row = Measurement(number, point, arm, time, time, known, moments, keeps=keeps)
+        opened = {**self.open, number: row}
+        return self._replace(open=opened, asked=number, queue=tuple(queue))
 
     def unsuggested(self, point: Point, arm: int | None, time: float) -> Measurement:
         """The row of a measurement that was not suggested, with the next of -1, -2, ..."""
@@ -199,16 +197,12 @@ class Record(NamedTuple):
 
     def consulting(self, made: Consultation) -> Record:
         """The record with one more open consultation, which has at least one point."""
-        choice = made.choice[made.mask]
-        row = Question(
-            number=self.consulted + 1,
-            points=tuple(map(tuple, made.X[made.mask].tolist())),
-            arms=None if choice.is_floating_point() else tuple(choice.tolist()),
-            time=float(made.time),
-            known=len(self.log.answers),
-        )
-        rows = [*self.consultations.items(), (row.number, row)][-MOST_OPEN:]
-        return self._replace(consultations=dict(rows), consulted=row.number)
+        choice, number = made.choice[made.mask], self.consulted + 1
+        points = tuple(map(tuple, made.X[made.mask].tolist()))
+        arms = None if choice.is_floating_point() else tuple(choice.tolist())
+        row = Question(number, points, arms, float(made.time), known=len(self.log.answers))
+        rows = [*self.consultations.items(), (number, row)][-MOST_OPEN:]
+        return self._replace(consultations=dict(rows), consulted=number)
 
     def absorbed(self, reply: Question) -> Record:
         """The record with an expert's reply, which closes its consultation and all older ones."""
@@ -255,10 +249,8 @@ class Record(NamedTuple):
             log, waiting = replayed(log, (answers, waiting, replies), stale, self._oldest)
         else:
             log = log.changed(answers, self._oldest, replies)
-        waiting, consultations = (
-            {row.number: row for row in own} for own in (waiting, consultations)
-        )
-        return self._replace(log=log, open=waiting, consultations=consultations)
+        others, opened = ({row.number: row for row in own} for own in (consultations, waiting))
+        return self._replace(log=log, open=opened, consultations=others)
 
 
 def identified(rows: Mapping[int, Row], given: object, place: str) -> Row | None:

@@ -18,6 +18,7 @@ from botorch_tv.loop.input import as_rows, as_table, check_labels, parameters_of
 from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Question, like
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.words import objective_of
+from botorch_tv.notebook import listing
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.process_strategy import ProcessStrategy
@@ -81,31 +82,29 @@ class NumberedSuggestion:
         kept = "" if self.keeps is None else f"; keeps the limits with probability {self.keeps:.3g}"
         return f"Suggestion {self.number}: {at}; {prediction}{kept}"
 
+    def _repr_markdown_(self) -> str:
+        point, kept = self.point, {}
+        rows = point if isinstance(point, dict) else {f"x{k}": v for k, v in enumerate(point)}
+        if self.row.predicted is not None:
+            kept["posterior mean ± 2 sd"] = f"{self.mean:.4g} ± {2 * self.sd:.2g}"
+        if self.keeps is not None:
+            kept["probability of keeping the limits"] = f"{self.keeps:.3g}"
+        return listing(f"Suggestion {self.number}, time {time_text(self.time)}", rows | kept)
+
 
 def numbered(
     row: Measurement, state: State, units: Units, strategy: Strategy
 ) -> NumberedSuggestion:
     """The suggestion that a row of the log describes."""
-    mean, sd, _ = row.prediction
     X, d = like(state).new_tensor(row.point), state.domain.dim
-    time, values = units.clock.shown(row.time), units.point(row.point)
+    values, (mean, sd, _) = units.point(row.point), row.prediction
     context: Any = X[d:] if len(X) > d else None
     if isinstance(values, dict) and units.contexts:
         context = {name: values[name] for name in units.contexts}
-    point = units.point(row.point[:d])
     least = strategy.confidence if isinstance(strategy, Outcomes) else 0.0
-    return NumberedSuggestion(
-        row.number,
-        X[:d],
-        context,
-        time,
-        mean,
-        sd,
-        keeps=row.keeps,
-        safe=row.keeps is None or row.keeps >= least,
-        point=point,
-        row=row,
-    )
+    safe, point = row.keeps is None or row.keeps >= least, units.point(row.point[:d])
+    shown: Any = row.number, X[:d], context, units.clock.shown(row.time), mean, sd
+    return NumberedSuggestion(*shown, keeps=row.keeps, safe=safe, point=point, row=row)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -332,7 +331,7 @@ def rows_from(
     columns: dict[str, Any],
     state: State,
     begun: Callable[[Any], LoopClock],
-    outcomes: Sequence[str] = (),
+    outcomes: Sequence[str],
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of :meth:`Loop.from_table` in order of time: the number of each, and its arguments.
 
@@ -359,9 +358,7 @@ def rows_from(
         yield row, {name: column[row] for name, column in rows.items()}
 
 
-def columns_from(
-    given: dict[str, Any], domain: Domain, outcomes: Sequence[str] = ()
-) -> dict[str, Any]:
+def columns_from(given: dict[str, Any], domain: Domain, outcomes: Sequence[str]) -> dict[str, Any]:
     """Take the arguments of :meth:`Loop.from_table` from the columns of the table X.
 
     Args:
@@ -447,10 +444,8 @@ def limits_text(best: Best, strategy: Strategy) -> str:
         return ""
     assert isinstance(strategy, Outcomes)
     each = (f"{limit.text} ({p:.2f})" for limit, p in zip(strategy.limits, best.keeps))
-    none = (
-        f"No setting keeps all limits now with probability {strategy.confidence:g}; this is the "
-        "likeliest to keep them. "
-    )
+    none = f"No setting keeps all limits now with probability {strategy.confidence:g}; "
+    none += "this is the likeliest to keep them. "
     text = f"Probability that this setting keeps the limits: {', '.join(each)}."
     return none * best.breaks + text
 
@@ -487,9 +482,8 @@ def forgetting_text(decay: Decay, inflation: Inflation, unit: str) -> str:
 
     def half_life(share: Tensor) -> str:
         below = (share.reshape(-1, len(ages)) <= 0.5).all(0).nonzero()
-        if not len(below):
-            return f"more than {span_text(float(ages[-1]), unit)}"
-        return span_text(float(ages[below[0]]), unit)
+        more, at = ("", below[0]) if len(below) else ("more than ", -1)
+        return f"{more}{span_text(float(ages[at]), unit)}"
 
     texts = []
     if not decay.is_static:

@@ -9,11 +9,11 @@ from typing import Any
 from botorch.exceptions import InputDataError
 
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
-from botorch_tv.loop.log import Values
+from botorch_tv.loop.log import Problem, Values
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.expressions import Limit, Objective, parse_limits, parse_objectives
+from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import ProcessStrategy
@@ -26,7 +26,6 @@ Texts = str | Sequence[str] | None
 def stated(
     strategy: Strategy | None,
     domain: Domain,
-    *,
     maximize: bool | None,
     objective: Texts,
     constraints: Texts,
@@ -47,71 +46,53 @@ def stated(
     Raises:
         ValueError: If the words do not fit each other, the strategy or the domain.
     """
-    constraints = constraints or None  # an empty list has no limit
-    if objective is None and constraints is None:
+    plain = strategy or adaptive_gp_ucb(maximize=maximize is not False)
+    if objective is None and not constraints:
         require(
             confidence is None and safe is None,
             "Loop: confidence or safe is given without constraints; omit it.",
         )
-        return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
+        return plain, domain
     require(
         objective is None or maximize is None,
         "Loop: objective and maximize are given; to minimise, write a minus, objective='-cost'.",
     )
-    require(
-        isinstance(strategy, ProcessStrategy | None),
-        f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}.",
-    )
-    assert isinstance(strategy, ProcessStrategy | None)
+    if not isinstance(strategy, ProcessStrategy | None):
+        raise ValueError(
+            f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}"
+        )
     named = parameters_of(domain)
-    parameters = () if named is None else tuple(named)
-    limits: Sequence[Limit] = () if constraints is None else parse_limits(constraints)
-    own = [limit for limit in limits if {*limit.names} <= {*parameters}]
-    outer = [limit for limit in limits if limit not in own]
-    mixed = [limit.text for limit in outer if {*limit.names} & {*parameters}]
+    parameters = {*(named or ())}
+    limits = parse_limits(constraints) if constraints else ()
+    own = [limit for limit in limits if {*limit.names} <= parameters]
+    outer = tuple(limit for limit in limits if limit not in own)
+    mixed = [limit.text for limit in outer if {*limit.names} & parameters]
     require(
         not mixed,
         f"Loop: the constraints {mixed} have outcomes and parameters; measure the left-hand side "
         "as an outcome of its own.",
     )
-    require(
-        not (named is None and limits) or bool(outer),
-        "Loop: constraints on parameters need names, Loop({'temperature': (20, 80)}).",
-    )
-    if own:
-        assert isinstance(domain, Box)
-        assert named is not None
+    if own and named is not None:
         texts = [limit.text for limit in (*named.limits, *own)]
-        given = 0 if named.contexts else domain.context_dim
+        given = 0 if named.contexts else domain.columns - domain.dim
         domain = type(domain)({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
-        return strategy or adaptive_gp_ucb(maximize=maximize is not False), domain
+        return plain, domain
     require(
         safe is None or (confidence is None and bool(outer)),
         "Loop: safe is the probability of keeping limits on outcomes; give such constraints, and "
         "no confidence.",
     )
-    require(
-        objective is not None,
-        f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, but "
-        "the objective has none; give objective='yield', and tell {'yield': 80, ...}.",
-    )
-    assert objective is not None
-    objectives = parse_objectives(objective)
-    parts: Sequence[Objective | Limit] = [*objectives, *outer]
-    names = tuple(dict.fromkeys(name for part in parts for name in part.expression.names or ()))
-    both = [name for name in names if name in parameters]
+    if objective is None:
+        raise ValueError(
+            f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, "
+            "but the objective has none; give objective='yield', and tell {'yield': 80, ...}."
+        )
+    problem = Problem(parse_objectives(objective), outer)
+    both = [name for name in problem.names if name in parameters]
     require(not both, f"Loop: {', '.join(both)} is a parameter and an outcome; rename one.")
-    made = Outcomes(
-        names=names,
-        objectives=objectives,
-        limits=tuple(outer),
-        model=strategy or Adaptive(),
-        confidence=confidence or safe or CONFIDENCE,
-        safe=safe is not None,
-        avoids_failures=False,  # the loop computes where measurements succeed
-    )
-    return made, domain
+    model, least = strategy or Adaptive(), confidence or safe or CONFIDENCE
+    return problem.outcomes(model=model, confidence=least, safe=safe is not None), domain
 
 
 def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
@@ -179,13 +160,7 @@ def strategy_from(content: Mapping[str, Any]) -> Strategy:
     problem = content.get("problem")
     if problem is None:
         return adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
-    names = tuple(problem["outcomes"])
-    constraints = problem["constraints"]
-    return Outcomes(
-        names=names,
-        objectives=parse_objectives(problem["objective"], names),
-        limits=parse_limits(constraints, names) if constraints else (),
-        confidence=problem["confidence"],
-        safe=problem["safe"],
-        avoids_failures=False,
-    )
+    names, limits = tuple(problem["outcomes"]), problem["constraints"]
+    objectives = parse_objectives(problem["objective"], names)
+    made = Problem(objectives, parse_limits(limits, names) if limits else ())
+    return made.outcomes(names=names, confidence=problem["confidence"], safe=problem["safe"])

@@ -501,10 +501,6 @@ def best_now(
             if the sampler is not a ``DriftSampler``, if too few trials have a value, if a context
             is missing or unknown, or if every setting is more likely to fail than to succeed.
     """
-    require(
-        len(study.directions) == 1,
-        "best_now: the study has several objectives; call pareto_now(study).",
-    )
     data, present, row = _prepared("best_now", study, sampler, now, context)
     best, (center, scale, _, _) = data.log.best(present, row), data.unit
     require(
@@ -533,10 +529,6 @@ def pareto_now(
     Raises:
         ValueError: If the study has a single objective, or as for :func:`best_now`.
     """
-    require(
-        len(study.directions) > 1,
-        "pareto_now: the study has a single objective; call best_now(study).",
-    )
     data, present, row = _prepared("pareto_now", study, sampler, now, context)
     return [
         ParetoNow(data.space.params(X[: data.space.columns]), [*mean.values()], [*sd.values()])
@@ -548,6 +540,9 @@ def _prepared(
     name: str, study: Study, sampler: BaseSampler | None, now: Now, context: Context
 ) -> tuple[StudyData, float, Tensor | None]:
     """The data, the present time and the context, in the units of the model."""
+    single = "a single objective", "best_now"
+    has, fit = single if len(study.directions) == 1 else ("several objectives", "pareto_now")
+    require(name == fit, f"{name}: the study has {has}; call {fit}(study).")
     sampler = study.sampler if sampler is None else sampler
     if not isinstance(sampler, DriftSampler):
         raise ValueError(

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from botorch_tv.memory import free_bytes
+from botorch_tv.notebook import page
 from botorch_tv.simulation.datasets import read_dataset, write_dataset
 from botorch_tv.simulation.plots import (
     plot_calibration,
@@ -46,6 +47,10 @@ class StudyResult(StudyRecord):
     plot_simple_regret = plot_simple_regret
     plot_triggers = plot_triggers
     plot_weights = plot_weights
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the verdict, the summary and the regret."""
+        return page(verdict(self), self.summary, self.plot)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result to a compressed netCDF file, atomically.

@@ -86,6 +86,7 @@ def progress_bar(trials: int, finished: int, *, shown: bool) -> tqdm[Any]:
         unit="trial",
         disable=not shown,
         mininterval=OFTEN if watched else SELDOM,
+        miniters=0,  # looks at the clock after every round
         maxinterval=SELDOM,
         bar_format="{l_bar}{bar}| {n:.1f}/{total} trials [{elapsed}<{remaining}]{postfix}",
     )

@@ -341,3 +341,10 @@ class Summary(pd.DataFrame):
             columns=list(COLUMNS), header=titles, formatters=formats, na_rep="", index_names=False
         )
         return text
+
+    def _repr_html_(self) -> str:
+        titles = [title for title, _ in COLUMNS.values()]
+        formats: Any = [f"{{:{form}}}".format for _, form in COLUMNS.values()]
+        table = self[list(COLUMNS)].set_axis(titles, axis="columns")
+        text: str = table.to_html(formatters=formats, na_rep="", index_names=False)
+        return text

@@ -203,8 +203,7 @@ class Adaptive(ProcessStrategy):
             ranged = named.context_columns if named is not None else 0
             unranged = domain.context_dim - ranged
             if named is not None:
-                contexts = [context.axis for context in named.contexts.values()]
-                sizes = [each.columns for each in (*named.axes, *contexts) if each.columns]
+                sizes = [each.columns for each in (*named.axes, *named.given.axes) if each.columns]
                 sizes += [1] * unranged
                 numbers = torch.arange(len(sizes), device=device)
                 groups = numbers.repeat_interleave(torch.tensor(sizes, device=device))
@@ -266,7 +265,7 @@ class Adaptive(ProcessStrategy):
         if not isinstance(domain, Box):
             return torch.where(pending, choice.gather(-1, index).squeeze(-1), best)
         X = choice.take_along_dim(index.unsqueeze(-1), -2).squeeze(-2)
-        X = torch.cat([domain.search.held(X[..., : domain.dim]), best[..., domain.dim :]], -1)
+        X = torch.cat([domain.held(X[..., : domain.dim]), best[..., domain.dim :]], -1)
         return torch.where(pending.unsqueeze(-1), X, best)
 
     def _default_noise(self, noise: float | Tensor | None) -> float:
@@ -298,7 +297,7 @@ class Adaptive(ProcessStrategy):
         place = prior.starts[state.rounds % len(prior.starts)]
         choice = place.expand(shape) if place.dim() == 0 else place
         if isinstance(domain, Box):
-            choice = domain.search.held(domain.from_unit(place)).expand(*shape, domain.dim)
+            choice = domain.held(domain.from_unit(place)).expand(*shape, domain.dim)
             if decision.context is not None:
                 choice = torch.cat([choice, decision.context], -1)
         return decision.allowed(choice)

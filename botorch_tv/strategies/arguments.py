@@ -297,7 +297,7 @@ def require_suggestion(
     Raises:
         InputDataError: If the suggestion belongs to another strategy or domain.
     """
-    X, index, mean, sd, sqrt_beta, time, maker, _ = suggestion
+    X, index, mean, sd, sqrt_beta, time, maker, *_ = suggestion
     if maker is not None and made_by is not None and maker != made_by:
         was, now = first_difference((maker,), (made_by,))
         raise InputDataError(

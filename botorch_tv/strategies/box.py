@@ -207,7 +207,7 @@ class Box(Domain):
         if self.parameters is not None:
             rounded = self.parameters.rounded
             return (rounded if self.parameters.mixed else self.parameters.from_uniform)(U)
-        lower, upper = self._corners.like(U)
+        lower, upper = self.part.like(U)
         # torch.lerp returns the corners exactly, so rounding does not lead beyond them.
         return torch.lerp(lower, upper, U)
 
@@ -219,7 +219,7 @@ class Box(Domain):
         Args:
             by: Gradients with respect to points of this box, `* x d`.
         """
-        lower, upper = self._corners.like(by)
+        lower, upper = self.part.like(by)
         return by * (upper - lower)
 
     def to_unit(self, X: Tensor) -> Tensor:
@@ -230,12 +230,17 @@ class Box(Domain):
         """
         if self.parameters is not None:
             return X if self.parameters.mixed else self.parameters.to_uniform(X)
-        return self._shares(X)
+        lower, upper = self.part.like(X)
+        return ((X - lower) / (upper - lower).clamp_min(torch.finfo(X.dtype).tiny)).clamp(0, 1)
 
-    def _shares(self, X: Tensor) -> Tensor:
-        """Positions of points between the corners, as fractions of the ranges, `* x d`."""
-        lower, upper = self._corners.like(X)
-        return (X - lower) / (upper - lower)
+    def held(self, X: Tensor) -> Tensor:
+        """The nearest points that the search may choose, `* x d`.
+
+        Args:
+            X: Points of this box, `* x d`.
+        """
+        X = self.search.held(X)
+        return X if self.part is self._corners else X.clamp(*self.part.like(X))
 
     def require_inside(self, X: Tensor, name: str = "X") -> None:
         """Check that points lie in the box.
@@ -247,7 +252,8 @@ class Box(Domain):
         Raises:
             InputDataError: If a point lies outside the box or is not finite.
         """
-        U = self._shares(X)
+        lower, upper = self._corners.like(X)
+        U = (X - lower) / (upper - lower)
         rounding = max(ROUNDING, 8 * torch.finfo(U.dtype).eps)
         off = ~((U - 0.5).abs() <= 0.5 + rounding).all(-1)
         if bool(off.any()):
@@ -279,16 +285,25 @@ class Box(Domain):
 
     @property
     def listed(self) -> Tensor | None:
-        search = self.search
-        if isinstance(search, DiscreteSearch):
-            return search.X
-        if isinstance(search, MixedSearch):
-            return search.inner.listed(MOST_LISTED)
-        return None if self.parameters is None else Subspace(self.parameters).listed(MOST_LISTED)
+        if isinstance(self.search, DiscreteSearch):
+            return self.search.X
+        return None if self.named_search is None else self.named_search.listed(MOST_LISTED)
+
+    @property
+    def named_search(self) -> MixedSearch | None:
+        """A search of all values of named parameters, or its part; None without names."""
+        if isinstance(self.search, MixedSearch):
+            return self.search
+        return None if self.parameters is None else MixedSearch(self.parameters)
 
     @cached_property
     def _corners(self) -> DeviceCopies:
         return DeviceCopies(self.bounds)
+
+    @cached_property
+    def part(self) -> DeviceCopies:
+        """The corners of the part that is searched, if the parameters have no names, `2 x d`."""
+        return self._corners
 
     @property
     def extent(self) -> Tensor:
@@ -320,24 +335,28 @@ def holding(state: State, fixed: Mapping[str, Any] | None) -> State:
     if fixed is None or (isinstance(fixed, Mapping) and not fixed):
         return state
     box = state.domain
-    search = box.search if isinstance(box, Box) else None
-    space = search.space if isinstance(search, MixedSearch) else getattr(box, "parameters", None)
-    if not isinstance(fixed, Mapping) or space is None or not set(fixed) <= set(space.by_name):
+    search = box.named_search if isinstance(box, Box) else None
+    by_name = search.space.by_name if search is not None else {}
+    if not isinstance(fixed, Mapping) or search is None or not set(fixed) <= set(by_name):
         raise InputDataError(
-            f"fixed is {shown(fixed)}, but it may hold only the parameters "
-            f"{', '.join(space.by_name)}; correct the names."
-            if space is not None
+            f"fixed is {shown(fixed)}, but it may hold only the parameters {', '.join(by_name)}; "
+            "correct the names."
+            if by_name
             else f"fixed is {shown(fixed)}, but {box!r} has no named parameters; give "
             "Box({'rate': (0, 1), ...})."
         )
     dtype = state.basis.variance.dtype
-    values = {name: checked_value(name, space.by_name[name], fixed[name], dtype) for name in fixed}
-    before = search if isinstance(search, MixedSearch) else MixedSearch(space)
-    return searched(state, replace(before, fixed={**before.fixed, **values}))
+    values = {name: checked_value(name, by_name[name], fixed[name], dtype) for name in fixed}
+    return searched(state, replace(search, fixed={**search.fixed, **values}))
 
 
-def searched(state: State, search: Search) -> State:
+def searched(state: State, search: Search, part: Tensor | None = None) -> State:
     """A state on a box, with another search.
+
+    Args:
+        state: The state.
+        search: The search.
+        part: The corners of the part that is searched, `2 x d`; a range may be empty.
 
     Raises:
         InputDataError: If the search finds no point of the box.
@@ -345,6 +364,7 @@ def searched(state: State, search: Search) -> State:
     domain = copy.copy(state.domain)
     assert isinstance(domain, Box)
     domain.search = search
+    domain.part = domain.part if part is None else DeviceCopies(part)
     search.check(domain)
     members = tuple(member._replace(domain=domain) for member in state.members)
     return state._replace(domain=domain, members=members)

@@ -130,7 +130,7 @@ class Decision:
             U = domain.to_unit(seen[:, -NEAR:]).unsqueeze(-2)
             shift = raw_points(POINTS // NEAR, d, self.state.rounds, own) - 0.5
             near = domain.from_unit((U + REACH * shift).clamp(0, 1))
-            every = torch.cat([every, domain.search.held(near.flatten(1, 2))], 1)
+            every = torch.cat([every, domain.held(near.flatten(1, 2))], 1)
         _, risk = self.feasible.judge(with_context(every, context))
         lower, upper = corners_of(domain).to(own)
         away = torch.ones_like(risk)
@@ -728,13 +728,10 @@ class BoxCandidates(RoundCandidates):
             assert problem.climbed is not None
             some, least, points = of(X, trials)
             value, by = problem.climbed(X, trials, 1.0)
-            p, risk, *others = some.slopes(points)
-            slopes = [by, *(part[..., : X.shape[-1]] for part in others)]
-            factors = promise_slope((value - least).clamp_min(0), p, risk, problem.unit)
-            slope = sum(part.unsqueeze(-1) * own for part, own in zip(factors, slopes))
-            assert isinstance(slope, Tensor)
-            total = promise(value, least, p, risk, problem.unit)
-            return factor * total, factor * slope
+            p, risk, pull = some.slopes(points)
+            by_value, *others = promise_slope((value - least).clamp_min(0), p, risk, problem.unit)
+            slope = by_value.unsqueeze(-1) * by + pull(*others)[..., : X.shape[-1]]
+            return factor * promise(value, least, p, risk, problem.unit), factor * slope
 
         return problem._replace(score=score, climbed=climbed if problem.climbed else None)
 

@@ -22,13 +22,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product
-from operator import mul
+from operator import add, mul
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.base import median_gap
+from botorch_tv.gp.points import Pull
 from botorch_tv.gp.search import raw_points
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
@@ -84,22 +85,22 @@ class Feasible(ABC):
         """Whether points `trials x q x (d + c)` may be chosen, `trials x q`, bool."""
         return self.judge(X)[1] <= 1
 
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The results of :meth:`judge`, and their gradients in the points.
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        """The results of :meth:`judge`, and a :data:`Pull` of derivatives with respect to them.
 
         Args:
             X: Points with their context, `trials x q x (d + c)`.
-
-        Returns:
-            Two tensors, `trials x q`; and two gradients, `trials x q x d`, in whose last dimension
-            derivatives with respect to the context may follow.
         """
         with torch.enable_grad():
             X = X.detach().requires_grad_()
             p, risk = self.judge(X)
-            (by_p,) = torch.autograd.grad(p.sum(), X, retain_graph=True)
-            (by_risk,) = torch.autograd.grad(risk.sum(), X)
-        return p.detach(), risk.detach(), by_p, by_risk
+
+        def pull(by_p: Tensor | float, by_risk: Tensor | float) -> Tensor:
+            with torch.enable_grad():
+                total = (by_p * p + by_risk * risk).sum()
+            return torch.autograd.grad(total, X)[0]
+
+        return p.detach(), risk.detach(), pull
 
     def select(self, trials: Tensor) -> Feasible:
         """The feasibility in some of the trials, given by their indices."""
@@ -126,16 +127,18 @@ class AllOf(Feasible):
         probabilities, risks = zip(*(part.judge(X) for part in self.parts))
         return reduce(mul, probabilities), _largest(risks)
 
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        p, risks, by_p, by_risks = zip(*(part.slopes(X) for part in self.parts))
-        whole, risk, d = reduce(mul, p), _largest(risks), min(by.shape[-1] for by in by_p)
-        others = [reduce(mul, [q for q in p if q is not own], torch.ones_like(whole)) for own in p]
-        weights = [(own / risk) ** (STEEP - 1) for own in risks]
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        p, risks, pulls = zip(*(part.slopes(X) for part in self.parts))
+        whole, risk = reduce(mul, p), _largest(risks)
 
-        def total(factors: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
-            return sum(f.unsqueeze(-1) * by[..., :d] for f, by in zip(factors, slopes))  # type: ignore[return-value]
+        def pull(by_p: Tensor | float, by_risk: Tensor | float) -> Tensor:
+            others = [reduce(mul, [q for q in p if q is not own], by_p) for own in p]
+            weights = [by_risk * (own / risk) ** (STEEP - 1) for own in risks]
+            slopes = [own(*by) for own, *by in zip(pulls, others, weights)]
+            d = min(by.shape[-1] for by in slopes)
+            return reduce(add, [by[..., :d] for by in slopes])
 
-        return whole, risk, total(others, by_p), total(weights, by_risks)
+        return whole, risk, pull
 
     def select(self, trials: Tensor) -> Feasible:
         return AllOf([part.select(trials) for part in self.parts])

@@ -29,7 +29,7 @@ from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.gp.arms import ArmRecursion, ArmRegression
 from botorch_tv.gp.box import BoxPrior, PointBasis
 from botorch_tv.gp.covariance import Inference as Method
-from botorch_tv.gp.covariance import describe_kernel, warn_of_rounded_parameters
+from botorch_tv.gp.covariance import part_text, warn_of_rounded_parameters
 from botorch_tv.gp.data import Prior
 from botorch_tv.gp.mixture.bank import BankPrior
 from botorch_tv.gp.point_recursion import Features, PointRecursion, refusal
@@ -71,10 +71,6 @@ FORMULAS = {"kernel", "decay", "inflation", "width"}
 BEGUN_WITH = ("kernel", "noise", "mean", "decay", "inflation")
 """Names of fields that determine a state. A strategy refuses a state that was computed with other
 values of these fields."""
-
-
-def _text(part: object) -> str:
-    return describe_kernel(part) if isinstance(part, (Kernel, Tensor)) else repr(part)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -146,14 +142,14 @@ class KernelStrategy(ProcessStrategy):
         parts = {name: getattr(self.process, name) for name in BEGUN_WITH}
         try:
             return tuple(
-                fingerprinted(f"{name} {_text(part)}", part) for name, part in parts.items()
+                fingerprinted(f"{name} {part_text(part)}", part) for name, part in parts.items()
             )
         except Exception:  # a part may lack a working repr
             return ()
 
     def __repr__(self) -> str:
         names = [item.name for item in fields(self)]
-        parts = ", ".join(f"{name}={_text(getattr(self, name))}" for name in names)
+        parts = ", ".join(f"{name}={part_text(getattr(self, name))}" for name in names)
         return f"{type(self).__name__}({parts})"
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,7 @@ from botorch_tv.gp.search import (
     raw_points,
     slopes_of,
 )
-from botorch_tv.strategies.parameters import Space
-from botorch_tv.strategies.subspace import Subspace
+from botorch_tv.strategies.subspace import TRIED, Subspace
 
 RAW = 256
 """Number of new points that are scored before the first ascent."""
@@ -52,7 +50,7 @@ CHANGES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class MixedSearch(Search):
+class MixedSearch(Subspace, Search):
     """A search that alternates ascent in continuous parameters with changes of listed values.
 
     The search considers only listed values, because rounding after the search may give a poor
@@ -62,19 +60,8 @@ class MixedSearch(Search):
     searched one by one.
 
     Args:
-        space: The parameters, and the limits on their values.
-        fixed: Values of the parameters that are held and not searched, indexed by name.
-        ranges: Ranges of parameters to which the search is restricted; see :class:`Subspace`.
+        space, fixed, ranges: The points that the search may choose; see :class:`Subspace`.
     """
-
-    space: Space
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-
-    @cached_property
-    def inner(self) -> Subspace:
-        """The points that the search may choose."""
-        return Subspace(self.space, self.fixed, self.ranges)
 
     @property
     def fills(self) -> int:
@@ -98,11 +85,11 @@ class MixedSearch(Search):
                     f"{name} is held at {value!r}, but a limited step allows only values from "
                     f"{low:g} to {high:g}; hold another value, or allow a larger step."
                 )
-        if self.space.limits:
-            self.inner.some  # noqa: B018
+        if self.limited:
+            self.some  # noqa: B018
 
     def best(self, box: Region, problem: SearchProblem) -> Tensor:
-        observed, inner = problem.observed, self.inner
+        observed = problem.observed
         if len(observed) != 1:
             if problem.whole:
                 raise InputDataError(
@@ -118,11 +105,8 @@ class MixedSearch(Search):
             with torch.no_grad():
                 return torch.cat([problem.score(part.unsqueeze(0), None)[0] for part in parts])
 
-        raw = self.filling(box, RAW, problem.rounds, observed)
-        measured = inner.held(seen.clamp(0, 1))
-        if inner.limited:
-            measured = inner.snapped(measured)
-            measured = measured[inner.allowed(measured)]
+        raw = self.even(RAW, problem.rounds, observed)
+        measured = self.held(seen.clamp(0, 1))
         points = torch.cat([raw, measured])
         values = value(points)
         best = min(len(measured), STARTS // 3)
@@ -134,15 +118,19 @@ class MixedSearch(Search):
             values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / problem.unit)
             return values.view(x.shape[:-1]), by.view_as(x)
 
-        if inner.limited:
-            return self._best_within_limits(X, value, climb)
-        free = not self.fixed and not self.ranges
+        free = not self.fixed and not self.ranges and not self.limited
         if free and all(axis.levels is None for axis in self.space.axes):
             X = highest(climb, X.unsqueeze(0), sum(evaluations for evaluations, _ in SWEEPS))
         else:
             for evaluations, remaining in SWEEPS:
-                X, values = self._changed(self._climbed(X, climb, evaluations), value)
+                X = self._climbed(X, value, climb, evaluations)
+                for _ in range(CHANGES if self.limited else 1):
+                    before, (X, values) = X, self._changed(X, value)
+                    if torch.equal(X, before):
+                        break
                 X = X[values.topk(min(remaining, len(X))).indices]
+        if self.limited:
+            return self._climbed(X, value, climb, SWEEPS[-1][0], stepped=False)
         X = self.held(self.space.rounded(X))
         return X[value(X).argmax()].unsqueeze(0)
 
@@ -152,28 +140,9 @@ class MixedSearch(Search):
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
         like = torch.empty((), dtype=torch.float64, device="cpu")
         even = raw_points(number, len(self.space.axes), 0, like)
-        reaching = self.inner.spread((EDGES * (even - 0.5) + 0.5).clamp(0, 1))
-        if not self.inner.limited:
-            return self.inner.spread(even), reaching
-        found = self.inner.inside(number, 0, like)
-        moved, good = self.inner.repaired(self.inner.snapped(reaching))
-        return found, torch.cat([found, moved[good]])
-
-    def held(self, X: Tensor) -> Tensor:
-        X, inner = self.inner.held(X), self.inner
-        if not inner.limited:
-            return X
-        X = inner.snapped(X)
-        rows, some = X.reshape(-1, X.shape[-1]), inner.some.to(X)
-        moved, good = inner.repaired(rows)
-        apart = torch.cdist(rows, some)
-        best = apart.argmin(-1)
-        near = (moved - rows).norm(dim=-1) <= apart.amin(-1)
-        found = torch.where((good & near).unsqueeze(-1), moved, some[best])
-        tight = ~inner.roomy(found)  # rounding of such points may violate a limit
-        if bool(tight.any()):
-            found[tight] = inner.rounded(found[tight], found[tight])
-        return found.view_as(X)
+        edges = self.inside((EDGES * (even - 0.5) + 0.5).clamp(0, 1), number)
+        even = self.even(number, 0, like)
+        return even, torch.cat([even, edges]) if self.limited else edges
 
     def unused(self, number: int, seed: int, pending: Collection[Any]) -> Tensor:
         """The first of some evenly spread points, from ``number`` on, that is not pending, `D`.
@@ -185,134 +154,113 @@ class MixedSearch(Search):
             seed: Seed of the sequence.
             pending: Points that are pending, as tuples.
         """
-        # If there are limits, each point is the first allowed point of a block of the sequence.
-        block = AHEAD if self.inner.limited else 1
-        U = even_points(AHEAD * block, len(self.space.axes), seed=seed, first=number * block)
-        even = self.held(self._first_allowed(self.inner.spread(U).view(AHEAD, block, -1)))
-        return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
+        first, tried, wanted = number, AHEAD, AHEAD
+        if self.limited:  # only some points of the sequence are allowed
+            first, wanted = 0, number + AHEAD
+            tried = TRIED * wanted
+        U = even_points(tried, len(self.space.axes), seed=seed, first=first)
+        even = self.inside(U, wanted).roll(first - number, 0)[:AHEAD]
+        return next((X for X in self.held(even) if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
-        return self.inner.inside(number, rounds, like)
+        return self.even(number, rounds, like)
 
     def first(self, box: Region, like: Tensor) -> Tensor:
-        return self.held(self.inner.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
+        return self.held(self.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        drawn = DRAWN if self.inner.limited else 1
-        uniform = draws.uniform(drawn, len(self.space.axes))
-        X = self.inner.spread(uniform.flatten(0, -2)).view(*uniform.shape[:-1], -1)
-        return self.held(self.space.rounded(self._first_allowed(X)))
+        uniform = draws.uniform(DRAWN if self.limited else 1, len(self.space.axes))
+        each = uniform.view(-1, *uniform.shape[-2:])
+        X = (
+            torch.cat([self.inside(U, 1) for U in each])
+            if self.limited
+            else self.spread(each[:, 0])
+        )
+        return self.held(self.space.rounded(X)).view(*uniform.shape[:-2], -1)
 
-    def _first_allowed(self, X: Tensor) -> Tensor:
-        """The first of points `* x q x D` that keeps all limits, or the first point, `* x D`."""
-        X = self.inner.snapped(X)
-        first = self.inner.roomy(X).to(X).argmax(-1)
-        return X.take_along_dim(first[..., None, None], -2).squeeze(-2)
+    def _climbed(
+        self,
+        X: Tensor,
+        value: Callable[[Tensor], Tensor],
+        climb: Objective,
+        evaluations: int,
+        *,
+        stepped: bool = True,
+    ) -> Tensor:
+        """The end points of ascents from ``X`` in unlisted columns, `q x D`.
 
-    # ---------------------------------------------------------------- without limits
+        If there are limits, ``X`` and the end points keep them, and no score decreases.
 
-    def _climbed(self, X: Tensor, climb: Objective, evaluations: int) -> Tensor:
-        """The end points of ascents from ``X`` in the continuous columns, `q x D`."""
-        free = self.inner.free.to(X.device)
+        Args:
+            X: Starting points, `q x D`.
+            value: A function that computes scores.
+            climb: A function that computes negated scores and their gradients.
+            evaluations: Largest number of evaluations per ascent.
+            stepped: Whether to change columns that have steps.
+        """
+        free = self.columns(stepped=stepped).to(X.device)
         if not bool(free.any()):
             return X
-        lower, upper = (torch.where(free, end.to(X), X) for end in self.inner.ends)
-        return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
+        lower, upper = (torch.where(free, end.to(X), X) for end in self.ends)
+        if not self.limited:
+            return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
+        ends = self.held(self._slsqp(X, climb, evaluations, free), X)
+        return torch.where((value(ends) >= value(X)).unsqueeze(-1), ends, X)
 
     def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """Points after the best change of at most one listed value, `q x D`; their scores, `q`.
 
         The other parameters follow if a limit requires it.
         """
-        every = self._options(X)
-        flat, good = every.flatten(0, 1), None
-        if self.inner.limited:
-            flat, good = self.inner.repaired(flat, FEW)
-        values = value(flat)
-        if good is not None:
-            values = values.masked_fill(~good, -torch.inf)
-        every, values = flat.view_as(every), values.view(every.shape[:2])
-        best = values.argmax(-1)
-        rows = torch.arange(len(X), device=X.device)
-        return every[rows, best], values[rows, best]
-
-    def _options(self, X: Tensor) -> Tensor:
-        """Each point, followed by the points with another listed value, `q x M x D`."""
         options = [X.unsqueeze(1)]
-        for at, rows in zip(self.space.places, self.inner.rows):
+        for (_, _, at), rows in zip(self.space.parts, self.rows):
             if rows is not None and len(rows) > 1:
                 others = X.unsqueeze(1).repeat(1, len(rows), 1)
                 others[..., at] = rows.to(X)
                 options.append(others)
-        return torch.cat(options, 1)
+        every = torch.cat(options, 1)
+        if self.limited:
+            every[:, 1:] = self.pushed(every[:, 1:].flatten(0, 1), FEW).view_as(every[:, 1:])
+        values = value(every.flatten(0, 1)).view(every.shape[:2])
+        if self.limited:
+            values[:, 1:].masked_fill_(~self.roomy(every[:, 1:]), -torch.inf)
+        best = values.argmax(-1)
+        rows = torch.arange(len(X), device=X.device)
+        return every[rows, best], values[rows, best]
 
-    # ---------------------------------------------------------------- with limits
-
-    def _best_within_limits(
-        self, X: Tensor, value: Callable[[Tensor], Tensor], climb: Objective
-    ) -> Tensor:
-        """The best point that keeps all limits, `1 x D`.
-
-        Args:
-            X: Allowed points, `q x D`.
-            value: A function that computes scores.
-            climb: A function that computes negated scores and their gradients.
-        """
-        free, stepped = self.inner.free, self.inner.stepped
-        for evaluations, remaining in SWEEPS:
-            X = self._ascended(X, value, climb, evaluations, free)
-            for _ in range(CHANGES):
-                before, (X, values) = X, self._changed(X, value)
-                if torch.equal(X, before):
-                    break
-            X = X[values.topk(min(remaining, len(X))).indices]
-        return self._ascended(X, value, climb, SWEEPS[-1][0], free & ~stepped)
-
-    def _ascended(
-        self,
-        X: Tensor,
-        value: Callable[[Tensor], Tensor],
-        climb: Objective,
-        evaluations: int,
-        free: Tensor,
-    ) -> Tensor:
-        """Allowed points after ascents from allowed points in some columns, `q x D`."""
-        ends = self._ascents(X, climb, evaluations, free) if bool(free.any()) else X
-        ends = self.inner.rounded(self.inner.snapped(ends), X)
-        return torch.where((value(ends) >= value(X)).unsqueeze(-1), ends, X)
-
-    def _ascents(self, X: Tensor, climb: Objective, evaluations: int, free: Tensor) -> Tensor:
+    def _slsqp(self, X: Tensor, climb: Objective, evaluations: int, free: Tensor) -> Tensor:
         """The end points of ascents by SLSQP, `q x D`, as one problem with a sum as its score."""
         from scipy.optimize import minimize as slsqp  # type: ignore[import-untyped]
 
-        columns = free.nonzero().squeeze(-1).to(X.device)
-        (q, k), m = (len(X), len(columns)), len(self.space.limits)
+        columns, (lower, upper) = free.nonzero().squeeze(-1), self.ends
 
         def at(u: np.ndarray) -> Tensor:
-            return X.index_copy(-1, columns, X.new_tensor(u).view(q, k))
+            return X.index_copy(-1, columns, X.new_tensor(u).view(len(X), -1))
+
+        def array(part: Tensor) -> np.ndarray:
+            return part.double().cpu().numpy()
 
         def score(u: np.ndarray) -> tuple[float, np.ndarray]:
             heights, by = climb(at(u).unsqueeze(0), columns)
-            return float(heights.sum()), by[0][:, columns].flatten().double().cpu().numpy()
-
-        def room(u: np.ndarray) -> np.ndarray:
-            return -self.inner.excess(at(u)).flatten().double().cpu().numpy()
+            return float(heights.sum()), array(by[0][:, columns].flatten())
 
         def by_room(u: np.ndarray) -> np.ndarray:
-            whole = np.zeros((q, m, q, k))
-            by = -self.inner.slopes(at(u))[1][..., columns].double().cpu().numpy()
-            whole[range(q), :, range(q)] = by
-            return whole.reshape(q * m, q * k)
+            return array(torch.block_diag(*-self.slopes(at(u))[1][..., columns]))
 
-        lower, upper = (end[free].repeat(q).numpy() for end in self.inner.ends)
+        bounds = np.tile(array(torch.stack([lower, upper], -1)[free.cpu()]), (len(X), 1))
+        room = {
+            "type": "ineq",
+            "fun": lambda u: array(-self.excess(at(u)).flatten()),
+            "jac": by_room,
+        }
         found = slsqp(
             score,
-            X[:, columns].flatten().double().cpu().numpy(),
+            array(X[:, columns].flatten()),
             jac=True,
             method="SLSQP",
-            bounds=np.stack([lower, upper], -1),
-            constraints={"type": "ineq", "fun": room, "jac": by_room},
+            bounds=bounds,
+            constraints=room,
             options={"maxiter": evaluations, "ftol": 1e-9},
         )
-        ends = at(np.clip(found.x, lower, upper))
+        ends = at(np.clip(found.x, *bounds.T))
         return torch.where(ends.isfinite().all(-1, keepdim=True), ends, X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -36,6 +36,7 @@ class Parameters(Space, Mapping[str, Parameter]):
 
     Attributes:
         contexts: The contexts by name.
+        given: The contexts, as a space.
         mixed: Whether the parameters are searched by :class:`MixedSearch`: any is a :class:`Choice`
             without an order, or there are limits.
 
@@ -55,8 +56,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         if not chosen:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
         self.contexts = contexts
-        for name, context in contexts.items():
-            _as_parameter(name, context.axis)
+        self.given = Space({n: _as_parameter(n, each.axis) for n, each in contexts.items()})
         super().__init__(chosen, constraints)
         numbers = [axis.number for axis in self.axes]
         self._stepped = [n for n, number in enumerate(numbers) if number and number.step]
@@ -77,7 +77,7 @@ class Parameters(Space, Mapping[str, Parameter]):
     @property
     def context_columns(self) -> int:
         """Number of coordinates of the contexts, c."""
-        return sum(context.axis.columns for context in self.contexts.values())
+        return self.given.columns
 
     def named(self, place: Tensor, *, outside: bool = False) -> dict[str, Any]:
         """The values of the parameters at a point of the cube, rounded to the stored digits.
@@ -86,17 +86,9 @@ class Parameters(Space, Mapping[str, Parameter]):
             place: Coordinates in the cube, `d`; or with the contexts, `d + c`.
             outside: Whether numbers may lie outside their ranges, and between their steps.
         """
-        values = self.params(place)
-        for (name, axis), at in zip(self.items(), self.places):
-            if isinstance(axis, BoxParameter):
-                value = float(axis.along(place[at])) if outside else values[name]
-                values[name] = axis.rounded(value, place.dtype, clipped=not outside)
-        rest = place[self.columns :].tolist() if self.contexts else []
-        if rest:
-            for name, context in self.contexts.items():
-                row, rest = rest[: context.axis.columns], rest[context.axis.columns :]
-                values[name] = context.value(row, place.dtype)
-        return values
+        rest = place[self.columns :]
+        values = self.read(place[: self.columns], outside=outside)
+        return values | (self.given.read(rest, outside=True) if len(rest) else {})
 
     def place(
         self, point: object, like: Tensor, name: str = "X", *, outside: bool = False
@@ -114,21 +106,10 @@ class Parameters(Space, Mapping[str, Parameter]):
                 or if the value of an integer is not whole.
         """
         given: Any = point if isinstance(point, Mapping) else {}
-        context = {key: value for key, value in given.items() if key in self.contexts}
-        chosen = {key: value for key, value in given.items() if key not in context}
-        if set(chosen) != set(self):
-            text = list(given) if isinstance(point, Mapping) else shown(point)
-            raise InputDataError(
-                f"{name} is {text}, but it must have a value for each of the parameters "
-                f"{', '.join(self)}, and no other; give "
-                f"{{{', '.join(f'{key!r}: ...' for key in self)}}}."
-            )
-        dtype = like.dtype
-        values = {
-            key: checked_value(key, kind, chosen[key], dtype, outside=outside)
-            for key, kind in self.items()
-        }
-        X = like.new_tensor(self.point(values))
+        context = {key: given[key] for key in given if key in self.contexts}
+        chosen = {key: given[key] for key in given if key not in context}
+        own = chosen if given else point
+        X = _placed(self, f"{name} is", own, "the parameters ", "", like, outside=outside)
         return torch.cat([X, self.context_row(context, like)]) if context else X
 
     def context_row(self, context: object, like: Tensor) -> Tensor:
@@ -142,20 +123,12 @@ class Parameters(Space, Mapping[str, Parameter]):
             InputDataError: If contexts are missing or unknown, or if a value is no finite number,
                 or not among the values of a category.
         """
-        names = ", ".join(self.contexts)
-        if not isinstance(context, Mapping) or set(context) != set(self.contexts):
-            given = shown(context) if not isinstance(context, Mapping) else list(context)
+        if not self.contexts:
             raise InputDataError(
-                f"the context is {given}, but it must have a value for each of {names}, and no "
-                f"other; give context={{{', '.join(f'{key!r}: ...' for key in self.contexts)}}}."
-                if names
-                else f"the context is {given}, but no context is declared; omit it, or give the "
-                "box {'outside': Context(-10, 40), ...}."
+                f"the context is {shown(context)}, but no context is declared; omit it, or give "
+                "the box {'outside': Context(-10, 40), ...}."
             )
-        row: list[float] = []
-        for name, kind in self.contexts.items():
-            row += kind.unit(_context_value(name, kind.axis, context[name], like.dtype))
-        return like.new_tensor(row)
+        return _placed(self.given, "the context is", context, "", "context=", like, outside=True)
 
     def from_uniform(self, U: Tensor) -> Tensor:
         """Map coordinates to the cube, `* x d`; integers and parameters with a step are rounded.
@@ -171,13 +144,10 @@ class Parameters(Space, Mapping[str, Parameter]):
         """
         columns = list(U.unbind(-1))
         for number in self._stepped:
-            axis, (low, high), ends = self._ends(number)
+            axis, (low, high), _ = self._ends(number)
             scaled = low + (high - low) * columns[number].detach()
-            start = axis.low % axis.step
-            steps = ((scaled.exp() if axis.log else scaled) - start) / axis.step
-            value = (steps.round() * axis.step + start).clamp(axis.low, axis.high)
-            place = ((value.log() if axis.log else value) - ends[0]) / (ends[1] - ends[0])
-            columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
+            place = axis.stepped(scaled.exp() if axis.log else scaled)
+            columns[number] = place + (columns[number] - columns[number].detach())
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:
@@ -222,10 +192,14 @@ class Parameters(Space, Mapping[str, Parameter]):
             KeyError, TypeError, ValueError, InputDataError: If ``data`` does not describe valid
                 parameters.
         """
-        kinds: dict[str, Callable[..., Parameter | Context]]
-        kinds = {"Float": Float, "Integer": Integer, "Choice": _choice, "Context": _context}
-        own = {name: dict(fields) for name, fields in data.items()}
-        made = {name: kinds[fields.pop("type")](**fields) for name, fields in own.items()}
+        kinds: dict[str, Any] = {"Float": Float, "Integer": Integer}
+        kinds |= {"Choice": Choice, "Context": Context}
+        made = {}
+        for name, fields in data.items():
+            own = dict(fields)
+            kind = kinds[own.pop("type")]
+            values = own.pop("choices") if "choices" in own else (own.pop("low"), own.pop("high"))
+            made[name] = kind(*values, **own)
         return cls(made, constraints)
 
     def _ends(self, number: int) -> tuple[Any, tuple[float, float], tuple[float, float]]:
@@ -263,94 +237,62 @@ def moved(
     """
     had = {} if had is None else dict(had)
     whole = points.shape[-1] > old.columns or not old.contexts
-    before = _columns(old, points.shape[-1])
-    after = _columns(new, new.columns + (new.context_columns if whole else 0))
-    added = [name for name in after if name not in before]
-    if set(added) != set(had):
+    before, after = (
+        Space({**space, **(space.given.by_name if whole else {})}) for space in (old, new)
+    )
+    added = after.by_name.keys() - before.by_name.keys()
+    if added != had.keys():
         raise InputDataError(
-            f"the space has the new parameters {', '.join(added) or 'none'}, but values are given "
-            f"for {', '.join(had) or 'none'}; give the value that each new parameter had."
+            f"the space has the new parameters {', '.join(sorted(added)) or 'none'}, but values "
+            f"are given for {', '.join(had) or 'none'}; give the value that each new parameter had."
         )
-    for name, (_, at) in before.items():
-        column = points[:, at]
-        if name not in after and not torch.equal(column, column[:1].expand_as(column)):
+    for name, _, at in before.parts:
+        if name not in after.by_name and len(points[:, at].unique(dim=0)) > 1:
             raise InputDataError(
                 f"{name} is missing in the new space, but it was measured at several values; "
                 "leave it in, and hold it by fixed=."
             )
-    found = [points.new_empty(len(points), 0)]
-    for name, (axis, _) in after.items():
-        if name in had:
-            values = [had[name] if isinstance(axis, Choice) else real(had[name])] * len(points)
-        else:
-            was, at = before[name]
-            values = _unclipped(was, points[:, at])
-        found.append(points.new_tensor([_unit(name, axis, value) for value in values]))
-    return torch.cat([part.view(len(points), -1) for part in found], -1)
+    found = []
+    for point in points:
+        values = before.read(point, outside=True) | had
+        for name, axis in after.by_name.items():
+            try:
+                number = isinstance(axis, BoxParameter)
+                found += axis.unit(real(values[name]) if number else values[name])
+            except (ValueError, TypeError, ArithmeticError) as error:
+                raise InputDataError(
+                    f"{name} was measured at {values[name]!r}, which has no place in the new "
+                    f"space, {axis!r}; widen it, or start a new loop with the table of the "
+                    "measurements that fit."
+                ) from error
+    return points.new_tensor(found).view(len(points), after.columns)
 
 
-def _columns(space: Parameters, columns: int) -> dict[str, tuple[Parameter, slice]]:
-    """The parameters and contexts in the first columns of a point, with the columns of each."""
-    every = [*space.items(), *((name, each.axis) for name, each in space.contexts.items())]
-    found: dict[str, tuple[Parameter, slice]] = {}
-    start = 0
-    for name, axis in every:
-        end = start + axis.columns
-        if end <= columns:
-            found[name] = (axis, slice(start, end))
-        start = end
-    return found
-
-
-def _unclipped(axis: Parameter, columns: Tensor) -> list[Any]:
-    """The values at coordinates `n x columns`; numbers are neither rounded nor clipped."""
-    if isinstance(axis, Choice):
-        return [axis.value(row) for row in columns.tolist()]
-    values: list[Any] = axis.along(columns).tolist()
-    return values
-
-
-def _unit(name: str, axis: Parameter, value: Any) -> list[float]:
-    """The coordinates of a value, in the range or not.
+def _placed(
+    space: Space,
+    what: str,
+    values: object,
+    kind: str,
+    give: str,
+    like: Tensor,
+    *,
+    outside: bool,
+) -> Tensor:
+    """The coordinates of values, `D`.
 
     Raises:
-        InputDataError: If the value has no coordinates.
+        InputDataError: If values are missing, unknown or invalid.
     """
-    try:
-        return axis.unit(value)
-    except (ValueError, TypeError, ArithmeticError) as error:
+    if not isinstance(values, Mapping) or values.keys() != space.by_name.keys():
+        own = list(values) if isinstance(values, Mapping) else shown(values)
+        example = ", ".join(f"{key!r}: ..." for key in space.by_name)
         raise InputDataError(
-            f"{name} was measured at {value!r}, which has no place in the new space, {axis!r}; "
-            "widen it, or start a new loop with the table of the measurements that fit."
-        ) from error
-
-
-def _choice(choices: Sequence[Any], ordered: bool = False) -> Choice:
-    return Choice(*choices, ordered=ordered)
-
-
-def _context(
-    choices: Sequence[Any] = (), low: float = 0.0, high: float = 0.0, log: bool = False
-) -> Context:
-    return Context(*(choices or (low, high)), log=log)
-
-
-def _context_value(name: str, axis: Float | Choice, value: object, dtype: torch.dtype) -> Any:
-    """A value of a context, converted to the form in which it is stored.
-
-    Raises:
-        InputDataError: If the context cannot have this value.
-    """
-    number = real(value)
-    if isinstance(axis, Choice):
-        return checked_value(name, axis, value, dtype)
-    if number is None or not math.isfinite(number) or (axis.log and number <= 0):
-        sign = "positive and finite" if axis.log else "finite"
-        raise InputDataError(
-            f"{name} is {shown(value)}, but it must be a number, {sign}; give the value that was "
-            "measured."
+            f"{what} {own}, but it must have a value for each of {kind}"
+            f"{', '.join(space.by_name)}, and no other; give {give}{{{example}}}."
         )
-    return axis.rounded(number, dtype, clipped=False)
+    dtype, every = like.dtype, space.by_name.items()
+    checked = {n: checked_value(n, axis, values[n], dtype, outside=outside) for n, axis in every}
+    return like.new_tensor(space.point(checked))
 
 
 def checked_value(
@@ -376,11 +318,16 @@ def checked_value(
             raise InputDataError(f"{name} is {shown(value)}; choose from {choices}.") from error
     found = real(value)
     number = math.nan if found is None else found
+    if outside:
+        if not math.isfinite(number) or (axis.log and number <= 0):
+            raise InputDataError(
+                f"{name} is {shown(value)}, but it must be a number, "
+                f"{'positive and ' * axis.log}finite; give the value that was measured."
+            )
+        return axis.rounded(number, dtype, clipped=False)
     # Values computed elsewhere may lie outside the range by rounding errors.
     inside = axis.low - 1e-9 * abs(axis.low) <= number <= axis.high + 1e-9 * abs(axis.high)
     step, nearest = axis.step, number
-    if outside and math.isfinite(number) and (number > 0 or not axis.log):
-        return axis.rounded(number, dtype, clipped=False)
     if inside:
         nearest = axis.rounded(min(max(number, axis.low), axis.high), dtype)
         inside = step is None or math.isclose(number, nearest, rel_tol=1e-12, abs_tol=1e-9 * step)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.gp.process import SearchSizes
-from botorch_tv.gp.search import DiscreteSearch, Region, Search, SearchProblem, Uniform
+from botorch_tv.gp.search import DiscreteSearch
 from botorch_tv.strategies.box import Box, searched
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.feasible import Feasible
-from botorch_tv.strategies.mixed_search import MixedSearch
-from botorch_tv.strategies.parameters import Space
+from botorch_tv.strategies.parameters import BoxParameter, Space
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import real_tensor, require_number, shown
 
@@ -54,30 +51,26 @@ def near(state: State, at: Setting, reach: Setting) -> State:
         if not len(X):
             raise InputDataError(f"no candidate of {box!r} lies within {reach} of {at}.")
         return searched(state, DiscreteSearch(X))
-    space = _space_of(box)
-    if space is None:
-        own = state.basis.variance
+    search, own = box.named_search, state.basis.variance
+    if search is None:
         center, most = _row(at, box.dim, own), _row(reach, box.dim, own)
-        lower, upper = (end.to(own) for end in box.bounds)
+        lower, upper = box.part.like(own)
         lower, upper = torch.maximum(lower, center - most), torch.minimum(upper, center + most)
         if bool((lower > upper).any()):
             raise InputDataError(f"no point of {box!r} lies within {shown(reach)} of {shown(at)}.")
-        return searched(state, NearSearch(box.search, lower, upper))
-    before = box.search if isinstance(box.search, MixedSearch) else MixedSearch(space)
-    ranges, dtype = dict(before.ranges), state.basis.variance.dtype
-    for name, (value, step) in _steps(space, at, reach).items():
-        number = space.by_name[name].number
-        assert number is not None
+        return searched(state, box.search, torch.stack([lower, upper]))
+    ranges = dict(search.ranges)
+    for name, number, value, step in _steps(search.space, at, reach):
         before_low, before_high = ranges.get(name, (number.low, number.high))
         low, high = max(before_low, value - step), min(before_high, value + step)
-        low, high = number.between(low, high, dtype)
+        low, high = number.between(low, high, own.dtype)
         if low > high:
             raise InputDataError(
                 f"no value of {name} lies within {step:g} of {value:g} and in its range; allow a "
                 "larger step."
             )
         ranges[name] = (low, high)
-    return searched(state, replace(before, ranges=ranges))
+    return searched(state, replace(search, ranges=ranges))
 
 
 def within(domain: Domain, X: Tensor, at: Setting, reach: Setting) -> Tensor:
@@ -92,16 +85,15 @@ def within(domain: Domain, X: Tensor, at: Setting, reach: Setting) -> Tensor:
     Raises:
         InputDataError, ValueError: As for :func:`near`.
     """
-    space = _space_of(domain)
+    search = domain.named_search if isinstance(domain, Box) else None
     X = X[..., : domain.dim]
-    if space is None:
+    if search is None:
         center, most = _row(at, domain.dim, X), _row(reach, domain.dim, X)
         return ((X - center).abs() <= most + ROUNDING * (center.abs() + most)).all(-1)
     good = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
-    for name, (value, step) in _steps(space, at, reach).items():
-        axis, place = space.by_name[name], space.places[list(space.by_name).index(name)]
-        assert axis.number is not None
-        apart = (axis.number.along(X[..., place]) - value).abs()
+    places = {name: at for name, _, at in search.space.parts}
+    for name, number, value, step in _steps(search.space, at, reach):
+        apart = (number.along(X[..., places[name]]) - value).abs()
         good &= apart <= step + ROUNDING * (abs(value) + step)
     return good
 
@@ -123,13 +115,6 @@ class Within(Feasible):
         return torch.ones_like(X[..., 0]), torch.where(inside, 0.0, FAR).to(X)
 
 
-def _space_of(domain: Domain) -> Space | None:
-    """The named parameters of a domain."""
-    if not isinstance(domain, Box):
-        return None
-    return domain.search.space if isinstance(domain.search, MixedSearch) else domain.parameters
-
-
 def _row(values: Setting, dim: int, own: Tensor) -> Tensor:
     """Coordinates `d` in the dtype and on the device of ``own``; a context may follow."""
     row = None if isinstance(values, Mapping) else real_tensor(values, own)
@@ -138,71 +123,18 @@ def _row(values: Setting, dim: int, own: Tensor) -> Tensor:
     return row[:dim]
 
 
-def _steps(space: Space, at: Setting, reach: Setting) -> dict[str, tuple[float, float]]:
-    """The value and the largest step of each restricted parameter."""
-    found: dict[str, tuple[float, float]] = {}
-    names = {name for name, axis in space.by_name.items() if axis.number is not None}
-    if not isinstance(reach, Mapping) or not set(reach) <= names:
+def _steps(
+    space: Space, at: Setting, reach: Setting
+) -> Iterator[tuple[str, BoxParameter, float, float]]:
+    """Name, number, value and largest step of each restricted parameter."""
+    numbers = {name: axis.number for name, axis in space.by_name.items() if axis.number}
+    if not isinstance(reach, Mapping) or not set(reach) <= set(numbers):
         raise InputDataError(
             f"the largest steps are {shown(reach)}, but they must be given by name, for some of "
-            f"the parameters {', '.join(sorted(names))}."
+            f"the parameters {', '.join(sorted(numbers))}."
         )
-    values: Mapping[str, Any]
-    if isinstance(at, Mapping):
-        values = at
-    else:
-        values = space.params(torch.as_tensor(at, dtype=torch.float64, device="cpu"))
+    if not isinstance(at, Mapping):
+        at = space.params(torch.as_tensor(at, dtype=torch.float64, device="cpu"))
     for name, step in reach.items():
-        value = space.by_name[name].position(values[name])
-        found[name] = (value, require_number(f"step of {name}", step, "[0, inf]", "give a number."))
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class NearSearch(Search):
-    """A search of the part of a box between two corners, by another search.
-
-    Args:
-        search: The other search.
-        lower: Lower corner, `d`.
-        upper: Upper corner, `d`; a coordinate may equal the lower coordinate.
-    """
-
-    search: Search
-    lower: Tensor
-    upper: Tensor
-
-    @property
-    def fills(self) -> int:
-        return self.search.fills
-
-    def check(self, box: Region) -> None:
-        self.search.check(box)
-
-    def best(self, box: Region, problem: SearchProblem) -> Tensor:
-        near = problem._replace(observed=self.held(problem.observed))
-        return self.held(self.search.best(self._part(box), near))
-
-    def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
-        return self.search.numbers(dim, sizes, trials)
-
-    def held(self, X: Tensor) -> Tensor:
-        return self.search.held(X).clamp(self.lower.to(X), self.upper.to(X))
-
-    def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
-        return self.held(self.search.filling(self._part(box), number, rounds, like))
-
-    def first(self, box: Region, like: Tensor) -> Tensor:
-        return self.held(self.search.first(self._part(box), like))
-
-    def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        return self.held(self.search.anywhere(self._part(box), draws))
-
-    def _part(self, box: Region) -> Box:
-        """The box between the corners, where an empty range has the length of a rounding error."""
-        assert isinstance(box, Box)
-        part = copy.copy(box)
-        part.__dict__.pop("_corners", None)  # a cached property
-        least = torch.nextafter(self.lower, torch.full_like(self.lower, torch.inf))
-        part.bounds = torch.stack([self.lower, torch.maximum(self.upper, least)])
-        return part
+        most = require_number(f"step of {name}", step, "[0, inf]", "give a number.")
+        yield name, numbers[name], space.by_name[name].position(at[name]), most

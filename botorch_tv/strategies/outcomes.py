@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import add, mul
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration
 from botorch_tv.even_points import even_points
+from botorch_tv.gp.points import Pull
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import without_gradients
@@ -72,25 +74,39 @@ class Kept(Feasible):
     def __init__(self, bounds: Sequence[Bound], least: float) -> None:
         self.bounds, self.least = tuple(bounds), least
 
-    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        p = X.new_ones(X.shape[:-1])
+    def each(self, X: Tensor, default: float) -> list[Tensor]:
+        """The probability of keeping each limit, `trials x q` each.
+
+        Args:
+            X: Points with their context, `trials x q x (d + c)`.
+            default: The result in trials without predictions.
+        """
+        found = []
         for own in self.bounds:
             z, *_ = own.distance(*own.predictions.at(X))
-            p = p * torch.where(own.ready, torch.special.ndtr(z), 1.0)
+            found.append(torch.where(own.ready, torch.special.ndtr(z), default))
+        return found
+
+    def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        p = functools.reduce(mul, self.each(X, 1.0))
         return p, (1 - p) / (1 - self.least)
 
-    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        p, by = X.new_ones(X.shape[:-1]), torch.zeros_like(X)
+    def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
+        p, parts = X.new_ones(X.shape[:-1]), []
         for limit in self.bounds:
             mean, sd, pull = limit.predictions.slopes(X)
             z, wide, rise = limit.distance(mean, sd)
             q = torch.where(limit.ready, torch.special.ndtr(z), 1.0)
             density = torch.exp(-0.5 * z.square()) / (math.sqrt(2 * math.pi) * wide)
-            density = torch.where(limit.ready, density, 0.0)
-            own = pull(-density if limit.upper else density, -density * z * rise)
-            by = q.unsqueeze(-1) * by[..., : own.shape[-1]] + p.unsqueeze(-1) * own
+            share = torch.where(limit.ready, density / q.clamp_min(torch.finfo(q.dtype).tiny), 0.0)
+            parts.append((pull, -share if limit.upper else share, -share * z * rise))
             p = p * q
-        return p, (1 - p) / (1 - self.least), by, -by / (1 - self.least)
+
+        def back(by_p: Tensor | float, by_risk: Tensor | float) -> Tensor:
+            by = p * (by_p - by_risk / (1 - self.least))
+            return functools.reduce(add, [pull(by * mean, by * sd) for pull, mean, sd in parts])
+
+        return p, (1 - p) / (1 - self.least), back
 
     def select(self, trials: Tensor) -> Kept:
         bounds = [
@@ -268,6 +284,13 @@ class Outcomes(Composed):
 
     def _suggestion_at(self, state: State, choice: Tensor, now: Now) -> Suggestion:
         made = self.members[0]._suggestion_at(state.members[0], choice, now)
+        return self._signed(made, self.kept(state, now))
+
+    def _signed(self, made: Suggestion, kept: Kept | None) -> Suggestion:
+        """A member's suggestion as that of this strategy."""
+        if kept is not None:
+            each = torch.stack(kept.each(made.X.reshape(made.sd.numel(), 1, -1), math.nan), -1)
+            made = made._replace(keeps=each.view(*made.sd.shape, -1))
         return made._replace(made_by=self._fingerprint)
 
     def with_bound(self, name: str, bound: float) -> Outcomes:
@@ -415,12 +438,12 @@ class Outcomes(Composed):
             found[text] = decision.predictions(), ready
         return found
 
-    def _within(self, state: State, asked: Asked, *, strict: bool = False) -> Asked:
+    def _within(
+        self, state: State, asked: Asked, kept: Kept | None, *, strict: bool = False
+    ) -> Asked:
         """What is asked, among points that succeed, keep all limits and are near safe settings."""
-        now, _, given = asked
-        feasible = all_of(
-            given or self.success(state, now), self.kept(state, now), self._around(state)
-        )
+        success = asked.feasible or self.success(state, asked.now)
+        feasible = all_of(success, kept, self._around(state))
         if strict and feasible is not None:
             feasible = feasible.strict()
         return asked._replace(feasible=feasible)
@@ -432,11 +455,12 @@ class Outcomes(Composed):
         if len(self.objectives) > 1:
             weights = draws.normal(len(self.objectives)).abs()
             first = self._scalarised(state, asked.now, weights, 1.0)
-        made = first._ask(state.members[0], self._within(state, asked), draws)
-        return made._replace(made_by=self._fingerprint)
+        kept = self.kept(state, asked.now)
+        made = first._ask(state.members[0], self._within(state, asked, kept), draws)
+        return self._signed(made, kept)
 
     def _best(self, state: State, asked: Asked, caution: float) -> Tensor:
-        asked = self._within(state, asked, strict=True)
+        asked = self._within(state, asked, self.kept(state, asked.now), strict=True)
         if len(self.objectives) == 1:
             return self.members[0]._best(state.members[0], asked, caution)
         weights = state.basis.variance.new_ones(*state.time.shape, len(self.objectives))
@@ -564,7 +588,8 @@ class Outcomes(Composed):
         normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
         normals = normals.clamp(0, 6)
         context = None if context is None else context.to(own)
-        asked = self._within(state, Asked(now, context, feasible), strict=True)
+        asked = Asked(now, context, feasible)
+        asked = self._within(state, asked, self.kept(state, now), strict=True)
         found = [self._best_for(state, asked, 0.0, weights) for weights in normals]
         X = state.domain.points(torch.stack(found), own)
         values = self.objective_means(state, X, now)

@@ -151,6 +151,19 @@ class BoxParameter:
             return min(max(value, self.low), self.high)
         return int(value) if type(self.low) is int and value == int(value) else value
 
+    def stepped(self, values: Tensor) -> Tensor:
+        """The coordinates, from 0 to 1, of the steps nearest to values, `*`.
+
+        Args:
+            values: The values, `*`.
+        """
+        assert self.step is not None
+        low, high, start = self.scaled(self.low), self.scaled(self.high), self.low % self.step
+        values = (((values - start) / self.step).round() * self.step + start).clamp(
+            self.low, self.high
+        )
+        return (((values.log() if self.log else values) - low) / (high - low)).clamp(0, 1)
+
     def between(self, low: float, high: float, dtype: torch.dtype) -> tuple[float, float]:
         """The smallest and the largest value of this parameter in an interval.
 
@@ -459,29 +472,6 @@ class Context:
     def __repr__(self) -> str:
         return repr(self.axis).replace(type(self.axis).__name__, "Context", 1)
 
-    def unit(self, value: Any) -> list[float]:
-        """The coordinates of a value, beyond [0, 1] for a number outside the range.
-
-        Args:
-            value: The value.
-
-        Raises:
-            ValueError: If the value is not among the values of a category.
-        """
-        return self.axis.unit(value)
-
-    def value(self, columns: list[float], dtype: torch.dtype) -> Any:
-        """The value at coordinates, rounded to the stored digits.
-
-        Args:
-            columns: The coordinates.
-            dtype: Dtype of the domain, float64 or float32.
-        """
-        if isinstance(self.axis, Choice):
-            return self.axis.value(columns)
-        row = torch.tensor(columns, dtype=torch.float64, device="cpu")
-        return self.axis.rounded(float(self.axis.along(row)), dtype, clipped=False)
-
 
 class Space:
     """Several named parameters, each with columns of its own in a unit cube.
@@ -516,10 +506,16 @@ class Space:
                 )
 
     @cached_property
+    def parts(self) -> list[tuple[str, Parameter, slice]]:
+        """Name, parameter, and columns of each parameter."""
+        ends = [0, *accumulate(axis.columns for axis in self.axes)]
+        places = [slice(start, end) for start, end in pairwise(ends)]
+        return list(zip(self.by_name, self.axes, places))
+
+    @property
     def places(self) -> list[slice]:
         """The columns of each parameter."""
-        ends = [0, *accumulate(axis.columns for axis in self.axes)]
-        return [slice(start, end) for start, end in pairwise(ends)]
+        return [at for _, _, at in self.parts]
 
     @property
     def columns(self) -> int:
@@ -533,16 +529,28 @@ class Space:
     def params(self, point: Tensor) -> dict[str, Any]:
         """The values whose point is nearest to a given point, `D`."""
         row = point.tolist()
-        every = zip(self.by_name.items(), self.places)
-        return {name: axis.value(row[at]) for (name, axis), at in every}
+        return {name: axis.value(row[at]) for name, axis, at in self.parts}
+
+    def read(self, point: Tensor, *, outside: bool = False) -> dict[str, Any]:
+        """The values at a point `D`, rounded to the stored digits.
+
+        Args:
+            point: The point.
+            outside: Whether numbers may lie outside their ranges, and between their steps.
+        """
+        values = self.params(point)
+        for name, axis, at in self.parts:
+            if isinstance(axis, BoxParameter):
+                value = float(axis.along(point[at])) if outside else values[name]
+                values[name] = axis.rounded(value, point.dtype, clipped=not outside)
+        return values
 
     def numbers_at(self, X: Tensor, names: Collection[str]) -> dict[str, Tensor]:
         """The values of some numeric parameters at points `* x D`, `*` each.
 
         Values are neither rounded nor clipped, and are differentiable in the coordinates of ranges.
         """
-        pairs = zip(self.by_name.items(), self.places)
-        return {name: axis.along(X[..., at]) for (name, axis), at in pairs if name in names}
+        return {name: axis.along(X[..., at]) for name, axis, at in self.parts if name in names}
 
     def rounded(self, X: Tensor) -> Tensor:
         """Round points, `* x D`: every parameter gets the allowed value nearest to the point."""

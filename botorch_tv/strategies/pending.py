@@ -102,14 +102,14 @@ def as_if_measured(
         limit: Upper bound on the observation (lower bound when minimising); None for no bound. If
             outcomes have names, it bounds the first objective, and the others are missing.
     """
+    if isinstance(strategy, Outcomes) and limit is None:
+        return strategy.together([as_if_measured(*own, X, time) for own in strategy.pairs(state)])
     suggestion = strategy.suggestion_at(state, X, now=time)
     if isinstance(strategy, Outcomes):
-        pairs = list(zip(strategy.members, state.members))
-        if limit is None:
-            return strategy.together([as_if_measured(*pair, X, time) for pair in pairs])
         missing = X.new_full((len(strategy.names),), math.nan)
         others = strategy.tell(state, suggestion, missing)[0].members[1:]
-        return strategy.together([as_if_measured(*pairs[0], X, time, limit), *others])
+        first = as_if_measured(strategy.members[0], state.members[0], X, time, limit)
+        return strategy.together([first, *others])
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
     if limit is not None and predicts:
         sd = of_model(strategy, state, time, X.unsqueeze(0))[1][0]

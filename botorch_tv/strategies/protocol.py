@@ -16,9 +16,11 @@ from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Declaring
+from botorch_tv.gp.covariance import part_text
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws, Generators, draws_for
 from botorch_tv.gp.tensors import outside_inference_mode, without_gradients
+from botorch_tv.notebook import listing
 from botorch_tv.strategies.arguments import (
     Measured,
     as_context,
@@ -60,6 +62,12 @@ class Strategy(Declaring, ABC):
     by_parts: bool = False
     """Whether the strategy plays its parts like a ``GPStrategy``, so that studies can be compiled;
     every subclass must declare this anew."""
+
+    def _repr_markdown_(self) -> str:
+        """For notebooks: a table of the arguments."""
+        names = getattr(self, "__dataclass_fields__", ())
+        rows = {name: part_text(getattr(self, name)) for name in names}
+        return listing(type(self).__name__, rows)
 
     # ---------------------------------------------------------------- defined by subclasses
 

@@ -156,6 +156,8 @@ class Suggestion(NamedTuple):
         made_by: Text and fingerprint of the strategy that made the suggestion; None if unknown.
         member: For a committee, the index of the member that made the suggestion, `batch_shape`,
             int64; else None.
+        keeps: With :class:`Outcomes`, the probability that each limit is kept at ``X``,
+            `batch_shape x limits`, NaN without predictions; else None.
     """
 
     X: Tensor
@@ -166,6 +168,7 @@ class Suggestion(NamedTuple):
     time: Tensor
     made_by: str | None = None
     member: Tensor | None = None
+    keeps: Tensor | None = None
 
     @property
     def choice(self) -> Tensor:

@@ -173,8 +173,9 @@ def test_gradients_of_feasibility_are_those_of_automatic_differentiation(safe: b
         state, _ = strategy.tell(state, strategy.suggestion_at(state, x), truth(x, t))
     kept, X = strategy.kept(state, 20.0), DOMAINS["grid"].X[4::13].unsqueeze(0)
     for part in (kept, AllOf([kept, kept])):
-        for found, wanted in zip(part.slopes(X), Feasible.slopes(part, X)):
-            torch.testing.assert_close(found, wanted)
+        for by in (1.0, 0.0), (0.0, 1.0), part.judge(X):
+            (*found, pull), (*wanted, by_autograd) = part.slopes(X), Feasible.slopes(part, X)
+            torch.testing.assert_close([*found, pull(*by)], [*wanted, by_autograd(*by)])
 
 
 def promised(score, p, risk, unit):
