@@ -74,8 +74,8 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
             ingested; ``"rounds"``, which counts; or the name of the field of the points with their
             times, numbers or datetimes.
         unit: Unit of the clock or of datetimes, as for :class:`~botorch_tv.Loop`, hours by default.
-            It must be given for a field of datetimes if points are suggested before any is
-            ingested.
+            It must be given for a field of datetimes, which then have a time zone, if points are
+            suggested before any is ingested.
         strategy: The strategy that models each outcome, by default
             :func:`~botorch_tv.strategies.adaptive_gp_ucb`.
         constraints: Limits beside those of ``vocs``, such as ``"x1 + x2 <= 1"``, as for

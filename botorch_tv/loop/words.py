@@ -11,7 +11,6 @@ from botorch.exceptions import InputDataError
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
 from botorch_tv.loop.log import Problem, Values
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
