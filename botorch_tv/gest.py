@@ -232,7 +232,9 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
     def _forecast(self) -> dict[str, float] | None:
         """The next contexts, each on a line through its two newest if that was better so far."""
         loop, names = self.loop, self.loop.parameters.contexts  # type: ignore[union-attr]
-        newest = [loop._units.point(row.point) for row in loop._record.log.answers[-RECENT:]]
+        newest: list[Any] = [
+            loop._units.point(row.point) for row in loop._record.log.answers[-RECENT:]
+        ]
         rows = np.array([[point[name] for name in names] for point in newest])
         if not rows.size:
             return None
@@ -264,9 +266,10 @@ def _axis(name: str, variable: BaseVariable) -> Any:
         ValueError: If the variable is an array.
     """
     if isinstance(variable, DiscreteVariable):
-        values = [plain(value) for value in variable.values]
+        values: list[Any] = [plain(value) for value in variable.values]
         numeric = all(type(value) in (int, float) for value in values)
-        return Choice(*sorted(values, key=None if numeric else str), ordered=numeric)
+        values.sort(key=None if numeric else str)
+        return Choice(*values, ordered=numeric)
     kind, (low, high) = np.dtype(variable.dtype or float), variable.domain
     require(kind.shape == (), f"{name} is an array; make each of its numbers a variable.")
     if isinstance(variable, ContextualVariable):
