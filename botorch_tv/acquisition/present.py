@@ -105,7 +105,8 @@ class Placement:
                 f"candidates have times other than now, {self.now.tolist()}. The candidates "
                 "are evaluated at now, but the search returns them with their original times. "
                 "Search only the columns other than time, or pass "
-                f"fixed_features={{{self.time_dim}: now}} to optimize_acqf."
+                f"fixed_features={{{self.time_dim}: now}} to optimize_acqf; in Ax, give "
+                "acquisition_class=botorch_tv.ax.PresentAcquisition."
             )
             if X.requires_grad:  # an error, because optimize_acqf suppresses warnings
                 raise InputDataError(message)

@@ -95,6 +95,7 @@ def add_loop_options(commands: Any) -> None:
     option(new, "--safe", text, type=float, metavar="P")
     option(new, "--start", "the first setting, which is known to be safe", **SEVERAL)
     option(new, "--max-step", "the largest step of a parameter from the newest setting", **SEVERAL)
+    option(new, "--move-cost", "cost of a move, in units of Y per range moved", **SEVERAL)
     text = "conditions that are given, not chosen, such as outside=-10:40"
     option(new, "--context", text, **SEVERAL | {"metavar": "NAME=LOW:HIGH"})
 
@@ -174,7 +175,8 @@ def _new(arguments: argparse.Namespace) -> None:
     given = {name: value for name, value in vars(arguments).items() if name in OF_LOOP}
     given["unit"] = None if arguments.unit == ROUNDS else arguments.unit
     given["start"] = _by_name([_value(box, text) for text in arguments.start]) or None
-    given["max_step"] = _by_name([_value({}, text) for text in arguments.max_step]) or None
+    for name in ("max_step", "move_cost"):
+        given[name] = _by_name([_value({}, text) for text in given[name]]) or None
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} exists; give another name, or remove the file.")

@@ -154,6 +154,8 @@ def _universal(when: datetime) -> datetime:
 
 CONTEXT = "(context)"
 """Key under which a file stores the context, beside the named parameters of a point."""
+BY_NAME = ("y", "noise")
+"""Fields of a row that have a number for each outcome."""
 TIME_FIELDS = ("time", "planned_for")
 Values = list[float] | dict[str, Any]
 """Type of a point: coordinates, or named parameters in their units."""
@@ -201,7 +203,9 @@ class Units:
         if self.parameters is None:
             return X
         d, rows = self.parameters.columns, X.reshape(-1, X.shape[-1])
-        places = [self.parameters.place(self.parameters.named(row[:d]), X) for row in rows]
+        outside = self.outside
+        named = [self.parameters.named(row[:d], outside=outside) for row in rows]
+        places = [self.parameters.place(values, X, outside=outside) for values in named]
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
     def located(self, X: Tensor, state: State) -> tuple[Point, int | None]:
@@ -256,8 +260,9 @@ class Units:
             values = cast(dict[str, Any], self.point(point))
             return values | ({CONTEXT: context} if context else {})
 
-        if isinstance(row.get("y"), tuple) and self.outcomes:
-            row = row | {"y": self.measured(row["y"])}
+        given = {key: row[key] for key in BY_NAME if isinstance(row.get(key), tuple)}
+        if self.outcomes:
+            row = row | {key: self.measured(values) for key, values in given.items()}
         shown = self.clock.shown
         return self._converted(row, lambda time: cast(datetime, shown(time)).isoformat(), named)
 
@@ -280,10 +285,10 @@ class Units:
             place = self.parameters.place(own, like, outside=self.outside)
             return [*place.tolist(), *context]
 
-        if self.outcomes and row.get("y") is not None:
-            y = dict(row["y"])
+        for key in [key for key in BY_NAME if self.outcomes and row.get(key) is not None]:
+            y = dict(row[key])
             require(y.keys() <= {*self.outcomes}, f"outcomes are {', '.join(self.outcomes)}")
-            row = row | {"y": [y.get(name, math.nan) for name in self.outcomes]}
+            row = row | {key: [y.get(name, math.nan) for name in self.outcomes]}
         number, read = self.clock.number, datetime.fromisoformat
         return self._converted(row, lambda text: number("time", read(text), ""), place)
 

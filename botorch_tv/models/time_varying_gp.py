@@ -471,6 +471,8 @@ class TimeVaryingGP(AgingGP):
         if self.num_outputs > 1 and self._row_noise is not None:
             rows = self._row_noise.expand(*self.train_targets.shape)
             subset._row_noise = rows[..., chosen, :]
+        if self.num_outputs > 1 and self._original_train_inputs is not None:
+            subset._original_train_inputs = self._original_train_inputs[..., chosen, :, :]
         subset._update_likelihood(subset.train_inputs[0])
         return subset
 

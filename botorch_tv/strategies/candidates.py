@@ -42,7 +42,14 @@ from botorch_tv.gp.tensors import OfTrials, Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.feasible import STARTS, Feasible, corners_of, promise, promise_slope
+from botorch_tv.strategies.feasible import (
+    STARTS,
+    Feasible,
+    MoveCost,
+    corners_of,
+    promise,
+    promise_slope,
+)
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_number, require_trials
 
@@ -52,6 +59,8 @@ POINTS = 1024
 NEAR, REACH = 8, 0.1
 """Number of newest measured points near which an allowed point may lie, and the length of the box
 around each, as a share of the ranges."""
+BACK = 16
+"""Number of steps on the way back from a choice to the newest setting, if moves have a price."""
 WATCHED = 2
 """Number of first rounds in which parts are checked for writing into shared tensors."""
 
@@ -70,6 +79,7 @@ class Decision:
         present: The time of the decision.
         context: Coordinates that are given, not chosen, `batch_shape x c`; None without a context.
         feasible: Where a choice is allowed; None for everywhere.
+        cost: The cost of each choice, in the units of y; None for none.
     """
 
     inference: Inference
@@ -81,6 +91,7 @@ class Decision:
     present: Present
     context: Tensor | None = None
     feasible: Feasible | None = None
+    cost: MoveCost | None = None
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Suggestion:
         """The point or arm that an exploration chooses, with its prediction.
@@ -349,7 +360,7 @@ class RoundCandidates(Candidates):
         self.decision, self.draws, self.width, self.offset = decision, draws, width, offset
         self.sign, self.scale, self.scratch = decision.sign, self.data.prior.scale, scratch
         self.round, self.memory = state.data.rounds + 1, state.memory[-1]
-        self.feasible = decision.feasible
+        self.feasible, self.cost = decision.feasible, decision.cost
         self.sqrt_beta = width.unsqueeze(-1) if isinstance(width, Tensor) else width
 
     @cached_property
@@ -361,6 +372,16 @@ class RoundCandidates(Candidates):
     def noise(self) -> Tensor:
         noise = model_noise(self.decision.inference, self.data)
         return (noise if self.unit is None else noise / self.unit.square()).unsqueeze(-1)
+
+    def price(self, X: Tensor, unit: float, trials: Tensor | None = None) -> Tensor:
+        """The costs of points `trials x q x columns`, in the units of scores, `trials x q`.
+
+        A score whose unit is not that of predictions changes by 1 per prior standard deviation.
+        """
+        assert self.cost is not None
+        own = torch.ones_like(self.data.time) if self.unit is None else self.unit
+        rate = (unit / (self.scale * own)).reshape(-1, 1).to(X)
+        return (rate if trials is None else rate[trials]) * self.cost(X)
 
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
@@ -486,7 +507,6 @@ class ArmCandidates(RoundCandidates):
         ties: Ties = "first",
         among: Tensor | None = None,
     ) -> Tensor:
-        tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
         mean, sd = self.mean, self.sd
         watched = self.round <= WATCHED and mean.device.type == "cpu"
         before = (mean.clone(), sd.clone()) if watched else (mean, sd)
@@ -496,9 +516,11 @@ class ArmCandidates(RoundCandidates):
                 "a score writes into the mean or sd of its candidates, which are the prediction of "
                 "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
+        unit = self.scale if unit is None else unit
+        if self.cost is not None:
+            values = values - self.price(self.points, unit).view_as(values)
         if self.feasible is not None:
             p, risk = (part.view_as(values) for part in self._judged)
-            unit = self.scale if unit is None else unit
             values = promise(values, values.amin(-1, True), p, risk, unit)
         if among is not None:
             if among.dtype != torch.int64 or among.dim() != 1 or not len(among):
@@ -510,8 +532,8 @@ class ArmCandidates(RoundCandidates):
             outside[among.to(values.device)] = False
             values = values.masked_fill(outside, -math.inf)
         if ties == "random":
-            return random_maximum(values, tolerance, self.uniform())
-        return first_maximum(values, tolerance, self.scratch)
+            return random_maximum(values, TIE_TOLERANCE * unit, self.uniform())
+        return first_maximum(values, TIE_TOLERANCE * unit, self.scratch)
 
     def at(self, choice: Tensor) -> Candidates:
         other = copy.copy(self)
@@ -672,9 +694,16 @@ class BoxCandidates(RoundCandidates):
             climbed=None if bound_width(score, 0.0) is None else climbed,
             coarse=posterior.coarse,
         )
+        if self.cost is not None:
+            free, price = problem.score, self.price
+            problem = problem._replace(
+                score=lambda X, trials: free(X, trials) - price(X, unit, trials), climbed=None
+            )
         if self.feasible is not None:
             problem = self._promising(problem, search)
         X = search.best(box, problem)
+        if self.cost is not None and not isinstance(search, DiscreteSearch):
+            X = self._settled(X, problem, search, self.cost)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
             # Without data most priors score all points alike, and rounding would choose.
@@ -684,6 +713,17 @@ class BoxCandidates(RoundCandidates):
             tied = most - least <= TIE_TOLERANCE * unit
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
+
+    def _settled(self, X: Tensor, problem: SearchProblem, search: Search, cost: MoveCost) -> Tensor:
+        """The best of points on the way back from `trials x d`, of all parameters, then of each."""
+        shares = torch.linspace(1, 0, BACK + 1).to(X).unsqueeze(-1)
+        for place in (slice(None), *(part for part, _ in cost.rates)):
+            some = X.unsqueeze(1).repeat(1, BACK + 1, 1)
+            some[..., place] = torch.lerp(some, cost.at, shares)[..., place]
+            some = search.held(some.clamp(*self._box.bounds.to(X)))
+            best = problem.score(some, None).argmax(-1).view(-1, 1, 1)
+            X = some.take_along_dim(best, 1).squeeze(1)
+        return X
 
     def _promising(self, problem: SearchProblem, search: Search) -> SearchProblem:
         """A search problem whose score is :func:`promise`, with the same way of derivatives."""

@@ -16,6 +16,7 @@ from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
+from botorch.exceptions import InputDataError
 from helpers.ax_experiment import acquisition_of, ask, dense_prediction, experiment, model_of, tell
 
 from botorch_tv import acquisition as a
@@ -266,3 +267,43 @@ def test_the_import_error_has_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "ax.api.client", None)
     with pytest.raises(ImportError, match="pip install 'botorch-tv\\[ax\\]'"):
         import botorch_tv.ax  # noqa: F401
+
+
+def by_name(name, **options):
+    """A client whose acquisition function is given by name, as in a saved experiment."""
+    kind = {"__type": "Type[AcquisitionFunction]", "index": name, "class": CLASS}
+    client = experiment(**options)
+    (node,) = client._generation_strategy._nodes[1:]
+    node.generator_spec.generator_kwargs["botorch_acqf_class"] = object_from_json(kind)
+    return client, node.generator_spec.generator_kwargs
+
+
+CLASS = "<class 'botorch.acquisition.acquisition.AcquisitionFunction'>"
+FORMS = {
+    "qLogNoisyExpectedImprovementAtPresent": "y",
+    "qKnowledgeGradientAtPresent": "y",
+    "qLogNParEGOAtPresent": "y, z",
+    "qLogNoisyExpectedHypervolumeImprovementAtPresent": "y, z",
+}
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_at_present_by_name(name):
+    client, _ = by_name(name, objective=FORMS[name], forgetting=Markov(0.1))
+    for t, x in enumerate(np.linspace(-1, 1, 5)):
+        index = client.attach_trial(parameters={"t": float(t), "x": x})
+        client.complete_trial(index, {"y": -(x**2), "z": x})
+    assert ask(client, 9.0)[1]["t"] == 9.0
+    acquisition = acquisition_of(client)
+    assert type(acquisition).__name__ == name
+    if name != "qKnowledgeGradientAtPresent":  # the others compare with the observed points
+        assert (acquisition.X_baseline[:, 0] == 9.0).all()
+
+
+def test_ax_does_not_know_the_present_without_our_acquisition():
+    client, options = by_name("qLogNoisyExpectedImprovementAtPresent")
+    del options["acquisition_class"]
+    tell(client, [(t, x, -(x**2)) for t, x in enumerate(np.linspace(-1, 1, 5))])
+    with pytest.raises(InputDataError, match="in Ax, give acquisition_class"):
+        ask(client, 9.0)

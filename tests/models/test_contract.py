@@ -321,6 +321,18 @@ def test_subset_output(forgetting, fixed, batch):
     assert torch.equal(model.posterior(test_X, observation_noise=True).mean, whole.mean)
 
 
+@pytest.mark.parametrize("chosen", [[1], [2, 0]])
+def test_a_subset_of_transformed_outputs_is_conditioned_as_the_whole(chosen):
+    model = build("markov", m=3, input_transform=Normalize(3, indices=[0, 1]))
+    test_X = present(model)
+    model.posterior(test_X)
+    X, Y = test_X + 1, torch.randn(4, 5, 3).double()  # four alternative observations
+    whole = model.condition_on_observations(X, Y).posterior(X)
+    subset = model.subset_output(chosen).condition_on_observations(X, Y[..., chosen])
+    mean = subset.posterior(X).mean
+    assert torch.allclose(mean, whole.mean[..., chosen], rtol=0, atol=1e-10)
+
+
 @every_forgetting
 @pytest.mark.parametrize(
     ("batch", "m", "fixed"), [((), 1, False), ((), 1, True), ((), 2, False), ((2,), 2, True)]

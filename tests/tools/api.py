@@ -3,7 +3,7 @@
     python -m tests.tools.api
 
 writes ``botorch_tv/API.md``; a test compares them. A name has its line where its shortest import
-is, and is only named elsewhere. Ax and Optuna must be installed.
+is, and is only named elsewhere. Ax, Optuna and gest-api must be installed.
 """
 
 from __future__ import annotations
