@@ -229,8 +229,8 @@ plt.show()
 
 # %% [markdown]
 # From Tuesday on Monday's best setting loses 25.8 ± 2.1 points a measurement, and the adaptive
-# loop 7.5 ± 0.4. The loop that never forgets loses a little less until the batch arrives, because
-# little has changed. Then its old measurements mislead it, and it loses 12.5 ± 0.8 over the week:
+# loop 7.4 ± 0.5. The loop that never forgets loses a little less until the batch arrives, because
+# little has changed. Then its old measurements mislead it, and it loses 12.4 ± 0.7 over the week:
 # 5.0 ± 1.1 more in the same weeks.
 #
 # [A regret study](a_regret_study.ipynb) shows how many trials a comparison needs.
