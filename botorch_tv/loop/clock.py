@@ -202,7 +202,9 @@ class Units:
         if self.parameters is None:
             return X
         d, rows = self.parameters.columns, X.reshape(-1, X.shape[-1])
-        places = [self.parameters.place(self.parameters.named(row[:d]), X) for row in rows]
+        outside = self.outside
+        named = [self.parameters.named(row[:d], outside=outside) for row in rows]
+        places = [self.parameters.place(values, X, outside=outside) for values in named]
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
     def located(self, X: Tensor, state: State) -> tuple[Point, int | None]:

@@ -793,10 +793,11 @@ class Loop(Monitored):
         made._units.clock = self._units.clock
         made._generator.set_state(self._generator.get_state())
         rows = [row.point for row in (*record.log.answers, *record.superseded)]
+        places = list[list[float]]()
         if rows:
             X = torch.tensor(rows, dtype=torch.float64, device="cpu")
             places = moved(X, old, Parameters(space), had).tolist()
-            made._record = record.with_points(made._record.log, dict(zip(rows, map(tuple, places))))
+        made._record = record.with_points(made._record.log, dict(zip(rows, map(tuple, places))))
         if dropped := len(record.open) + len(record.queue):
             warnings.warn(
                 f"the space has changed, so open suggestions and queued points, {dropped} in all, "
