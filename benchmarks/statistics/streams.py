@@ -314,7 +314,7 @@ def compared(runs: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
     """Errors of each player of a stream, and paired differences to the first."""
     found: dict[str, Any] = {}
     for player, rows in runs.items():
-        found[player] = mean_and_error([np.mean(row) for row in rows.values()])
+        found[player] = mean_and_error([float(np.mean(row)) for row in rows.values()])
         both = [seed for seed in rows if seed in runs.get(FIRST, {})]
         if player != FIRST and both:
             more = [float(np.mean(rows[seed]) - np.mean(runs[FIRST][seed])) for seed in both]
