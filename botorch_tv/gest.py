@@ -232,7 +232,8 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
     def _forecast(self) -> dict[str, float] | None:
         """The next contexts, each on a line through its two newest if that was better so far."""
         loop, names = self.loop, self.loop.parameters.contexts  # type: ignore[union-attr]
-        newest = [loop._units.point(row.point) for row in loop._record.log.answers[-RECENT:]]
+        answers = loop._record.log.answers[-RECENT:]
+        newest: list[Any] = [loop._units.point(row.point) for row in answers]
         rows = np.array([[point[name] for name in names] for point in newest])
         if not rows.size:
             return None
@@ -264,7 +265,7 @@ def _axis(name: str, variable: BaseVariable) -> Any:
         ValueError: If the variable is an array.
     """
     if isinstance(variable, DiscreteVariable):
-        values = [plain(value) for value in variable.values]
+        values: list[Any] = [plain(value) for value in variable.values]
         numeric = all(type(value) in (int, float) for value in values)
         return Choice(*sorted(values, key=None if numeric else str), ordered=numeric)
     kind, (low, high) = np.dtype(variable.dtype or float), variable.domain

@@ -267,10 +267,12 @@ def compared(runs: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
     """Errors of each player of a stream, and paired differences to ours."""
     found: dict[str, Any] = {}
     for player, rows in runs.items():
-        found[player] = mean_and_error([np.mean(row) for row in rows.values()])
+        found[player] = mean_and_error([float(np.mean(row)) for row in rows.values()])
         both = [seed for seed in rows if seed in runs.get("ours", {})]
         if player != "ours" and both:
-            more = [float(np.mean(rows[seed]) - np.mean(runs["ours"][seed])) for seed in both]
+            more = [
+                float(np.mean(rows[seed])) - float(np.mean(runs["ours"][seed])) for seed in both
+            ]
             found[f"{player} minus ours"] = mean_and_error(more) | {"seeds": len(both)}
     return found
 

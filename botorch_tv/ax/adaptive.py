@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections import defaultdict
@@ -427,9 +428,8 @@ def ended(
     """
     names = problem.names
     rows = [row for row in data.df.to_dict("records") if row["metric_name"] in names]
-    values, variances = (
-        defaultdict[int, dict[str, float]](lambda: dict.fromkeys(names, math.nan)) for _ in range(2)
-    )
+    blank: Any = functools.partial(dict.fromkeys, names, math.nan)
+    values, variances = defaultdict[int, Any](blank), defaultdict[int, Any](blank)
     for row in rows:
         index, name = row["trial_index"], row["metric_name"]
         values[index][name] = float(row["mean"])

@@ -154,8 +154,6 @@ def _universal(when: datetime) -> datetime:
 
 CONTEXT = "(context)"
 """Key under which a file stores the context, beside the named parameters of a point."""
-BY_NAME = ("y", "noise")
-"""Fields of a row that have a number for each outcome."""
 TIME_FIELDS = ("time", "planned_for")
 Values = list[float] | dict[str, Any]
 """Type of a point: coordinates, or named parameters in their units."""
@@ -188,6 +186,7 @@ class Units:
         require(not parameters or CONTEXT not in parameters, f"{problem}; give another name.")
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
         self.outcomes, self.outside = tuple(outcomes), outside
+        self._by_name = ("y", "noise") if outcomes else ()
         self.contexts = parameters.given.by_name if parameters else {}
 
     def point(self, point: Sequence[float]) -> Values:
@@ -260,9 +259,8 @@ class Units:
             values = cast(dict[str, Any], self.point(point))
             return values | ({CONTEXT: context} if context else {})
 
-        given = {key: row[key] for key in BY_NAME if isinstance(row.get(key), tuple)}
-        if self.outcomes:
-            row = row | {key: self.measured(values) for key, values in given.items()}
+        given = [key for key in self._by_name if isinstance(row.get(key), tuple)]
+        row = row | {key: self.measured(row[key]) for key in given}
         shown = self.clock.shown
         return self._converted(row, lambda time: cast(datetime, shown(time)).isoformat(), named)
 
@@ -285,7 +283,7 @@ class Units:
             place = self.parameters.place(own, like, outside=self.outside)
             return [*place.tolist(), *context]
 
-        for key in [key for key in BY_NAME if self.outcomes and row.get(key) is not None]:
+        for key in [key for key in self._by_name if row.get(key) is not None]:
             y = dict(row[key])
             require(y.keys() <= {*self.outcomes}, f"outcomes are {', '.join(self.outcomes)}")
             row = row | {key: [y.get(name, math.nan) for name in self.outcomes]}

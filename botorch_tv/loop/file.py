@@ -62,7 +62,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
 REBUILT = ("answers", "open", "consultations", "replies")
 """The lists of rows that a change of an answer may change, in the order of :func:`recounted`."""
 WHOLE = ("number", "arm", "arms", "known", "arrival")
-MANY = ("point", "points", "arms", "predicted", "y")
+MANY = ("point", "points", "arms", "predicted", "y", "noise")
 LARGEST = 2**62
 """Integers in a file must be smaller than this bound."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}

@@ -456,8 +456,7 @@ class MeasurementLog(NamedTuple):
             moves: What moves cost, if anything; their steps are not limited.
         """
         strategy, state, chance = self.strategy, self.state, self.success(now)
-        cost = None if moves is None else moves.price(state)
-        asked = Asked(now, context, chance, cost)
+        asked = Asked(now, context, chance, None if moves is None else moves.price(state))
         X = self.recommended(holding(self.trusted, fixed), asked)
         predicted = strategy.suggestion_at(state, X, now=now)
         mean, sd = float(predicted.mean), float(predicted.sd)

@@ -219,10 +219,9 @@ def of_objective(log: MeasurementLog) -> MeasurementLog:
     strategy = log.strategy
     if not isinstance(strategy, Outcomes):
         return log
-    pairs = ((answer, objective_of(strategy, answer.y)) for answer in log.answers)
     first, answers = strategy.expressions[0], list[Measurement]()
-    for answer, y in pairs:
-        noise = strategy.noise_of(first, answer.noise)
+    for answer in log.answers:
+        y, noise = objective_of(strategy, answer.y), strategy.noise_of(first, answer.noise)
         answers.append(replace(answer, y=None if math.isnan(y) else y, noise=noise))
     states = tuple(state.members[0] for state in log.states)
     return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))

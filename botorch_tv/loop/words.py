@@ -9,8 +9,9 @@ from typing import Any
 from botorch.exceptions import InputDataError
 
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
-from botorch_tv.loop.log import Problem, Values
+from botorch_tv.loop.log import OpenBox, Problem, Values
 from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
@@ -68,7 +69,8 @@ def stated(
     if own and named is not None:
         texts = [limit.text for limit in (*named.limits, *own)]
         given = 0 if named.contexts else domain.columns - domain.dim
-        domain = type(domain)({**named, **named.contexts}, context_dim=given, constraints=texts)
+        kind = OpenBox if isinstance(domain, OpenBox) else Box
+        domain = kind({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return plain, domain
     problem = "Loop: safe is the probability of keeping limits on outcomes"

@@ -373,15 +373,14 @@ class RoundCandidates(Candidates):
         noise = model_noise(self.decision.inference, self.data)
         return (noise if self.unit is None else noise / self.unit.square()).unsqueeze(-1)
 
-    def price(self, X: Tensor, unit: float, trials: Tensor | None = None) -> Tensor:
-        """The costs of points `trials x q x columns`, in the units of scores, `trials x q`.
+    def price(self, X: Tensor, unit: float) -> Tensor:
+        """The costs of points, `trials x q`, in the unit of scores.
 
         A score whose unit is not that of predictions changes by 1 per prior standard deviation.
         """
         assert self.cost is not None
-        own = torch.ones_like(self.data.time) if self.unit is None else self.unit
-        rate = (unit / (self.scale * own)).reshape(-1, 1).to(X)
-        return (rate if trials is None else rate[trials]) * self.cost(X)
+        price = unit / self.scale * self.cost(X)
+        return price if self.unit is None else price / self.unit.reshape(-1, 1)
 
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
@@ -652,7 +651,7 @@ class BoxCandidates(RoundCandidates):
                 'ties="random" needs the arms of a Grid; use ties="first" on a Box.'
             )
         box, posterior = self._box, self.posterior
-        search = box.search
+        search, unit = box.search, self.scale if unit is None else unit
         if among is not None:
             search = DiscreteSearch(among)
             search.check(box)
@@ -677,13 +676,12 @@ class BoxCandidates(RoundCandidates):
         def value(X: Tensor, trials: Tensor | None) -> Tensor:
             some = of(trials)
             if torch.is_grad_enabled():
-                return some._scored(score, X)
+                return some._scored(score, X, unit)
             most = SEARCH_NUMBERS // max(1, len(X) * max(posterior.compared, X.shape[-1]))
             parts = torch.split(X, max(1, most), dim=1)
-            return torch.cat([some._scored(score, part) for part in parts], 1)
+            return torch.cat([some._scored(score, part, unit) for part in parts], 1)
 
         measured, live = posterior.starting_points(self.sign, self.context)
-        unit = self.scale if unit is None else unit
         problem = SearchProblem(
             value,
             measured[..., : box.dim],
@@ -691,19 +689,14 @@ class BoxCandidates(RoundCandidates):
             self.round - 1,
             unit,
             whole=not alone,
-            climbed=None if bound_width(score, 0.0) is None else climbed,
+            climbed=None if self.cost or bound_width(score, 0.0) is None else climbed,
             coarse=posterior.coarse,
         )
-        if self.cost is not None:
-            free, price = problem.score, self.price
-            problem = problem._replace(
-                score=lambda X, trials: free(X, trials) - price(X, unit, trials), climbed=None
-            )
         if self.feasible is not None:
             problem = self._promising(problem, search)
         X = search.best(box, problem)
         if self.cost is not None and not isinstance(search, DiscreteSearch):
-            X = self._settled(X, problem, search, self.cost)
+            X = self._settled(X, problem, self.cost)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
             # Without data most priors score all points alike, and rounding would choose.
@@ -714,13 +707,13 @@ class BoxCandidates(RoundCandidates):
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
 
-    def _settled(self, X: Tensor, problem: SearchProblem, search: Search, cost: MoveCost) -> Tensor:
+    def _settled(self, X: Tensor, problem: SearchProblem, cost: MoveCost) -> Tensor:
         """The best of points on the way back from `trials x d`, of all parameters, then of each."""
         shares = torch.linspace(1, 0, BACK + 1).to(X).unsqueeze(-1)
         for place in (slice(None), *(part for part, _ in cost.rates)):
             some = X.unsqueeze(1).repeat(1, BACK + 1, 1)
             some[..., place] = torch.lerp(some, cost.at, shares)[..., place]
-            some = search.held(some.clamp(*self._box.bounds.to(X)))
+            some = self._box.held(some.clamp(*self._box.bounds.to(X)))
             best = problem.score(some, None).argmax(-1).view(-1, 1, 1)
             X = some.take_along_dim(best, 1).squeeze(1)
         return X
@@ -778,8 +771,8 @@ class BoxCandidates(RoundCandidates):
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
         return torch.where(condition.unsqueeze(-1), first, second)
 
-    def _scored(self, score: Score, X: Tensor) -> Tensor:
-        """Scores, `trials x q`, of points `trials x q x d`."""
+    def _scored(self, score: Score, X: Tensor, unit: float) -> Tensor:
+        """Scores, `trials x q`, of points `trials x q x d`, less their costs."""
         view = (*self._shape, X.shape[-2])
         values = checked_scores(score(_Points(self, X)), view)
         if X.requires_grad and not values.requires_grad:
@@ -787,7 +780,8 @@ class BoxCandidates(RoundCandidates):
                 "a score has no gradient, which the search of a box needs; compute it without "
                 "detach(), comparisons or rounding, or give the box search=DiscreteSearch(X)."
             )
-        return values.reshape(X.shape[:-1])
+        values = values.reshape(X.shape[:-1])
+        return values if self.cost is None else values - self.price(X, unit)
 
     def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
         """Two values: factor * (±mean + width * sd), `trials x q`, and its gradient in ``X``."""
@@ -816,6 +810,8 @@ class _SomeTrials(BoxCandidates):
         self.functions += [sampled.select(trials) for sampled in drawn]
         self.context = None if context is None else context[trials]
         self._shape, self._every, self._trials = trials.shape, every, trials
+        if self.cost and every.unit is not None:
+            self.unit = every.unit.reshape(-1)[trials]
 
     @property
     def noise(self) -> Tensor:

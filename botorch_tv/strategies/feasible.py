@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.points import Pull
@@ -358,15 +359,13 @@ class MoveCost:
         parts: dict[Any, slice] = {n: slice(n, n + 1) for n in range(domain.dim)}
         if named is not None:
             self._shown = getattr(named.space, "named", named.space.params)
-            parts = dict(zip(named.space.by_name, named.space.places))
+            parts = {name: place for name, _, place in named.space.parts}
         each = 0.0 if callable(cost) else cost
-        self.rates = list[tuple[slice, float]]()
-        for name, rate in (
-            each if isinstance(each, Mapping) else dict.fromkeys(parts, each)
-        ).items():
+        given = each if isinstance(each, Mapping) else dict.fromkeys(parts, each)
+        for name, rate in given.items():
             require(name in parts, f"move_cost names {name!r}; the parameters are {[*parts]}.")
             require_number(f"move_cost of {name}", rate, "[0, inf)", "give units of y per range.")
-            self.rates.append((parts[name], rate))
+        self.rates = [(parts[name], rate) for name, rate in given.items()]
 
     def __call__(self, X: Tensor) -> Tensor:
         """The cost of moves to points `* x (d + c)`, `*`, with derivatives for numbers alone."""
@@ -375,7 +374,6 @@ class MoveCost:
             here, rows = self._shown(self.at), X.reshape(-1, len(self.at))
             costs = [float(self._function(here, self._shown(row))) for row in rows]
             return X.new_tensor(costs).view(X.shape[:-1])
-        moved, total = (X - self.at) / self._ranges, X.new_zeros(X.shape[:-1])
-        for place, rate in self.rates:
-            total = total + rate * torch.linalg.vector_norm(moved[..., place], dim=-1)
-        return total
+        moved = (X - self.at) / self._ranges
+        every = [rate * vector_norm(moved[..., place], dim=-1) for place, rate in self.rates]
+        return torch.stack(every).sum(0)

@@ -531,7 +531,6 @@ class Outcomes(Composed):
             return given if isinstance(given, Tensor) else real_tensor(given, own)
 
         values, given = row(y), row(noise)
-        variances = None if given is None else given.unbind(-1)
         if check:
             require_suggestion(state, suggestion, self._fingerprint, compared=self.compares)
             require_tensors(own, ("y", values, (*shape, len(self.names)), None))
@@ -543,7 +542,7 @@ class Outcomes(Composed):
         for expression, (member, before) in zip(self.expressions, self.pairs(state)):
             value = expression.value(by_name)
             good = value.isfinite() if ok is None else value.isfinite() & ok
-            known = self.noise_of(expression, variances)
+            known = self.noise_of(expression, None if given is None else given.unbind(-1))
             all_good = good.device.type == "cpu" and bool(good.all())
             made = suggestion._replace(made_by=None)
             if member.compares and states:
