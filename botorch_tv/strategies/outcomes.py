@@ -514,8 +514,9 @@ class Outcomes(Composed):
             time: Time of the measurements, a scalar or `batch_shape`; the suggestion's by default.
             ok: Whether the measurement succeeded, bool, `batch_shape`; a failed measurement has no
                 outcome.
-            noise: Noise variances of the outcomes, as ``y``, NaN where none is given; that of a
-                linear formula follows if all of its outcomes have a variance.
+            noise: Noise variances of the outcomes, `batch_shape x m`, NaN where none is given; or a
+                list or a dict, as for ``y``. The variance of a linear formula follows if all of its
+                outcomes have one.
             check: As for :meth:`Strategy.tell`.
             consume: As for :meth:`Strategy.tell`.
 
