@@ -1,7 +1,7 @@
 """Prequential error of a stream learner that is retuned every week while its stream drifts.
 
     python -m benchmarks.statistics.streams [--worlds sea agrawal ...] [--first 100] [--seeds 6]
-        [--players ours tpe halving never] [--out FILE]
+        [--players weekly adaptive tpe halving never] [--out FILE]
 
 The learner is river's ``StandardScaler() | LogisticRegression(optimizer=SGD(lr), l2=l2,
 intercept_lr=lr)``, computed for all seeds together. A week has 336 samples, a half-hour each. After
@@ -12,8 +12,10 @@ error of the learner in use, after the first week, in which it has river's defau
 
 Players choose the parameters from the 20 trials of a week:
 
-* *ours*: ``adaptive_gp_ucb``, with the number of the week as time; trials of earlier weeks count by
-  what they are worth now. The learner uses the recommendation for the next week.
+* *weekly*: a ``GPStrategy`` with the number of the week as time and a decay of its own,
+  :class:`SharedWeek`: the trials of a week share its samples, and tell more about each other than
+  about the next week. The learner uses the recommendation for the next week.
+* *adaptive*: the same with ``adaptive_gp_ucb``, the default, to which time is continuous.
 * *tpe*: Optuna's TPE, restarted every week; the trial with the lowest error is used.
 * *halving*: successive halving of 60, 20 and 6 random settings on a ninth, a third and all of the
   week, restarted every week; together fewer samples than 20 trials.
@@ -37,14 +39,20 @@ from typing import Any
 import numpy as np
 import optuna
 import torch
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from optuna.samplers import TPESampler
+from torch import Tensor
 
 from benchmarks.command_line import command_line
 from benchmarks.records import begin
 from benchmarks.statistics.paired import mean_and_error
 from botorch_tv import Box, adaptive_gp_ucb
+from botorch_tv.acquisition import Constant
 from botorch_tv.files import write_whole
+from botorch_tv.forgetting import Decay
 from botorch_tv.loop.log import CAUTION
+from botorch_tv.strategies.gp_strategy import GPStrategy
+from botorch_tv.strategies.protocol import Strategy
 
 WEEK, WEEKS, TRIALS = 336, 9, 20
 """Samples of a week, weeks of a stream, trials after a week."""
@@ -55,6 +63,10 @@ LOWEST, HIGHEST = np.log10([1e-3, 1e-6]), np.log10([3.0, 0.1])
 DEFAULT = np.array([0.01, 0.0])
 RUNGS = ((9, 60), (3, 20), (1, 6))
 """Successive halving: one over the share of the week, and the number of settings."""
+SHARE, RATE = 0.7, 0.05
+"""What an earlier week tells about the next week, and the share forgotten in a week."""
+FIRST = "weekly"
+"""The player to whom differences are taken."""
 PARTS = 14
 """Disjoint parts of Electricity."""
 Sample = tuple[dict[Any, float], bool]
@@ -171,11 +183,34 @@ def setting(points: np.ndarray) -> np.ndarray:
     return 10.0 ** (LOWEST + (HIGHEST - LOWEST) * points)
 
 
+class SharedWeek(Decay):
+    """1 within a week, and 0.7 (1 - 0.05)^(weeks / 2) between weeks."""
+
+    def attenuation(self, elapsed: Tensor) -> Tensor:
+        """The factor on covariance after some weeks, in the shape of ``elapsed``."""
+        return torch.where(elapsed == 0, 1.0, SHARE * (1 - RATE) ** (elapsed / 2))
+
+
+def weekly_strategy() -> Strategy:
+    """A strategy for errors in percent, with a standard deviation of 10 over the settings."""
+    with torch.device("cpu"):
+        kernel = ScaleKernel(MaternKernel(nu=2.5)).double()
+    kernel.outputscale, kernel.base_kernel.lengthscale = 100.0, 0.3
+    return GPStrategy(
+        kernel=kernel,
+        noise=1.0,
+        decay=SharedWeek(),
+        mean="estimated",
+        width=Constant(2.0),
+        maximize=False,
+    )
+
+
 class Ours:
-    """The adaptive strategy; a trial of the batch for each seed."""
+    """A strategy of this library; a trial of the batch for each seed."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
-        self.strategy = adaptive_gp_ucb(maximize=False)
+        self.strategy = self.made()
         box = Box(torch.tensor([[0.0] * 2, [1.0] * 2], dtype=torch.float64))
         self.state = self.strategy.init(box, batch_shape=(len(seeds),))
 
@@ -187,6 +222,17 @@ class Ours:
             self.state, _ = self.strategy.tell(self.state, asked, y)
         best = self.strategy.recommend(self.state, now=week + 1.0, caution=CAUTION)
         return setting(best.numpy())
+
+    def made(self) -> Strategy:
+        """The strategy."""
+        return weekly_strategy()
+
+
+class Adaptive(Ours):
+    """The default strategy."""
+
+    def made(self) -> Strategy:
+        return adaptive_gp_ucb(maximize=False)
 
 
 class Tpe:
@@ -238,7 +284,8 @@ class Halving:
 
 
 PLAYERS: dict[str, Callable[[Sequence[int]], Any]] = {
-    "ours": Ours,
+    "weekly": Ours,
+    "adaptive": Adaptive,
     "tpe": Tpe,
     "halving": Halving,
     "never": Once,
@@ -264,16 +311,14 @@ def play(
 
 
 def compared(runs: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
-    """Errors of each player of a stream, and paired differences to ours."""
+    """Errors of each player of a stream, and paired differences to the first."""
     found: dict[str, Any] = {}
     for player, rows in runs.items():
         found[player] = mean_and_error([float(np.mean(row)) for row in rows.values()])
-        both = [seed for seed in rows if seed in runs.get("ours", {})]
-        if player != "ours" and both:
-            more = [
-                float(np.mean(rows[seed])) - float(np.mean(runs["ours"][seed])) for seed in both
-            ]
-            found[f"{player} minus ours"] = mean_and_error(more) | {"seeds": len(both)}
+        both = [seed for seed in rows if seed in runs.get(FIRST, {})]
+        if player != FIRST and both:
+            more = [float(np.mean(rows[seed]) - np.mean(runs[FIRST][seed])) for seed in both]
+            found[f"{player} minus {FIRST}"] = mean_and_error(more) | {"seeds": len(both)}
     return found
 
 

@@ -44,7 +44,7 @@ def test_the_learner_is_that_of_river():
         assert weights[each] == pytest.approx(own, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.few("tpe", "halving", "never")
+@pytest.mark.few("weekly", "tpe", "halving", "never")
 @pytest.mark.parametrize("player", streams.PLAYERS)
 def test_players_choose_a_setting_of_small_error(player):
     made = streams.PLAYERS[player]((0, 1))
